@@ -1,0 +1,1 @@
+"""Arguments to calls: nothing is decided here."""

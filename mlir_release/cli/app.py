@@ -1,0 +1,98 @@
+"""The command line's root: global options, the table of contents, and how errors end the process."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from mlir_release import __version__
+from mlir_release.console import console
+from mlir_release.errors import ExitCode, ReleaseError
+
+#: name -> (module:attribute, heading, one line). The lines stand here so that ``--help`` imports no command.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "rehearsal": ("release:rehearsal", "Start here", "Run the whole main job on this machine, on real MLIR."),
+    "pin": ("release:pin", "Release", "Show, set or check the pinned llvm-project revision."),
+    "tag": ("release:tag", "Release", "List the release tags, or say which one comes next."),
+    "matrix": ("release:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
+    "snapshot": ("release:snapshot", "Release", "Bump the pin, allocate a snapshot tag, open the draft, start the build."),
+    "number": ("release:number", "Release", "The same for a numbered release, llvm-<version>.NN."),
+    "publish": ("release:publish", "Release", "Upload wheels to a draft, verify and publish it."),
+    "release": ("release:release", "Release", "Look at releases; waive, abandon or yank."),
+    "index": ("release:index", "Release", "Generate the pages that pip and people read."),
+    "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
+    "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when that command is asked for (``--help`` stays fast)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table of contents."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(f"mlir_release.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of contents, by heading."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for name, (_, heading, line) in COMMANDS.items():
+            headings.setdefault(heading, []).append((name, line))
+        for heading, rows in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="mlir-release")
+@click.option("-q", "--quiet", is_flag=True, help="No progress; only results, warnings and errors.")
+def app(quiet: bool) -> None:
+    """Ship wheels of the MLIR Python bindings.
+
+    \b
+    A first look:     mlir-release rehearsal
+    What comes next:  mlir-release tag next; mlir-release snapshot --dry-run
+    A wheel:          mlir-release wheels inspect FILE
+
+    Every command can be run again after a crash. Exit codes: 0 done, 2 usage, 3 environment, 4 conflict,
+    5 forge, 6 verification, 7 needs a person.
+    """
+    console.quiet = quiet
+
+
+def json_option(function: Any) -> Any:
+    """``--json``: the result (or the error) as JSON on standard output."""
+
+    def switch(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        console.json_mode = console.json_mode or value
+
+    return click.option("--json", is_flag=True, expose_value=False, callback=switch, is_eager=True,
+                        help="Print the result, or the error, as JSON.")(function)
+
+
+def main() -> None:
+    """Entry point of ``mlir-release``: expected errors become one message and an exit code."""
+    try:
+        app(prog_name="mlir-release", standalone_mode=False)
+    except ReleaseError as error:
+        console.error(error)
+        sys.exit(int(error.exit_code))
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        console.say("interrupted; run the same command again to go on")
+        sys.exit(130)
+    sys.exit(int(ExitCode.OK))

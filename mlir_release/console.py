@@ -1,0 +1,165 @@
+"""What people see: messages, steps with timings, tables, errors; and what GitHub Actions wants to be told.
+
+Results go to standard output, everything else to standard error, so that ``--json`` output can be piped. Colour and
+live progress appear on a terminal only (rich decides); rich is imported when the first table is drawn, because the
+import costs more than most commands do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mlir_release.errors import ReleaseError
+
+
+def format_bytes(count: int) -> str:
+    """``count`` bytes in the unit that people compare wheels in: MB of 10^6 bytes, as PyPI shows them."""
+    if count < 1000:
+        return f"{count} B"
+    if count < 1_000_000:
+        return f"{count / 1000:.1f} kB"
+    return f"{count / 1_000_000:.1f} MB"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration as people say it: ``0.4 s``, ``12 s``, ``3 min 07 s``, ``1 h 04 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class Console:
+    """One per process: :data:`console`. ``json_mode`` is switched on by the CLI's ``--json``."""
+
+    def __init__(self) -> None:
+        self.json_mode = False
+        self.quiet = False
+        self.in_actions = os.environ.get("GITHUB_ACTIONS") == "true"
+
+    def say(self, message: str) -> None:
+        """One line of progress, to standard error."""
+        if not self.quiet:
+            print(message, file=sys.stderr, flush=True)
+
+    def warn(self, message: str) -> None:
+        """Something that a person should see though the command goes on; an annotation in Actions."""
+        if self.in_actions:
+            print(f"::warning::{_escape_command(message)}", file=sys.stderr, flush=True)
+        else:
+            print(f"warning: {message}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """Announce a step, and say how long it took; a log group in Actions."""
+        start = time.monotonic()
+        if self.in_actions:
+            print(f"::group::{_escape_command(title)}", file=sys.stderr, flush=True)
+        else:
+            self.say(f"==> {title}")
+        outcome = "failed after"
+        try:
+            yield
+            outcome = "done in"
+        finally:
+            if self.in_actions:
+                print("::endgroup::", file=sys.stderr, flush=True)
+            self.say(f"    {outcome} {format_seconds(time.monotonic() - start)}: {title}")
+
+    @contextmanager
+    def waiting(self, title: str, *, every: float = 10.0) -> Iterator[None]:
+        """Show that something long is still running: a spinner on a terminal, else a line every ``every`` seconds."""
+        if self.quiet:
+            yield
+        elif sys.stderr.isatty():
+            from rich.console import Console as RichConsole
+
+            with RichConsole(stderr=True).status(title):
+                yield
+        else:
+            import threading
+
+            done = threading.Event()
+            start = time.monotonic()
+
+            def heartbeat() -> None:
+                while not done.wait(every):
+                    self.say(f"    … {title} ({format_seconds(time.monotonic() - start)})")
+
+            thread = threading.Thread(target=heartbeat, daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                done.set()
+                thread.join()
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+        """Print a table to standard output. Columns whose name starts with ``>`` are right-aligned."""
+        from rich import box
+        from rich.console import Console as RichConsole
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        for column in columns:
+            table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        for row in rows:
+            table.add_row(*(Text(str(cell)) for cell in row))
+        terminal = sys.stdout.isatty()
+        # Off a terminal a table must not be folded to 80 columns: logs and pipes have no width.
+        RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False).print(table)
+
+    def result(self, text: str, data: object) -> None:
+        """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``."""
+        if self.json_mode:
+            print(json.dumps(data, indent=2, sort_keys=True), flush=True)
+        elif text:
+            print(text, flush=True)
+
+    def error(self, error: ReleaseError) -> None:
+        """Show an error: JSON on standard output in ``--json`` mode; an annotation too in Actions."""
+        if self.json_mode:
+            print(json.dumps(error.as_json(), indent=2, sort_keys=True), flush=True)
+        if self.in_actions:
+            print(f"::error title={error.id}::{_escape_command(str(error))}", file=sys.stderr, flush=True)
+        print(f"error[{error.id}]: {error}", file=sys.stderr, flush=True)
+
+    def summary(self, markdown: str) -> None:
+        """Append to the GitHub step summary, where there is one."""
+        path = os.environ.get("GITHUB_STEP_SUMMARY")
+        if path:
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(markdown.rstrip("\n") + "\n\n")
+
+    def output(self, name: str, value: Any) -> None:
+        """Set a step output in Actions; nothing elsewhere.
+
+        Source: GitHub's "Workflow commands", multi-line strings.
+        """
+        path = os.environ.get("GITHUB_OUTPUT")
+        if path:
+            text = value if isinstance(value, str) else json.dumps(value)
+            delimiter = f"mlir-release-{os.urandom(8).hex()}"
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
+
+
+def _escape_command(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+console = Console()

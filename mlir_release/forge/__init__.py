@@ -1,0 +1,1 @@
+"""Where the release repository lives: branches, tags, releases and their assets."""

@@ -1,0 +1,151 @@
+"""The forge port: what the release side needs from the place where the release repository lives.
+
+Adapters: :mod:`mlir_release.forge.local` (a folder) and the GitHub one. Every method is safe to repeat; the methods
+that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the forge and raise
+:class:`Taken` or :class:`BranchMoved` for the loser, who then looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_release.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+
+class BranchMoved(ConflictError):
+    """The branch's head is no longer the one that a commit was made for. Nothing was changed."""
+
+
+class Taken(ConflictError):
+    """A tag, branch or asset of that name exists already. Nothing was changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag:
+    """A tag: ``commit`` is peeled, ``message`` the annotated tag's own (empty for a lightweight one)."""
+
+    name: str
+    commit: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """A file of a release. ``complete`` is False for one whose upload was cut off."""
+
+    name: str
+    size: int  #: bytes
+    sha256: str  #: 64 hex digits; empty while incomplete
+    complete: bool
+    url: str  #: where a stranger gets it once the release is published
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release or, while ``draft``, the making of one. Several drafts may share a tag; ``id`` tells them apart."""
+
+    id: str
+    tag: str
+    title: str
+    body: str  #: Markdown
+    draft: bool
+    prerelease: bool
+    created_at: datetime
+    published_at: datetime | None
+    assets: tuple[Asset, ...] = ()
+
+    def asset(self, name: str) -> Asset | None:
+        """The asset called ``name``, if there is one."""
+        return next((asset for asset in self.assets if asset.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A workflow run. ``status`` is ``queued``, ``in_progress`` or ``completed``; ``conclusion`` only when completed."""
+
+    id: str
+    workflow: str
+    ref: str
+    status: str
+    conclusion: str | None
+    created_at: datetime
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Forge(Protocol):
+    """A release repository with its releases. Raises :class:`~mlir_release.errors.ForgeError` when it can't answer."""
+
+    @property
+    def description(self) -> str:
+        """For people: which forge, where."""
+
+    def now(self) -> datetime:
+        """The forge's clock, timezone-aware UTC (GitHub: the ``Date`` header): machines disagree, the forge is one."""
+
+    # -- repository ---------------------------------------------------------------------------------------------
+
+    def head(self, branch: str) -> str | None:
+        """The commit at the head of ``branch``; None if there is no such branch."""
+
+    def read(self, path: str, *, commit: str) -> bytes | None:
+        """A file's content at a commit; None if it is not there."""
+
+    def commit_message(self, commit: str) -> str:
+        """The message of a commit."""
+
+    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+        """Commit ``files`` on ``branch`` if its head still is ``expected``. :raises BranchMoved:"""
+
+    def create_branch(self, branch: str, commit: str) -> None:
+        """Create ``branch`` at ``commit``; nothing if it is already exactly there. :raises Taken: if elsewhere."""
+
+    # -- tags ---------------------------------------------------------------------------------------------------
+
+    def tags(self) -> Sequence[Tag]:
+        """All tags of the repository, sorted by name, annotated messages included."""
+
+    def create_tag(self, name: str, commit: str, message: str) -> Tag:
+        """Create an annotated tag. :raises Taken: if the name exists, whatever it points at."""
+
+    # -- releases -----------------------------------------------------------------------------------------------
+
+    def releases(self) -> Sequence[Release]:
+        """All releases, drafts too, oldest first (by ``created_at``, then ``id``)."""
+
+    def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
+        """Create a draft for an existing tag. Forges may allow a second draft of one tag: callers look first."""
+
+    def edit_release(self, release: Release, *, title: str, body: str) -> Release:
+        """Replace a draft's title and body."""
+
+    def delete_draft(self, release: Release) -> None:
+        """Delete a draft with its assets; nothing if it is gone. :raises ForgeError: for a published release."""
+
+    def upload(self, release: Release, name: str, source: Path) -> Asset:
+        """Add ``source`` to a draft as ``name``. :raises Taken: if an asset of that name exists, complete or not."""
+
+    def delete_asset(self, release: Release, asset: Asset) -> None:
+        """Delete an asset from a draft; nothing if it is gone."""
+
+    def download(self, release: Release, asset: Asset, destination: Path) -> None:
+        """Fetch an asset through the forge's own API (so drafts work too) into the file ``destination``, atomically."""
+
+    def publish(self, release: Release) -> Release:
+        """Make a draft public, once; what is published never changes. Publishing a published release does nothing."""
+
+    def page_url(self, tag: str) -> str:
+        """The published release's page, as a person would hand it to ``pip install -f``."""
+
+    # -- workflow runs ------------------------------------------------------------------------------------------
+
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+        """Start a workflow on a branch or tag."""
+
+    def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
+        """Runs of ``workflow`` on ``ref``, newest first."""

@@ -1,0 +1,253 @@
+"""The only place that runs git.
+
+Plumbing commands with NUL-separated output; bytes stay bytes until a caller says that they are text. Commits and tags
+are made without a work tree, so that a release repository can be bare and nothing of a checkout is ever touched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+#: The object id that git reads as "this ref must not exist yet".
+NO_OBJECT = "0" * 40
+
+SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
+
+_TRAILER_LINE = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*): (?P<value>.*)")
+
+
+class GitError(MachineError):
+    """A git command failed that should not have; ``stderr`` and ``returncode`` say how."""
+
+    def __init__(self, args: tuple[str, ...], returncode: int, stderr: str, directory: Path) -> None:
+        super().__init__(
+            "git-failed",
+            f"git {' '.join(args)} failed with exit code {returncode}",
+            where=str(directory),
+            why=stderr.strip(),
+            remedy="run the command by hand in that folder to see more; nothing after it was done",
+        )
+        self.returncode = returncode
+        self.stderr = stderr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ref:
+    """A ref as ``for-each-ref`` shows it: ``commit`` is peeled, ``message`` is an annotated tag's own (else empty)."""
+
+    name: str
+    commit: str
+    message: str
+    annotated: bool
+
+
+def parse_trailers(message: str) -> dict[str, str]:
+    """The ``Key: value`` lines of the last paragraph of ``message``; empty unless every line of it is one.
+
+    The strict subset of git's own trailer rules that this toolkit writes; a later key wins.
+    """
+    paragraphs = message.rstrip().split("\n\n")
+    if len(paragraphs) < 2:
+        return {}
+    found: dict[str, str] = {}
+    for line in paragraphs[-1].splitlines():
+        match = _TRAILER_LINE.fullmatch(line)
+        if match is None:
+            return {}
+        found[match["key"]] = match["value"].strip()
+    return found
+
+
+def format_message(subject: str, body: str = "", trailers: Mapping[str, str] | None = None) -> str:
+    """A commit or tag message that :func:`parse_trailers` reads back."""
+    parts = [subject.strip()]
+    if body.strip():
+        parts.append(body.strip())
+    if trailers:
+        parts.append("\n".join(f"{key}: {value}" for key, value in trailers.items()))
+    return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Who and when, for commits and annotated tags."""
+
+    name: str
+    email: str
+    when: datetime  #: timezone-aware
+
+    def environment(self) -> dict[str, str]:
+        """The variables that make git record this signature."""
+        stamp = f"{int(self.when.timestamp())} +0000"
+        return {
+            "GIT_AUTHOR_NAME": self.name,
+            "GIT_AUTHOR_EMAIL": self.email,
+            "GIT_AUTHOR_DATE": stamp,
+            "GIT_COMMITTER_NAME": self.name,
+            "GIT_COMMITTER_EMAIL": self.email,
+            "GIT_COMMITTER_DATE": stamp,
+        }
+
+
+class Git:
+    """Git in one repository. ``directory`` may be a work tree or a bare repository."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    def run(
+        self, *args: str, input: bytes | None = None, env: Mapping[str, str] | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run one git command. :raises GitError: if it fails and ``check`` is set."""
+        command = ["git", "-C", str(self.directory), *args]
+        environment = {
+            **{key: value for key, value in os.environ.items() if key not in _REPOSITORY_VARIABLES},
+            "LC_ALL": "C.UTF-8",
+            "GIT_TERMINAL_PROMPT": "0",
+            **(env or {}),
+        }
+        try:
+            done = subprocess.run(command, input=input, capture_output=True, env=environment, check=False)
+        except FileNotFoundError as error:
+            raise MachineError(
+                "git-not-found",
+                "git is not installed, or the folder to run it in is missing",
+                where=str(self.directory),
+                why=str(error),
+                remedy="install git ≥ 2.34 and check the path",
+            ) from error
+        if check and done.returncode != 0:
+            raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
+        return done
+
+    def text(self, *args: str, **kwargs: Mapping[str, str]) -> str:
+        """Standard output of a command, as text without the last newline."""
+        return self.run(*args, **kwargs).stdout.decode(errors="surrogateescape").rstrip("\n")  # type: ignore[arg-type]
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def is_repository(self) -> bool:
+        """Whether ``directory`` exists and is inside a git repository."""
+        return self.directory.is_dir() and self.run("rev-parse", "--git-dir", check=False).returncode == 0
+
+    def resolve(self, revision: str) -> str | None:
+        """The 40-hex commit that ``revision`` names, or None."""
+        if revision.startswith("-"):
+            return None
+        done = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False)
+        return done.stdout.decode().strip() or None if done.returncode == 0 else None
+
+    def read(self, revision: str, path: str) -> bytes | None:
+        """Content of ``path`` at ``revision``, or None if there is no such file."""
+        done = self.run("cat-file", "blob", f"{revision}:{path}", check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    def refs(self, *patterns: str) -> list[Ref]:
+        """Refs that match any of ``patterns`` (``for-each-ref``'s own), sorted by name; one process for all."""
+        fields = "%(refname)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(contents)%00%01"
+        output = self.run("for-each-ref", f"--format={fields}", *patterns).stdout.decode(errors="surrogateescape")
+        found = []
+        for record in output.split("\0\1\n"):
+            if not record:
+                continue
+            name, kind, object_id, peeled, message = record.split("\0", 4)
+            annotated = kind == "tag"
+            found.append(
+                Ref(
+                    name=name,
+                    commit=peeled if annotated else object_id,
+                    message=message if annotated else "",
+                    annotated=annotated,
+                )
+            )
+        return found
+
+    def message(self, revision: str) -> str:
+        """The full commit message of ``revision``."""
+        return self.text("log", "-1", "--format=%B", "--end-of-options", revision)
+
+    # -- writing without a work tree ----------------------------------------------------------------------------
+
+    def commit_files(
+        self, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature
+    ) -> str:
+        """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
+        with tempfile.TemporaryDirectory(prefix="mlir-release-index-") as folder:
+            env = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **signature.environment()}
+            if parent is not None:
+                self.run("read-tree", parent, env=env)
+            entries = b""
+            for path, content in sorted(files.items()):
+                blob = self.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
+                entries += f"100644 {blob}\t{path}".encode() + b"\0"
+            self.run("update-index", "-z", "--index-info", input=entries, env=env)
+            tree = self.run("write-tree", env=env).stdout.decode().strip()
+            parents = ["-p", parent] if parent is not None else []
+            return self.run("commit-tree", tree, *parents, input=message.encode(), env=env).stdout.decode().strip()
+
+    def make_tag_object(self, name: str, commit: str, message: str, signature: Signature) -> str:
+        """Make an annotated tag object; no ref points at it yet. Returns its id."""
+        tagger = f"{signature.name} <{signature.email}> {int(signature.when.timestamp())} +0000"
+        content = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{message}"
+        return self.run("mktag", input=content.encode()).stdout.decode().strip()
+
+    def update_ref(self, ref: str, new: str, *, expected: str) -> bool:
+        """Move ``ref`` to ``new`` if it still is at ``expected`` (:data:`NO_OBJECT`: must not exist).
+
+        Returns whether it moved; a compare-and-swap under git's own ref lock, retried while another process holds it.
+        """
+        for _ in range(200):
+            done = self.run("update-ref", "--end-of-options", ref, new, expected, check=False)
+            if done.returncode == 0:
+                return True
+            stderr = done.stderr.decode(errors="replace")
+            if "Unable to create" not in stderr:
+                if "cannot lock ref" in stderr:
+                    return False
+                raise GitError(("update-ref", ref), done.returncode, stderr, self.directory)
+            # The .lock file of a process that was killed would block the ref for ever; a living one is quick.
+            _break_stale_lock(self.directory, ref, stderr)
+        raise ConflictError(
+            "ref-locked",
+            f"{ref} stays locked by another process",
+            where=str(self.directory),
+            remedy="wait for the other command to end, then run this again",
+        )
+
+
+#: Variables that would redirect git into another repository, for example when run from a hook.
+_REPOSITORY_VARIABLES = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
+)
+
+
+def _break_stale_lock(directory: Path, ref: str, stderr: str) -> None:
+    """Remove the lock that ``stderr`` names if it is older than any living ``update-ref`` could be; else wait a bit."""
+    import time
+
+    match = re.search(r"Unable to create '(?P<path>[^']+\.lock)'", stderr)
+    if match is None:
+        return
+    path = Path(match["path"])
+    try:
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return
+    if age > 5:
+        path.unlink(missing_ok=True)
+    else:
+        time.sleep(0.05)

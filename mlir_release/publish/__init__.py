@@ -1,0 +1,1 @@
+"""From built wheels to something that pip finds for ever."""

@@ -1,0 +1,1 @@
+"""Installed LLVM+MLIR trees at one revision: import, build, describe."""

@@ -1,0 +1,1 @@
+"""Stage, build, inspect and test bindings wheels."""
