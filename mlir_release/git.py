@@ -182,9 +182,7 @@ class Git:
 
     # -- writing without a work tree ----------------------------------------------------------------------------
 
-    def commit_files(
-        self, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature
-    ) -> str:
+    def commit_files(self, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature) -> str:
         """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
         with tempfile.TemporaryDirectory(prefix="mlir-release-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **signature.environment()}

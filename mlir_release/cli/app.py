@@ -18,7 +18,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pin": ("release:pin", "Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("release:tag", "Release", "List the release tags, or say which one comes next."),
     "matrix": ("release:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
-    "snapshot": ("release:snapshot", "Release", "Bump the pin, allocate a snapshot tag, open the draft, start the build."),
+    "snapshot": (
+        "release:snapshot",
+        "Release",
+        "Bump the pin, allocate a snapshot tag, open the draft, start the build.",
+    ),
     "number": ("release:number", "Release", "The same for a numbered release, llvm-<version>.NN."),
     "publish": ("release:publish", "Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("release:release", "Release", "Look at releases; waive, abandon or yank."),
@@ -76,8 +80,14 @@ def json_option(function: Any) -> Any:
     def switch(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
         console.json_mode = console.json_mode or value
 
-    return click.option("--json", is_flag=True, expose_value=False, callback=switch, is_eager=True,
-                        help="Print the result, or the error, as JSON.")(function)
+    return click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=switch,
+        is_eager=True,
+        help="Print the result, or the error, as JSON.",
+    )(function)
 
 
 def main() -> None:

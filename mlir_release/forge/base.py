@@ -67,7 +67,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A workflow run. ``status`` is ``queued``, ``in_progress`` or ``completed``; ``conclusion`` only when completed."""
+    """A workflow run. ``status``: ``queued``, ``in_progress`` or ``completed``; ``conclusion`` only when completed."""
 
     id: str
     workflow: str
