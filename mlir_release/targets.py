@@ -407,7 +407,7 @@ class _Reader:
             if key in files:
                 raise self.error(
                     f"targets {files[key].name} and {wheel.name}",
-                    f"both would make the wheel {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.os} {wheel.runtime.arch}",
+                    f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.os} {wheel.runtime.arch}",
                     "give one of the two LLVM configurations another distribution name",
                 )
             files[key] = wheel
