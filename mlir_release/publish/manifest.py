@@ -24,6 +24,8 @@ from mlir_release.versions import SnapshotTag, parse_tag
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mlir_release.targets import WheelTarget
+
 #: Name of the manifest among a release's assets, and of its copy on the pages.
 MANIFEST_NAME = "release.json"
 
@@ -335,26 +337,44 @@ def parse_time(value: str) -> datetime:
     return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, order=True)
 class Slot:
-    """What a wheel's file name says it is for. Two files in one slot would compete for the same users."""
+    """What a wheel's file name says it is for; two files in one slot would compete for the same users.
+
+    The same words as a row of the build matrix: see :class:`mlir_release.targets.WheelTarget`.
+    """
 
     distribution: str  #: normalized
-    python: str  #: ``cp312``
-    abi: str  #: ``cp312``, ``cp313t``, ``abi3``
+    python: str  #: ``cp312``; ``cp314t`` for a free-threaded one
     os: str  #: ``linux``, ``musl``, ``macos``, ``windows``
     arch: str  #: ``x86_64``, ``aarch64``, ``arm64``
 
+    @classmethod
+    def of_file(cls, filename: str) -> Slot | None:
+        """The slot of a wheel's file name; None for what is not a wheel's file name."""
+        try:
+            name, _, _, tags = parse_wheel_filename(filename)
+        except (InvalidWheelFilename, InvalidVersion):
+            return None
+        tag = min(tags, key=str)
+        os, arch = platform_of(tag.platform)
+        python = tag.interpreter + ("t" if tag.abi.endswith("t") and tag.abi.startswith("cp") else "")
+        return cls(distribution=canonicalize_name(name), python=python, os=os, arch=arch)
 
-def slot_of(filename: str) -> Slot | None:
-    """The slot of a wheel's file name; None for what is not a wheel's file name."""
-    try:
-        name, _, _, tags = parse_wheel_filename(filename)
-    except (InvalidWheelFilename, InvalidVersion):
-        return None
-    tag = min(tags, key=str)
-    os, arch = platform_of(tag.platform)
-    return Slot(distribution=canonicalize_name(name), python=tag.interpreter, abi=tag.abi, os=os, arch=arch)
+    @classmethod
+    def of_target(cls, target: WheelTarget) -> Slot:
+        """The slot that a row of the build matrix fills."""
+        arch = _ARCHITECTURES.get(target.runtime.arch, target.runtime.arch)
+        return cls(
+            distribution=canonicalize_name(target.distribution), python=target.python, os=target.runtime.os, arch=arch
+        )
+
+
+#: Other spellings of one architecture: Windows says amd64.
+_ARCHITECTURES = {"amd64": "x86_64"}
+
+#: Platform tags begin with one of these.
+_SYSTEMS = {"manylinux": "linux", "linux": "linux", "musllinux": "musl", "macosx": "macos", "win": "windows"}
 
 
 def platform_of(platform_tag: str) -> tuple[str, str]:
@@ -362,7 +382,7 @@ def platform_of(platform_tag: str) -> tuple[str, str]:
 
     ``manylinux_2_28_x86_64`` → linux, x86_64; ``macosx_11_0_arm64`` → macos, arm64; ``win_amd64`` → windows, x86_64.
     """
-    prefixes = {"manylinux": "linux", "linux": "linux", "musllinux": "musl", "macosx": "macos", "win": "windows"}
-    family = platform_tag.partition("_")[0].rstrip("0123456789")
-    arch = platform_tag.partition("_")[2].lstrip("0123456789_") or platform_tag
-    return prefixes.get(family, family), {"amd64": "x86_64"}.get(arch, arch)
+    family, _, rest = platform_tag.partition("_")
+    family = family.rstrip("0123456789")
+    arch = rest.lstrip("0123456789_") or platform_tag
+    return _SYSTEMS.get(family, family), _ARCHITECTURES.get(arch, arch)
