@@ -1,0 +1,147 @@
+"""Debian's and Ubuntu's LLVM packages, unpacked into a folder instead of installed.
+
+Two versions' development packages conflict when installed, and installing changes the machine and needs root; unpacked
+packages do neither. apt itself finds, fetches and verifies them, with lists of its own in the cache, so that
+neither root nor a recent ``apt-get update`` is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: The oldest LLVM whose packages an SDK can be made of.
+OLDEST_MAJOR = 19
+
+#: ``{v}`` is the major version. The shared libraries serve the tools; the wheels link the static ones.
+PACKAGES = (
+    "libmlir-{v}-dev",
+    "libmlir-{v}",
+    "mlir-{v}-tools",
+    "llvm-{v}-dev",
+    "llvm-{v}-tools",
+    "llvm-{v}",
+    "llvm-{v}-linker-tools",
+    "libllvm{v}",
+    "lld-{v}",
+)
+
+#: Package lists older than this are fetched again, in seconds.
+LISTS_MAX_AGE = 24 * 3600
+
+
+class DebianPackages:
+    """LLVM packages of the distribution that this machine runs. ``cache`` holds apt's lists and the unpacked trees."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self._apt = cache / "apt"
+
+    @staticmethod
+    def available() -> bool:
+        """Whether this machine has apt and dpkg at all."""
+        return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
+
+    def versions(self) -> dict[int, str]:
+        """LLVM's version (``22.1.8``) by major version, for each that the distribution ships MLIR of, newest first.
+
+        :raises MachineError: if apt has no lists and can't fetch them
+        """
+        self._update()
+        names = [f"libmlir-{major}-dev" for major in range(60, OLDEST_MAJOR - 1, -1)]
+        found: dict[int, str] = {}
+        for record in self._run("apt-cache", "show", *names, check=False).split("\n\n"):
+            package = re.search(r"^Package: libmlir-(\d+)-dev$", record, re.MULTILINE)
+            version = re.search(r"^Version: (?:\d+:)?(\d+\.\d+\.\d+)", record, re.MULTILINE)
+            if package and version:
+                found.setdefault(int(package[1]), version[1])
+        return found
+
+    def unpack(self, major: int) -> Path:
+        """Fetch and unpack LLVM ``major``; returns its prefix (``…/usr/lib/llvm-22``). Kept for the next time.
+
+        :raises MachineError: if a package is missing, can't be fetched or doesn't fit on the disk
+        """
+        version = self.versions()[major]
+        tree = self.cache / "packages" / f"llvm-{version}"
+        prefix = tree / "usr" / "lib" / f"llvm-{major}"
+        if prefix.is_dir():
+            return prefix
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        with (tree.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not prefix.is_dir():
+                building = tree.with_name(f"{tree.name}.tmp")
+                shutil.rmtree(building, ignore_errors=True)  # of a run that was killed
+                self._unpack(major, version, building)
+                building.rename(tree)
+        return prefix
+
+    def _unpack(self, major: int, version: str, building: Path) -> None:
+        downloads = building / "debs"
+        downloads.mkdir(parents=True)
+        with console.waiting(f"fetching LLVM {version} packages of the distribution"):
+            self._run("apt-get", "download", "-qq", *(name.format(v=major) for name in PACKAGES), cwd=downloads)
+        with console.waiting(f"unpacking LLVM {version}"):
+            for archive in sorted(downloads.glob("*.deb")):
+                self._run("dpkg-deb", "--extract", str(archive), str(building))
+        shutil.rmtree(downloads)
+
+    def _update(self) -> None:
+        stamp = self._apt / "updated"
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < LISTS_MAX_AGE:
+            return
+        for folder in ("lists/partial", "archives/partial"):
+            (self._apt / folder).mkdir(parents=True, exist_ok=True)
+        with console.waiting("fetching the distribution's package lists"):
+            # One configured source that can't be reached must not matter: what the others list is used.
+            self._run("apt-get", "update", "-qq", check=False)
+        if not any(path.name.endswith("Release") for path in (self._apt / "lists").iterdir()):
+            raise MachineError(
+                "apt-no-lists",
+                "apt could not fetch the distribution's package lists",
+                where=str(self._apt),
+                remedy="check the network and apt's sources, or give an installed LLVM with --prefix",
+            )
+        stamp.touch()
+
+    def _run(self, program: str, *args: str, cwd: Path | None = None, check: bool = True) -> str:
+        options: Sequence[str] = ()
+        if program.startswith("apt-"):
+            options = (
+                "-o", f"Dir::State::lists={self._apt / 'lists'}",
+                "-o", f"Dir::Cache={self._apt}",
+                "-o", f"Dir::Cache::archives={self._apt / 'archives'}",
+                # apt's own unprivileged user can't write here, and says so at length.
+                "-o", "APT::Sandbox::User=root",
+            )  # fmt: skip
+        done = subprocess.run(
+            [program, *args, *options],
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise MachineError(
+                "apt-failed",
+                f"{program} {args[0]} failed with exit code {done.returncode}",
+                where=str(cwd or self._apt),
+                why="\n".join(done.stderr.strip().splitlines()[-5:]),
+                remedy="check the network, apt's sources and the free disk space; running again goes on",
+            )
+        return done.stdout
