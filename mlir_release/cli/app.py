@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
 
 import click
 
@@ -14,7 +13,8 @@ from mlir_release.errors import ExitCode, ReleaseError
 
 #: name -> (module:attribute, heading, one line). The lines stand here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "rehearsal": ("release:rehearsal", "Start here", "Run the whole main job on this machine, on real MLIR."),
+    "rehearsal": ("rehearsal:rehearsal", "Start here", "Run the whole main job on this machine, on real MLIR."),
+    "forge": ("release:forge", "Start here", "Make a local forge: a release repository in a folder."),
     "pin": ("release:pin", "Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("release:tag", "Release", "List the release tags, or say which one comes next."),
     "matrix": ("release:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
@@ -72,22 +72,6 @@ def app(quiet: bool) -> None:
     5 forge, 6 verification, 7 needs a person.
     """
     console.quiet = quiet
-
-
-def json_option(function: Any) -> Any:
-    """``--json``: the result (or the error) as JSON on standard output."""
-
-    def switch(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-        console.json_mode = console.json_mode or value
-
-    return click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=switch,
-        is_eager=True,
-        help="Print the result, or the error, as JSON.",
-    )(function)
 
 
 def main() -> None:
