@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
+import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError
@@ -19,6 +18,7 @@ from mlir_release.errors import ConflictError, MachineError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+    from pathlib import Path
 
 #: The object id that git reads as "this ref must not exist yet".
 NO_OBJECT = "0" * 40
@@ -110,7 +110,12 @@ class Git:
     # -- running ------------------------------------------------------------------------------------------------
 
     def run(
-        self, *args: str, input: bytes | None = None, env: Mapping[str, str] | None = None, check: bool = True
+        self,
+        *args: str,
+        input: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        pass_fds: tuple[int, ...] = (),
     ) -> subprocess.CompletedProcess[bytes]:
         """Run one git command. :raises GitError: if it fails and ``check`` is set."""
         command = ["git", "-C", str(self.directory), *args]
@@ -121,7 +126,9 @@ class Git:
             **(env or {}),
         }
         try:
-            done = subprocess.run(command, input=input, capture_output=True, env=environment, check=False)
+            done = subprocess.run(
+                command, input=input, capture_output=True, env=environment, check=False, pass_fds=pass_fds
+            )
         except FileNotFoundError as error:
             raise MachineError(
                 "git-not-found",
@@ -184,18 +191,31 @@ class Git:
 
     def commit_files(self, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature) -> str:
         """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
-        with tempfile.TemporaryDirectory(prefix="mlir-release-index-") as folder:
-            env = {"GIT_INDEX_FILE": str(Path(folder) / "index"), **signature.environment()}
-            if parent is not None:
-                self.run("read-tree", parent, env=env)
-            entries = b""
-            for path, content in sorted(files.items()):
+        tree = self._tree_with(parent, files)
+        parents = ["-p", parent] if parent is not None else []
+        done = self.run("commit-tree", tree, *parents, input=message.encode(), env=signature.environment())
+        return done.stdout.decode().strip()
+
+    def _tree_with(self, base: str | None, files: Mapping[str, bytes]) -> str:
+        """The tree of ``base`` (any tree-ish) with ``files`` set; only objects are made, no index to clean up."""
+        entries: dict[bytes, bytes] = {}
+        if base is not None:
+            for entry in self.run("ls-tree", "-z", "--full-tree", "--end-of-options", base).stdout.split(b"\0")[:-1]:
+                entries[entry.partition(b"\t")[2]] = entry
+        folders: dict[str, dict[str, bytes]] = {}
+        for path, content in files.items():
+            name, slash, rest = path.partition("/")
+            if slash:
+                folders.setdefault(name, {})[rest] = content
+            else:
                 blob = self.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
-                entries += f"100644 {blob}\t{path}".encode() + b"\0"
-            self.run("update-index", "-z", "--index-info", input=entries, env=env)
-            tree = self.run("write-tree", env=env).stdout.decode().strip()
-            parents = ["-p", parent] if parent is not None else []
-            return self.run("commit-tree", tree, *parents, input=message.encode(), env=env).stdout.decode().strip()
+                entries[name.encode()] = f"100644 blob {blob}\t{name}".encode()
+        for name, inside in folders.items():
+            old = entries.get(name.encode(), b"")
+            below = old.partition(b"\t")[0].split()[2].decode() if old.startswith(b"040000") else None
+            entries[name.encode()] = f"040000 tree {self._tree_with(below, inside)}\t{name}".encode()
+        done = self.run("mktree", "-z", input=b"".join(entry + b"\0" for entry in entries.values()))
+        return done.stdout.decode().strip()
 
     def make_tag_object(self, name: str, commit: str, message: str, signature: Signature) -> str:
         """Make an annotated tag object; no ref points at it yet. Returns its id."""
@@ -203,28 +223,47 @@ class Git:
         content = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{message}"
         return self.run("mktag", input=content.encode()).stdout.decode().strip()
 
-    def update_ref(self, ref: str, new: str, *, expected: str) -> bool:
+    def update_ref(self, ref: str, new: str, *, expected: str, lock: int | None = None) -> bool:
         """Move ``ref`` to ``new`` if it still is at ``expected`` (:data:`NO_OBJECT`: must not exist).
 
         Returns whether it moved; a compare-and-swap under git's own ref lock, retried while another process holds it.
+
+        :param lock: descriptor of a lock (``flock``) that the caller and every other writer of this repository's refs
+            hold meanwhile. Git inherits it, so that it lasts as long as the last process that works under it. A lock
+            file that git left is then known to be a dead process's after a second, else only after
+            :data:`STALE_LOCK_AGE`.
+        :raises GitError: if git could not write for another reason
+        :raises ConflictError: if the ref stays locked
         """
-        for _ in range(200):
-            done = self.run("update-ref", "--end-of-options", ref, new, expected, check=False)
+        inherited = () if lock is None else (lock,)
+        stale_age = STALE_LOCK_AGE if lock is None else 1.0
+        deadline = time.monotonic() + stale_age + 10
+        while True:
+            done = self.run("update-ref", "--end-of-options", ref, new, expected, check=False, pass_fds=inherited)
             if done.returncode == 0:
                 return True
             stderr = done.stderr.decode(errors="replace")
-            if "Unable to create" not in stderr:
-                if "cannot lock ref" in stderr:
+            blocking = _LOCK_FILE.search(stderr)
+            if blocking is None:
+                if self._object_at(ref) != expected:
                     return False
                 raise GitError(("update-ref", ref), done.returncode, stderr, self.directory)
+            if time.monotonic() > deadline:
+                break
             # The .lock file of a process that was killed would block the ref for ever; a living one is quick.
-            _break_stale_lock(self.directory, ref, stderr)
+            _break_stale_lock(self.directory / blocking["path"], stale_age)
         raise ConflictError(
             "ref-locked",
             f"{ref} stays locked by another process",
             where=str(self.directory),
+            why=stderr.strip(),
             remedy="wait for the other command to end, then run this again",
         )
+
+    def _object_at(self, ref: str) -> str:
+        """What ``ref`` points at, unpeeled; :data:`NO_OBJECT` if it does not exist."""
+        done = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", ref, check=False)
+        return done.stdout.decode().strip() if done.returncode == 0 else NO_OBJECT
 
 
 #: Variables that would redirect git into another repository, for example when run from a hook.
@@ -233,19 +272,19 @@ _REPOSITORY_VARIABLES = frozenset(
 )
 
 
-def _break_stale_lock(directory: Path, ref: str, stderr: str) -> None:
-    """Remove the lock that ``stderr`` names if it is older than any living ``update-ref`` could be; else wait a bit."""
-    import time
+#: Seconds after which a ``.lock`` file in a repository without another lock is taken to be a killed process's.
+STALE_LOCK_AGE = 30.0
 
-    match = re.search(r"Unable to create '(?P<path>[^']+\.lock)'", stderr)
-    if match is None:
-        return
-    path = Path(match["path"])
+_LOCK_FILE = re.compile(r"Unable to create '(?P<path>[^']+\.lock)': File exists")
+
+
+def _break_stale_lock(path: Path, stale_age: float) -> None:
+    """Remove the lock file if it is older than a living process keeps one; else wait a little."""
     try:
         age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return
-    if age > 5:
+    if age > stale_age:
         path.unlink(missing_ok=True)
     else:
         time.sleep(0.05)

@@ -88,6 +88,9 @@ class Forge(Protocol):
     def now(self) -> datetime:
         """The forge's clock, timezone-aware UTC (GitHub: the ``Date`` header): machines disagree, the forge is one."""
 
+    def whoami(self) -> str:
+        """Who acts through this forge, as decisions record it: ``Name <email>``, or GitHub's login."""
+
     # -- repository ---------------------------------------------------------------------------------------------
 
     def head(self, branch: str) -> str | None:
@@ -116,7 +119,7 @@ class Forge(Protocol):
     # -- releases -----------------------------------------------------------------------------------------------
 
     def releases(self) -> Sequence[Release]:
-        """All releases, drafts too, oldest first (by ``created_at``, then ``id``)."""
+        """All releases, drafts too, in the order of their creation."""
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """Create a draft for an existing tag. Forges may allow a second draft of one tag: callers look first."""
