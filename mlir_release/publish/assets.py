@@ -13,8 +13,10 @@ from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.publish.manifest import Slot, TestEntry, WheelEntry
+from mlir_release.publish.manifest import TestEntry, WheelEntry
+from mlir_release.publish.names import Slot
 from mlir_release.publish.reading import MalformedError, Record, digest, flag, sha1, text, whole
+from mlir_release.targets import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +103,11 @@ class Report:
     def filename(self) -> str:
         """The report's name among the release's assets."""
         return f"{self.target}{REPORT_SUFFIX}"
+
+    @property
+    def needs_wheel(self) -> bool:
+        """Whether the suite runs on a wheel; else it tests the SDK's tools, once a platform."""
+        return SUITES.get(self.suite) == "python"
 
     def entry(self) -> TestEntry:
         """The report's row in the manifest."""
@@ -222,6 +229,8 @@ def read_report(path: Path) -> Report:
         )
         if report.filename != path.name:
             raise MalformedError("target", f"is {report.target!r}, which the file name contradicts")
+        if not report.target.startswith(f"{report.suite}-"):
+            raise MalformedError("suite", f"is {report.suite!r}, which the target {report.target!r} contradicts")
         if report.wheel and not report.wheel_sha256:
             raise MalformedError("wheel_sha256", "is missing, so nobody knows which build was tested")
     except ValueError as error:  # MalformedError and JSONDecodeError are ValueErrors

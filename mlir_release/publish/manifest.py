@@ -11,10 +11,9 @@ import json
 import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import UsageError, VerificationError
@@ -24,15 +23,13 @@ from mlir_release.versions import SnapshotTag, parse_tag
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mlir_release.targets import WheelTarget
+    from mlir_release.publish.names import Kind
 
 #: Name of the manifest among a release's assets, and of its copy on the pages.
 MANIFEST_NAME = "release.json"
 
 #: Raised when the meaning of a field changes; a reader refuses what is newer than itself.
 MANIFEST_SCHEMA = 1
-
-Kind = Literal["snapshot", "numbered"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +321,7 @@ def yank_reason(yanks: Iterable[Yank], tag: str, filename: str = "") -> str | No
     return None
 
 
-# -- times and names ------------------------------------------------------------------------------------------------
+# -- times ------------------------------------------------------------------------------------------------------------
 
 
 def format_time(when: datetime) -> str:
@@ -335,54 +332,3 @@ def format_time(when: datetime) -> str:
 def parse_time(value: str) -> datetime:
     """Read :func:`format_time`'s text. :raises ValueError:"""
     return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class Slot:
-    """What a wheel's file name says it is for; two files in one slot would compete for the same users.
-
-    The same words as a row of the build matrix: see :class:`mlir_release.targets.WheelTarget`.
-    """
-
-    distribution: str  #: normalized
-    python: str  #: ``cp312``; ``cp314t`` for a free-threaded one
-    os: str  #: ``linux``, ``musl``, ``macos``, ``windows``
-    arch: str  #: ``x86_64``, ``aarch64``, ``arm64``
-
-    @classmethod
-    def of_file(cls, filename: str) -> Slot | None:
-        """The slot of a wheel's file name; None for what is not a wheel's file name."""
-        try:
-            name, _, _, tags = parse_wheel_filename(filename)
-        except (InvalidWheelFilename, InvalidVersion):
-            return None
-        tag = min(tags, key=str)
-        os, arch = platform_of(tag.platform)
-        python = tag.interpreter + ("t" if tag.abi.endswith("t") and tag.abi.startswith("cp") else "")
-        return cls(distribution=canonicalize_name(name), python=python, os=os, arch=arch)
-
-    @classmethod
-    def of_target(cls, target: WheelTarget) -> Slot:
-        """The slot that a row of the build matrix fills."""
-        arch = _ARCHITECTURES.get(target.runtime.arch, target.runtime.arch)
-        return cls(
-            distribution=canonicalize_name(target.distribution), python=target.python, os=target.runtime.os, arch=arch
-        )
-
-
-#: Other spellings of one architecture: Windows says amd64.
-_ARCHITECTURES = {"amd64": "x86_64"}
-
-#: Platform tags begin with one of these.
-_SYSTEMS = {"manylinux": "linux", "linux": "linux", "musllinux": "musl", "macosx": "macos", "win": "windows"}
-
-
-def platform_of(platform_tag: str) -> tuple[str, str]:
-    """Operating system and architecture that a wheel's platform tag stands for (PEP 425, 600, 656).
-
-    ``manylinux_2_28_x86_64`` → linux, x86_64; ``macosx_11_0_arm64`` → macos, arm64; ``win_amd64`` → windows, x86_64.
-    """
-    family, _, rest = platform_tag.partition("_")
-    family = family.rstrip("0123456789")
-    arch = rest.lstrip("0123456789_") or platform_tag
-    return _SYSTEMS.get(family, family), _ARCHITECTURES.get(arch, arch)

@@ -1,0 +1,183 @@
+"""Installing wheels in empty environments, as the last proof before they are published."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.tags import Tag, cpython_tags, platform_tags
+from packaging.utils import parse_wheel_filename
+
+from mlir_release.errors import MachineError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlir_release.publish.assets import Wheel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A wheel that was installed and imported."""
+
+    filename: str
+    python: str  #: ``3.12.1``
+    imported: tuple[str, ...]  #: modules
+
+    def text(self) -> str:
+        """For people."""
+        return f"{self.filename}: installed with CPython {self.python}, imported {', '.join(self.imported)}"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"filename": self.filename, "python": self.python, "imported": list(self.imported)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    """A CPython of this machine."""
+
+    executable: Path
+    version: tuple[int, int, int]
+    free_threaded: bool
+
+    @classmethod
+    def ask(cls, executable: Path) -> Interpreter:
+        """Ask an executable what it is. :raises MachineError: ``python-unusable``"""
+        code = (
+            "import json, sys, sysconfig;"
+            "print(json.dumps([list(sys.version_info[:3]), bool(sysconfig.get_config_var('Py_GIL_DISABLED'))]))"
+        )
+        try:
+            done = subprocess.run(
+                [str(executable), "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
+            )
+            version, free_threaded = json.loads(done.stdout)
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            raise MachineError(
+                "python-unusable",
+                f"{executable} can't be used as a Python",
+                where=str(executable),
+                why=str(error),
+                remedy="name the executable of a working CPython",
+            ) from error
+        return cls(executable=executable, version=tuple(version), free_threaded=free_threaded)
+
+    @property
+    def name(self) -> str:
+        """``3.12.1``, ``3.14.0t``."""
+        return ".".join(map(str, self.version)) + ("t" if self.free_threaded else "")
+
+    def tags(self) -> frozenset[Tag]:
+        """The wheel tags that its pip accepts on this machine."""
+        major, minor, _ = self.version
+        abi = f"cp{major}{minor}{'t' if self.free_threaded else ''}"
+        return frozenset(cpython_tags((major, minor), [abi], list(platform_tags())))
+
+
+def clean_environment() -> dict[str, str]:
+    """The process environment without what would change pip or Python: a stranger has none of it."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PIP_", "PYTHON")) and key not in {"VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
+    }
+
+
+def make_environment(python: Path, folder: Path) -> Path:
+    """An empty virtual environment; returns its Python. :raises MachineError: ``venv-failed``"""
+    done = subprocess.run(
+        [str(python), "-I", "-m", "venv", "--clear", str(folder)],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+    )
+    if done.returncode != 0:
+        raise MachineError(
+            "venv-failed",
+            "no virtual environment could be made",
+            where=str(python),
+            why=(done.stdout + done.stderr).strip()[-2000:],
+            remedy="install the CPython's venv module (Debian: python3-venv), or name another CPython",
+        )
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run an environment's own pip without asking questions; the result is the caller's to judge."""
+    command = [str(python), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=env or clean_environment(), check=False)
+
+
+def try_wheels(
+    wheels: Sequence[Wheel], *, version: str, pythons: Sequence[Path], dependencies: Sequence[str] | None
+) -> tuple[Trial, ...]:
+    """Install each wheel that fits one of ``pythons`` with ``--no-index`` in an empty environment, and import it.
+
+    :param dependencies: pip's options for the wheels' own requirements (an index, a folder); None: leave them out
+    :raises VerificationError: ``install-failed``, ``import-failed``
+    """
+    trials = []
+    for interpreter in map(Interpreter.ask, pythons):
+        accepted = interpreter.tags()
+        for wheel in wheels:
+            if not accepted.isdisjoint(parse_wheel_filename(wheel.filename)[3]):
+                trials.append(_try(wheel, version, interpreter, dependencies))
+    return tuple(trials)
+
+
+def _try(wheel: Wheel, version: str, interpreter: Interpreter, dependencies: Sequence[str] | None) -> Trial:
+    with tempfile.TemporaryDirectory(prefix="mlir-release-trial-") as folder:
+        python = make_environment(interpreter.executable, Path(folder) / "environment")
+        options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
+        done = run_pip(python, *options, f"{wheel.distribution}=={version}")
+        _check("install-failed", wheel, interpreter, done, "pip does not install it")
+        if dependencies is not None and wheel.requires_dist:
+            # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
+            done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
+            _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
+        code = _IMPORTS.format(tag=wheel.tag, revision=wheel.revision, optional=dependencies is None)
+        done = subprocess.run(
+            [str(python), "-I", "-c", code], capture_output=True, text=True, cwd=folder, env=clean_environment()
+        )
+        _check("import-failed", wheel, interpreter, done, "it can't be imported")
+        return Trial(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
+
+
+#: Imports what there is, on any CPython ≥ 3.8. Without dependencies, a module that lacks one of them is passed over.
+_IMPORTS = """\
+import importlib, importlib.util, json, pathlib
+release = importlib.import_module("mlir._release")
+info = json.loads(pathlib.Path(release.__file__).with_name("_release.json").read_text())
+assert (info["tag"], info["revision"]) == ({tag!r}, {revision!r}), info
+print("mlir._release")
+if importlib.util.find_spec("mlir.ir"):
+    try:
+        ir = importlib.import_module("mlir.ir")
+    except ModuleNotFoundError as error:
+        if not {optional} or (error.name or "mlir").split(".")[0] == "mlir":
+            raise
+    else:
+        with ir.Context():
+            ir.Module.parse("module {{}}").operation.verify()
+        print("mlir.ir")
+"""
+
+
+def _check(
+    id: str, wheel: Wheel, interpreter: Interpreter, done: subprocess.CompletedProcess[str], problem: str
+) -> None:
+    if done.returncode != 0:
+        raise VerificationError(
+            id,
+            f"{wheel.filename} with CPython {interpreter.name}: {problem}",
+            where=str(wheel.path),
+            why=(done.stdout + done.stderr).strip()[-3000:],
+            remedy="nothing was published; mend the wheel's build, then start its target over: "
+            f"mlir-release publish {wheel.tag} --discard {wheel.target}",
+        )
