@@ -218,45 +218,6 @@ class Matrix:
         wanted = set(names)
         return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel.name in wanted))
 
-    def github(self, kind: Literal["sdk", "wheels", "tests"]) -> dict[str, list[dict[str, str]]]:
-        """``strategy.matrix`` of GitHub Actions for one kind of job, as an ``include`` list of string values."""
-        rows: list[dict[str, str]]
-        if kind == "sdk":
-            rows = [{"name": f"sdk-{r.name}", "runtime": r.name, "runner": r.runner} for r in self.runtimes]
-        elif kind == "wheels":
-            rows = [
-                {
-                    "name": wheel.name,
-                    "llvm": wheel.configuration.name,
-                    "runtime": wheel.runtime.name,
-                    "runner": wheel.runtime.runner,
-                    "python": wheel.python,
-                    "required": str(wheel.required).lower(),
-                }
-                for wheel in self.wheels
-            ]
-        else:
-            rows = [
-                {
-                    "name": test.name,
-                    "suite": test.suite,
-                    "llvm": test.configuration.name,
-                    "runtime": test.runtime.name,
-                    "runner": test.runtime.runner,
-                    "python": test.python or "",
-                    "wheels": " ".join(test.wheels),
-                    "required": str(test.required).lower(),
-                }
-                for test in self.tests
-            ]
-        if len(rows) > 256:
-            raise UsageError(
-                "matrix-too-large",
-                f"{len(rows)} {kind} jobs; GitHub allows 256 in one matrix",
-                remedy="split it with --only",
-            )
-        return {"include": rows}
-
 
 def python_version(tag: str) -> str:
     """``3.12`` for ``cp312``, ``3.14t`` for ``cp314t``. :raises ValueError:"""
@@ -407,7 +368,7 @@ class _Reader:
             if key in files:
                 raise self.error(
                     f"targets {files[key].name} and {wheel.name}",
-                    f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.os} {wheel.runtime.arch}",
+                    f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.os} {key[3]}",
                     "give one of the two LLVM configurations another distribution name",
                 )
             files[key] = wheel

@@ -121,6 +121,16 @@ def canonical_version(text: str) -> str:
     return ".".join(map(str, version.release))
 
 
+def upstream_tag(version: str) -> str:
+    """llvm-project's own tag of a version: ``llvmorg-22.1.8``, ``llvmorg-12.0.0-rc1``.
+
+    Source: the tag names in llvm-project, where a candidate's version always has three components.
+    """
+    release, rc, number = canonical_version(version).partition("rc")
+    padded = ".".join([*release.split("."), "0", "0"][:3])
+    return f"llvmorg-{padded}-rc{number}" if rc else f"llvmorg-{padded}"
+
+
 def _not_a_version(text: str, why: str) -> UsageError:
     return UsageError(
         "llvm-version-invalid",

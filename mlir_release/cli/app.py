@@ -14,10 +14,10 @@ from mlir_release.errors import ExitCode, ReleaseError
 #: name -> (module:attribute, heading, one line). The lines stand here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "rehearsal": ("rehearsal:rehearsal", "Start here", "Run the whole main job on this machine, on real MLIR."),
-    "forge": ("release:forge", "Start here", "Make a local forge: a release repository in a folder."),
-    "pin": ("release:pin", "Release", "Show, set or check the pinned llvm-project revision."),
-    "tag": ("release:tag", "Release", "List the release tags, or say which one comes next."),
-    "matrix": ("release:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
+    "forge": ("repository:forge", "Start here", "Make a local forge: a release repository in a folder."),
+    "pin": ("repository:pin", "Release", "Show, set or check the pinned llvm-project revision."),
+    "tag": ("repository:tag", "Release", "List the release tags, or say which one comes next."),
+    "matrix": ("repository:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
     "snapshot": (
         "release:snapshot",
         "Release",

@@ -1,4 +1,4 @@
-"""The release side: pin, tags, matrix, the transaction, publishing, the index, a person's decisions."""
+"""The release side: the transaction, publishing, the index, and what a person decides."""
 
 from __future__ import annotations
 
@@ -8,155 +8,254 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.common import dry_run_option, forge_option, json_option
-from mlir_release.console import console
+from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge
-    from mlir_release.targets import Matrix
+    from mlir_release.forge.base import Forge, Release
+    from mlir_release.revision import Revision
+    from mlir_release.snapshot import Outcome
+    from mlir_release.targets import ReleaseConfig
 
-REPOSITORY = click.option(
-    "-C",
-    "--repository",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    show_default="this folder",
-    help="Checkout of the release repository.",
+# -- the transaction -------------------------------------------------------------------------------------------------
+
+BRANCH = click.option("--branch", default="main", show_default=True, help="The branch that holds targets.toml.")
+FORCE = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
+REQUEST_ID = click.option(
+    "--request-id",
+    metavar="ID",
+    help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
 )
 
 
-def read_matrix(repository: Path) -> Matrix:
-    """The matrix of a checkout. :raises UsageError: if it is missing or malformed"""
-    from mlir_release.errors import UsageError
-    from mlir_release.targets import TARGETS_FILE, Matrix
-
-    path = repository / TARGETS_FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "targets-missing",
-            f"there is no readable {TARGETS_FILE}",
-            where=str(path),
-            why=str(error),
-            remedy="run this in a checkout of the release repository, or name one with --repository",
-        ) from None
-    return Matrix.parse(text, where=str(path))
-
-
-# -- pin ----------------------------------------------------------------------------------------------------------------
-
-
-@click.group()
-def pin() -> None:
-    """Show, set or check the pinned llvm-project revision of a checkout."""
-
-
-@pin.command("show")
-@REPOSITORY
-@json_option
-def pin_show(repository: Path) -> None:
-    """Print the pin."""
-    from mlir_release.pin import read_pin
-
-    sha = read_pin(repository)
-    console.result(sha, {"revision": sha})
-
-
-@pin.command("set")
-@click.argument("selector")
-@REPOSITORY
-@dry_run_option
-@json_option
-def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
-    """Pin SELECTOR: head, a full sha, a tag or a branch of the upstream. Commits nothing."""
-    from mlir_release.pin import write_pin
+def _resolve(forge: Forge, branch: str, policy: str) -> tuple[ReleaseConfig, Revision]:
+    from mlir_release.repository import matrix_of_branch
     from mlir_release.revision import Upstream
 
-    config = read_matrix(repository).release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(selector)
-    if not dry_run:
-        write_pin(repository, revision.sha)
-    verb = "would pin" if dry_run else "pinned"
-    console.result(
-        f"{verb} {revision.sha}  {revision.subject}",
-        {"revision": revision.sha, "subject": revision.subject, "written": not dry_run},
-    )
+    config = matrix_of_branch(forge, branch).release
+    return config, Upstream(config.upstream, branch=config.upstream_branch).resolve(policy)
 
 
-@pin.command("check")
-@REPOSITORY
-@json_option
-def pin_check(repository: Path) -> None:
-    """Check that the pin is well-formed and that its commit exists upstream."""
-    from mlir_release.pin import read_pin
-    from mlir_release.revision import Upstream
-
-    config = read_matrix(repository).release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(read_pin(repository))
-    console.result(f"{revision.sha} is upstream: {revision.subject}", {"revision": revision.sha, "ok": True})
-
-
-# -- matrix -------------------------------------------------------------------------------------------------------------
+def _report(outcome: Outcome) -> None:
+    console.result(outcome.text(), outcome.to_json())
+    console.output("tag", outcome.tag)
+    console.output("revision", outcome.revision)
+    console.output("action", outcome.action)
+    console.summary(f"### {outcome.tag}\n\n{outcome.text()}")
 
 
 @click.command()
-@click.option("--only", metavar="FILTER", help="For example: os=linux and (python=cp312 or required).")
-@click.option("--kind", type=click.Choice(["sdk", "wheels", "tests"]), default="wheels", show_default=True)
-@click.option("--github", is_flag=True, help="GitHub's strategy.matrix on one line (and as step output 'matrix').")
-@click.option("--missing", metavar="TAG", help="Only what the release of TAG still lacks (looks at the forge).")
-@click.option("--forge", metavar="ADDRESS", help="With --missing: the release repository.")
-@REPOSITORY
+@forge_option
+@click.option(
+    "--policy", default="head", show_default=True, help="head, a full sha, a tag or a branch of the upstream."
+)
+@FORCE
+@REQUEST_ID
+@BRANCH
+@dry_run_option
 @json_option
-def matrix(only: str | None, kind: str, github: bool, missing: str | None, forge: str | None, repository: Path) -> None:
-    """Show the build matrix as a table, as JSON, or as GitHub's matrix."""
-    import json
+def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, branch: str, dry_run: bool) -> None:
+    """Bump the pin, allocate a snapshot tag, open the draft, start the build.
 
-    if missing is None:
-        found = read_matrix(repository)
-    else:
-        from mlir_release.cli.common import resolve_forge
-        from mlir_release.publish.release import missing_matrix
+    Nothing to do (exit code 0) if a published release of the selected revision exists; a snapshot that was begun and
+    not finished is resumed at the first missing step.
+    """
+    from mlir_release.snapshot import default_request_id
+    from mlir_release.snapshot import snapshot as run
 
-        found = missing_matrix(resolve_forge(forge), missing)
-    if only:
-        found = found.only(only)
-    rows = found.github(kind)["include"]  # type: ignore[arg-type]
-    if github:
-        text = json.dumps({"include": rows}, separators=(",", ":"))
-        console.output("matrix", text)
-        console.output("empty", "false" if rows else "true")
-        click.echo(text)
-    elif console.json_mode:
-        console.result("", rows)
-    elif not rows:
-        click.echo("nothing is missing" if missing else "no targets")
-    else:
-        columns = list(rows[0])
-        console.table(columns, [[row[column] for column in columns] for row in rows])
+    config, revision = _resolve(forge, branch, policy)
+    identifier = request_id or default_request_id()
+    _report(run(forge, revision, config, request_id=identifier, force=force, dry_run=dry_run))
 
 
-# -- forge --------------------------------------------------------------------------------------------------------------
+@click.command()
+@click.argument("version")
+@forge_option
+@click.option(
+    "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
+)
+@FORCE
+@REQUEST_ID
+@BRANCH
+@dry_run_option
+@json_option
+def number(
+    version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
+) -> None:
+    """Make the numbered release llvm-VERSION.NN, on its own branch."""
+    from mlir_release.snapshot import default_request_id
+    from mlir_release.snapshot import number as run
+    from mlir_release.versions import upstream_tag
+
+    config, revision = _resolve(forge, branch, policy or upstream_tag(version))
+    identifier = request_id or default_request_id()
+    _report(run(forge, version, revision, config, request_id=identifier, force=force, dry_run=dry_run))
+
+
+# -- publishing --------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("tag")
+@forge_option
+@click.option(
+    "--dist",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Upload the wheels and test reports of this folder first.",
+)
+@click.option("--upload-only", is_flag=True, help="Stop after the upload: more is still to come from elsewhere.")
+@click.option("--discard", metavar="TARGET", help="Start one target over: delete its wheel and reports from the draft.")
+@click.option("--python", "pythons", multiple=True, help="A CPython to install the wheels with; may be repeated.")
+@click.option("--dependencies", help="Where the wheels' dependencies come from: a folder or an index URL.")
+@dry_run_option
+@json_option
+def publish(
+    tag: str,
+    forge: Forge,
+    dist: Path | None,
+    upload_only: bool,
+    discard: str | None,
+    pythons: tuple[str, ...],
+    dependencies: str | None,
+    dry_run: bool,
+) -> None:
+    """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once."""
+    from mlir_release.publish import release as releases
+    from mlir_release.publish.draft import origin_of
+    from mlir_release.repository import matrix_at
+    from mlir_release.wheels.pythons import find_pythons
+
+    matrix = matrix_at(forge, origin_of(forge, tag).commit)
+    outcome: releases.DiscardOutcome | releases.UploadOutcome | releases.PublishOutcome
+    if discard is not None:
+        outcome = releases.discard(forge, tag, discard, matrix, dry_run=dry_run)
+        console.result(outcome.text(), outcome.to_json())
+        return
+    if dist is not None:
+        outcome = releases.upload(forge, tag, dist, matrix, dry_run=dry_run)
+        if upload_only or dry_run:
+            console.result(outcome.text(), outcome.to_json())
+            return
+        console.say(outcome.text())
+    interpreters = [python.executable for python in find_pythons(pythons)]
+    options = _dependency_options(dependencies) if dependencies else None
+    outcome = releases.publish(forge, tag, matrix, pythons=interpreters, dependencies=options, dry_run=dry_run)
+    console.result(outcome.text(), outcome.to_json())
+    console.summary(f"### {tag}\n\n{outcome.text()}")
+
+
+def _dependency_options(place: str) -> list[str]:
+    """pip's options for a place that is a folder of wheels, or an index."""
+    return ["--index-url", place] if "://" in place else ["--no-index", "--find-links", place]
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
 
 
 @click.group()
-def forge() -> None:
-    """A local forge: a release repository, with its releases, in a folder that any web server can serve."""
+def release() -> None:
+    """Look at releases; waive, abandon or yank."""
 
 
-@forge.command("init")
-@click.argument("folder", type=click.Path(path_type=Path))
-@REPOSITORY
+@release.command("list")
+@forge_option
 @json_option
-def forge_init(folder: Path, repository: Path) -> None:
-    """Make a local forge in FOLDER from a checkout's pin and targets."""
-    from mlir_release.forge.local import LocalForge
-    from mlir_release.pin import PIN_FILE, format_pin, read_pin
-    from mlir_release.targets import TARGETS_FILE
+def release_list(forge: Forge) -> None:
+    """Drafts and published releases, oldest first."""
+    found = forge.releases()
+    if console.json_mode:
+        console.result("", [_release_json(entry) for entry in found])
+        return
+    console.table(
+        ["tag", "state", "published", ">assets", ">size"],
+        [
+            [
+                entry.tag,
+                "draft" if entry.draft else "published",
+                f"{entry.published_at:%Y-%m-%d %H:%M}" if entry.published_at else "",
+                len(entry.assets),
+                format_bytes(sum(asset.size for asset in entry.assets)),
+            ]
+            for entry in found
+        ],
+    )
 
-    read_matrix(repository)
-    files = {
-        PIN_FILE: format_pin(read_pin(repository)),
-        TARGETS_FILE: (repository / TARGETS_FILE).read_bytes(),
+
+def _release_json(entry: Release) -> dict[str, object]:
+    return {
+        "tag": entry.tag,
+        "id": entry.id,
+        "draft": entry.draft,
+        "published_at": entry.published_at.isoformat() if entry.published_at else None,
+        "assets": [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in entry.assets],
     }
-    made = LocalForge.create(folder, files)
-    console.result(f"made {made.description}", {"forge": f"local:{folder}"})
+
+
+@release.command("show")
+@click.argument("tag")
+@forge_option
+@json_option
+def release_show(tag: str, forge: Forge) -> None:
+    """One release: its assets and, while it is a draft, what it still lacks."""
+    from mlir_release.publish.draft import find_release, missing, origin_of
+    from mlir_release.repository import matrix_at
+
+    found = find_release(forge, tag)
+    lacking = missing(forge, tag, matrix_at(forge, origin_of(forge, tag).commit))
+    if console.json_mode:
+        console.result("", {**_release_json(found), "missing": lacking.to_json()})
+        return
+    click.echo(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
+    console.table(
+        ["asset", ">size", "sha256"],
+        [[asset.name, format_bytes(asset.size), asset.sha256 or "incomplete"] for asset in found.assets],
+    )
+    for name in (*lacking.wheels, *lacking.tests):
+        click.echo(f"missing: {name}")
+
+
+REASON = click.option("--reason", required=True, help="Shown to everybody who meets the gap that this makes.")
+
+
+@release.command("waive")
+@click.argument("tag")
+@click.argument("target")
+@REASON
+@forge_option
+@dry_run_option
+@json_option
+def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: bool) -> None:
+    """Let TAG be published although TARGET is missing or fails."""
+    from mlir_release.publish import decisions
+
+    decision = decisions.waive(forge, tag, target, reason, dry_run=dry_run)
+    console.result(decision.text(), decision.to_json())
+
+
+@release.command("abandon")
+@click.argument("tag")
+@REASON
+@forge_option
+@dry_run_option
+@json_option
+def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
+    """Give a pending TAG up for ever: it is recorded as abandoned, and its draft is deleted."""
+    from mlir_release.publish import decisions
+
+    decision = decisions.abandon(forge, tag, reason, dry_run=dry_run)
+    console.result(decision.text(), decision.to_json())
+
+
+@release.command("yank")
+@click.argument("tag")
+@click.argument("file", required=False, default="")
+@REASON
+@forge_option
+@BRANCH
+@dry_run_option
+@json_option
+def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dry_run: bool) -> None:
+    """Let nobody get a published TAG (or one FILE of it) who did not pin it; run `index` after it."""
+    from mlir_release.publish import decisions
+
+    decision = decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run)
+    console.result(decision.text(), decision.to_json())

@@ -52,12 +52,6 @@ def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matri
     assert full(matrix.due(parse_numbered("llvm-22.1.8.01")))
 
 
-def test_github_matrices(matrix: Matrix) -> None:
-    assert [row["name"] for row in matrix.github("sdk")["include"]][0] == "sdk-linux-x86_64"
-    assert len(matrix.github("wheels")["include"]) == len(matrix.wheels)
-    assert all(row["runner"] for row in matrix.github("tests")["include"])
-
-
 def test_unknown_target(matrix: Matrix) -> None:
     with pytest.raises(UsageError) as caught:
         matrix.wheel("mlir-linux-x86_64-cp27")

@@ -21,6 +21,7 @@ from mlir_release.versions import (
     parse_numbered,
     parse_snapshot,
     parse_tag,
+    upstream_tag,
 )
 
 numbers = st.integers(1, MAX_NUMBER)
@@ -121,6 +122,12 @@ def test_ninety_nine_snapshots_in_a_day() -> None:
 def test_names_that_somebody_took_by_hand_are_skipped() -> None:
     tag = next_snapshot([], NOON, taken={"snapshot-20261120.01", "snapshot-20261120.02", "v1.0"})
     assert str(tag) == "snapshot-20261120.03"
+
+
+def test_upstream_tags() -> None:
+    assert upstream_tag("22.1.8") == "llvmorg-22.1.8"
+    assert upstream_tag("12.0rc1") == "llvmorg-12.0.0-rc1"
+    assert upstream_tag("23.1.0-rc2") == "llvmorg-23.1.0-rc2"
 
 
 def test_next_numbered() -> None:

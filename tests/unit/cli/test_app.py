@@ -1,0 +1,81 @@
+"""The command line as a person meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mlir_release.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mlir_release", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_help_is_a_table_of_contents_and_imports_no_command() -> None:
+    code = (
+        "import sys; from mlir_release.cli.app import app\n"
+        "app(['--help'], standalone_mode=False)\n"
+        "heavy = {'rich', 'jinja2', 'packaging.version', 'mlir_release.cli.release', 'cibuildwheel', 'auditwheel'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+def commands(group: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found = [(path, group)]
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None, name
+            found += commands(command, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), commands(app), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_every_command_explains_itself(path: tuple[str, ...], command: click.Command) -> None:
+    assert command.help, path
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help or parameter.name in ("kind", "repository"), (path, parameter.name)
+
+
+def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
+    done = run("pin", "show", "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"] == "pin-missing"
+    assert "error[pin-missing]" in done.stderr
+    assert run("pin", "show").stdout == (ROOT / "llvm-project.version").read_text()
+    assert run("no-such-command").returncode == 2
+    assert run("pin").returncode in (0, 2)
+
+
+def test_matrix_forms() -> None:
+    rows = json.loads(run("matrix", "--json", "--only", "os=linux and python=cp312").stdout)
+    assert {row["python"] for row in rows} == {"cp312"}
+    github = json.loads(run("matrix", "--github", "--kind", "tests", "--only", "llvm=mlir").stdout)
+    assert {"name", "runner", "suite"} <= set(github["include"][0])
+    assert "mlir-linux-x86_64-cp312" in run("matrix").stdout
+    done = run("matrix", "--only", "platform=linux")
+    assert done.returncode == 2
+    assert "error[filter-unknown-key]" in done.stderr
+
+
+def test_no_forge(tmp_path: Path) -> None:
+    done = run("matrix", "--missing", "snapshot-20261120.01", "--forge", f"local:{tmp_path}")
+    assert done.returncode == 2
+    assert "error[forge-not-found]" in done.stderr
+    assert "forge init" in done.stderr

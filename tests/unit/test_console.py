@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.console import Console, format_bytes, format_seconds
+from mlir_release.errors import ForgeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (41_600_000, "41.6 MB"), (2_400_000_000, "2400.0 MB")],
+)
+def test_bytes(count: int, shown: str) -> None:
+    assert format_bytes(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.44, "0.4 s"),
+        (12.4, "12 s"),
+        (59.7, "1 min 00 s"),
+        (187, "3 min 07 s"),
+        (3600, "1 h 00 min"),
+        (3840, "1 h 04 min"),
+    ],
+)
+def test_seconds(seconds: float, shown: str) -> None:
+    assert format_seconds(seconds) == shown
+
+
+def test_results_go_to_stdout_and_progress_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.say("working")
+    console.result("done", {"done": True})
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("done\n", "working\n")
+    console.json_mode = True
+    console.result("done", {"done": True})
+    assert json.loads(capsys.readouterr().out) == {"done": True}
+
+
+def test_quiet_keeps_warnings_and_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.quiet = True
+    with console.step("a step"):
+        console.say("chatter")
+    console.warn("careful")
+    console.error(ForgeError("forge-x", "No."))
+    assert capsys.readouterr().err == "warning: careful\nerror[forge-x]: No.\n"
+
+
+def test_a_failing_step_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    with pytest.raises(ValueError, match="x"), console.step("a step"):
+        raise ValueError("x")
+    assert "failed after" in capsys.readouterr().err
+
+
+def test_actions_get_annotations_outputs_and_summaries(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    console = Console()
+    console.error(ForgeError("forge-x", "50 % of\nit"))
+    console.output("matrix", {"include": []})
+    console.output("tag", "two\nlines")
+    console.summary("# Title")
+    assert "::error title=forge-x::50 %25 of%0Ait" in capsys.readouterr().err
+    output = (tmp_path / "output").read_text()
+    assert '{"include": []}' in output
+    assert "two\nlines\n" in output
+    assert (tmp_path / "summary").read_text() == "# Title\n\n"
+
+
+def test_tables_are_not_folded_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().table(["name", ">size"], [["x" * 100, 5], ["[b]not markup[/b]", 10]])
+    out = capsys.readouterr().out
+    assert "x" * 100 in out
+    assert "[b]not markup[/b]" in out
+
+
+def test_waiting_prints_a_heartbeat_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    import time
+
+    with Console().waiting("building", every=0.01):
+        time.sleep(0.1)
+    assert "… building" in capsys.readouterr().err
