@@ -69,7 +69,7 @@ class LocalForge:
                 "forge-missing",
                 "there is no local forge in this folder",
                 where=str(self.root),
-                remedy="check the path; `mlir-release rehearsal` makes a local forge in its workspace",
+                remedy="check the path, or make one: mlir-release forge init FOLDER",
             )
         self._store = Store(self.root)
         self._git = Git(self.repository)
@@ -193,7 +193,7 @@ class LocalForge:
         _check_name("tag", tag)
         with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
             if self._git.resolve(f"refs/tags/{tag}") is None:
-                raise ForgeError("tag-missing", f"there is no tag {tag} to release", where=self.description)
+                raise ForgeError("release-tag-missing", f"there is no tag {tag} to release", where=self.description)
             release = Release(
                 id=f"{self._store.next_number():06d}",
                 tag=tag,
@@ -289,7 +289,7 @@ class LocalForge:
                 if public.id == release.id:
                     return public
                 raise Taken(
-                    "release-published",
+                    "draft-superseded",
                     f"{release.tag} is published already, from another draft",
                     where=str(target),
                     remedy="delete this draft; what is published never changes",
@@ -343,7 +343,7 @@ def _check_free(draft: Release, name: str) -> None:
 def _check_name(kind: str, name: str) -> None:
     if not _PLAIN_NAME.fullmatch(name) or name == _PAGE:
         raise ForgeError(
-            f"{kind}-name-unsuitable",
+            "name-unsuitable",
             f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
             why=f"it must be a plain file name, and not {_PAGE}, which is the release's page",
             remedy="rename it",

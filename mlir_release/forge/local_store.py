@@ -48,14 +48,15 @@ def answering(root: Path, action: str) -> Iterator[None]:
             remedy="if the disk is full or the folder is not writable, change that; then run this again",
         ) from error
     except OSError as error:
+        what, where, why = f"the forge could not {action}", str(error.filename or root), str(error)
         if error.errno in _FULL:
-            id, remedy = "forge-disk-full", "free some space, then run this again; nothing was left half-done"
-        elif error.errno in _FORBIDDEN:
-            id, remedy = "forge-not-writable", "run this as the owner of the folder, or change its permissions"
-        else:
-            id, remedy = "forge-io-failed", "check the disk and the folder, then run this again"
-        where = str(error.filename or root)
-        raise ForgeError(id, f"the forge could not {action}", where=where, why=str(error), remedy=remedy) from error
+            remedy = "free some space, then run this again; nothing was left half-done"
+            raise ForgeError("forge-disk-full", what, where=where, why=why, remedy=remedy) from error
+        if error.errno in _FORBIDDEN:
+            remedy = "run this as the owner of the folder, or change its permissions"
+            raise ForgeError("forge-not-writable", what, where=where, why=why, remedy=remedy) from error
+        remedy = "check the disk and the folder, then run this again"
+        raise ForgeError("forge-io-failed", what, where=where, why=why, remedy=remedy) from error
 
 
 class Store:
