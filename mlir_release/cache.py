@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def cache_directory() -> Path:
@@ -14,3 +19,20 @@ def cache_directory() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("mlir-release", appauthor=False)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold ``path`` as a lock among processes, so that what two of them need is fetched once.
+
+    On Windows, which has no ``flock``, two processes may do the work twice; what they make is renamed into place.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        try:
+            import fcntl
+        except ImportError:
+            pass
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -7,7 +7,6 @@ neither root nor a recent ``apt-get update`` is needed.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -15,11 +14,12 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from mlir_release.cache import locked
 from mlir_release.console import console
-from mlir_release.errors import MachineError
+from mlir_release.errors import MachineError, ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 #: The oldest LLVM whose packages an SDK can be made of.
@@ -79,15 +79,86 @@ class DebianPackages:
         prefix = tree / "usr" / "lib" / f"llvm-{major}"
         if prefix.is_dir():
             return prefix
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        with (tree.parent / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(tree.parent / ".lock"):
             if not prefix.is_dir():
                 building = tree.with_name(f"{tree.name}.tmp")
                 shutil.rmtree(building, ignore_errors=True)  # of a run that was killed
                 self._unpack(major, version, building)
                 building.rename(tree)
         return prefix
+
+    def source_archive(self, version: str, *, check: Callable[[Path], None] | None) -> Path:
+        """LLVM ``version``'s upstream source archive, ``llvm-toolchain-<major>_<version>.orig.tar.xz``.
+
+        :param check: raises if the file is not the right one. With it, the archive is fetched by name from the pools
+            that apt is configured with: those keep archives whose other files the package lists no longer name.
+            Without it, ``apt-get source`` fetches the archive, and checks it against the distribution's signed index.
+        :raises MachineError: if no pool has it, or apt can't fetch it
+        """
+        major = version.partition(".")[0]
+        name = f"llvm-toolchain-{major}_{version}.orig.tar.xz"
+        archive = self.cache / "archives" / name
+        with locked(archive.parent / ".lock"):
+            if not archive.is_file():
+                with console.waiting(f"fetching {name}"):
+                    if check is None:
+                        self._source_by_apt(f"llvm-toolchain-{major}", archive)
+                    else:
+                        self._source_by_name(f"pool/main/l/llvm-toolchain-{major}/{name}", archive, check)
+        return archive
+
+    def _source_by_name(self, path: str, archive: Path, check: Callable[[Path], None]) -> None:
+        from urllib.error import URLError
+        from urllib.request import urlopen
+
+        self._update()
+        pools = dict.fromkeys(self._run("apt-get", "indextargets", "--format", "$(REPO_URI)").splitlines())
+        partial = archive.with_name(f"{archive.name}.tmp")
+        refusals = []
+        for pool in pools:
+            try:
+                with urlopen(f"{pool.rstrip('/')}/{path}", timeout=60) as answer, partial.open("wb") as file:
+                    shutil.copyfileobj(answer, file, 1 << 20)
+                check(partial)
+            except (URLError, OSError, ReleaseError) as error:
+                refusals.append(f"{pool}: {error}")
+                continue
+            partial.rename(archive)
+            return
+        partial.unlink(missing_ok=True)
+        raise MachineError(
+            "source-archive-missing",
+            f"none of apt's repositories has {archive.name}",
+            why="; ".join(refusals),
+            remedy="check the network, or give the sources with --source",
+        )
+
+    def _source_by_apt(self, package: str, archive: Path) -> None:
+        """With ``deb-src`` lines of our own: most machines have none."""
+        folder = self._apt / "sources"
+        (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        fields = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)"
+        lines = []
+        for target in dict.fromkeys(self._run("apt-get", "indextargets", "--format", fields).splitlines()):
+            uri, release, component, key = target.split("|")
+            option = f" [signed-by={key}]" if key.startswith("/") else ""
+            lines.append(f"deb-src{option} {uri} {release} {component}\n")
+        (folder / "sources.list").write_text("".join(lines), encoding="utf-8")
+        own = (
+            "-o", f"Dir::Etc::sourcelist={folder / 'sources.list'}",
+            "-o", "Dir::Etc::sourceparts=-",
+            "-o", f"Dir::State::lists={folder / 'lists'}",
+        )  # fmt: skip
+        self._run("apt-get", "update", "-qq", *own, check=False)
+        self._run("apt-get", "source", "-qq", "--download-only", package, *own, cwd=folder)
+        fetched = folder / archive.name
+        if not fetched.is_file():
+            raise MachineError(
+                "source-archive-missing",
+                f"the source package {package} of this distribution has no {archive.name}",
+                remedy="give the sources with --source",
+            )
+        fetched.rename(archive)
 
     def _unpack(self, major: int, version: str, building: Path) -> None:
         downloads = building / "debs"
@@ -120,6 +191,7 @@ class DebianPackages:
     def _run(self, program: str, *args: str, cwd: Path | None = None, check: bool = True) -> str:
         options: Sequence[str] = ()
         if program.startswith("apt-"):
+            # Given first, so that a caller's own options win.
             options = (
                 "-o", f"Dir::State::lists={self._apt / 'lists'}",
                 "-o", f"Dir::Cache={self._apt}",
@@ -128,7 +200,7 @@ class DebianPackages:
                 "-o", "APT::Sandbox::User=root",
             )  # fmt: skip
         done = subprocess.run(
-            [program, *args, *options],
+            [program, *options, *args],
             cwd=cwd,
             env={**os.environ, "LC_ALL": "C.UTF-8"},
             capture_output=True,
