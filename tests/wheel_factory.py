@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import sys
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
 TAG = "snapshot-20261120.02"
 VERSION = "20261120.2"
 
+#: The CPython that runs the tests, and one that can't (the toolkit itself needs a newer one).
+PYTHON = f"cp3{sys.version_info.minor}"
+OTHER_PYTHON = "cp310"
+
 
 def make_wheel(
     folder: Path,
@@ -25,7 +30,7 @@ def make_wheel(
     revision: str = REVISION,
     distribution: str = "mlir",
     profile: str = "host",
-    python: str = "cp311",
+    python: str = PYTHON,
     platform: str = "manylinux_2_28_x86_64",
     target: str | None = None,
     requires: tuple[str, ...] = (),
@@ -96,7 +101,7 @@ def make_report(
     wheel: Path | None,
     *,
     suite: str = "smoke",
-    target: str = "smoke-mlir-linux-x86_64-cp311",
+    target: str = f"smoke-mlir-linux-x86_64-{PYTHON}",
     passed: bool = True,
     failures: tuple[str, ...] = (),
     seconds: float = 1.5,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
+from mlir_release.publish import commands
 from mlir_release.publish.names import platform_of
 
 if TYPE_CHECKING:
@@ -20,11 +22,6 @@ _SYSTEM_NAMES = {"linux": "Linux", "musl": "Linux (musl)", "macos": "macOS", "wi
 def title(manifest: Manifest) -> str:
     """The release's title."""
     return f"MLIR {manifest.version}" if manifest.kind == "numbered" else f"MLIR snapshot {manifest.version}"
-
-
-def floor(kind: str) -> str:
-    """The version specifier that keeps pip from PyPI's ``mlir`` 0.0.1, which belongs to someone else."""
-    return ">=20200101" if kind == "snapshot" else ">=1"
 
 
 def escape(text: str) -> str:
@@ -44,20 +41,35 @@ def python_name(tag: str) -> str:
     return f"{match[1]}.{match[2]}" if match else tag
 
 
-def platform_name(wheel: WheelEntry) -> str:
-    """What a wheel runs on, for people: ``Linux x86_64, glibc ≥ 2.28``."""
+def format_total(count: int) -> str:
+    """Many bytes, as :func:`~mlir_release.console.format_bytes` shows few."""
+    return f"{count / 1e9:.2f} GB" if count >= 1_000_000_000 else format_bytes(count)
+
+
+@dataclass(frozen=True, order=True)
+class Platform:
+    """What a wheel runs on, for people. Sorts Linux first."""
+
+    rank: int
+    name: str  #: ``Linux x86_64``
+    needs: str  #: ``glibc ≥ 2.28``, or empty
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.needs}" if self.needs else self.name
+
+
+def platform(wheel: WheelEntry) -> Platform:
+    """What a wheel runs on, as its platform tags say."""
     system, arch = platform_of(wheel.platforms[0]) if wheel.platforms else ("", "")
-    name = f"{_SYSTEM_NAMES.get(system, system)} {arch}"
     versions = []
     for tag in wheel.platforms:
         if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
             versions.append(("glibc", int(match[1]), int(match[2])))
         elif match := re.match(r"macosx_(\d+)_(\d+)_", tag):
-            versions.append(("macOS", int(match[1]), int(match[2])))
-    if versions:
-        what, major, minor = min(versions)
-        name += f", {what} ≥ {major}.{minor}"
-    return name
+            versions.append(("version", int(match[1]), int(match[2])))
+    needs = "{} ≥ {}.{}".format(*min(versions)) if versions else ""
+    rank = list(_SYSTEM_NAMES).index(system) if system in _SYSTEM_NAMES else len(_SYSTEM_NAMES)
+    return Platform(rank, f"{_SYSTEM_NAMES.get(system, system)} {arch}", needs)
 
 
 def size_change(wheel: WheelEntry, previous: Manifest | None) -> str:
@@ -66,6 +78,14 @@ def size_change(wheel: WheelEntry, previous: Manifest | None) -> str:
         if other.target == wheel.target and other.size:
             return f"{(wheel.size - other.size) / other.size:+.1%}"
     return ""
+
+
+def total_change(manifest: Manifest, previous: Manifest | None) -> str:
+    """How much larger or smaller the wheels are that both releases have; empty if they share none."""
+    before = {wheel.target: wheel.size for wheel in previous.wheels} if previous else {}
+    pairs = [(wheel.size, before[wheel.target]) for wheel in manifest.wheels if before.get(wheel.target)]
+    old = sum(size for _, size in pairs)
+    return f"{(sum(size for size, _ in pairs) - old) / old:+.1%}" if old else ""
 
 
 def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previous: Manifest | None) -> str:
@@ -84,7 +104,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         + (f" (LLVM {escape(manifest.llvm_version)})." if manifest.llvm_version else "."),
         "",
         "```",
-        f"pip install -f {page_url} '{name}=={manifest.version}'",
+        commands.exact(page_url, name, manifest.version).text,
         "```",
         "",
         "| wheel | runs on | CPython | size | change |",
@@ -94,7 +114,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
         change = size_change(wheel, previous)
         lines.append(
-            f"| {link} | {escape(platform_name(wheel))} | {escape(python_name(wheel.python))} "
+            f"| {link} | {escape(str(platform(wheel)))} | {escape(python_name(wheel.python))} "
             f"| {format_bytes(wheel.size)} | {change} |"
         )
     lines += ["", *_changes(manifest, upstream)]

@@ -141,10 +141,7 @@ def _try(wheel: Wheel, version: str, interpreter: Interpreter, dependencies: Seq
             # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
             done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
             _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
-        code = _IMPORTS.format(tag=wheel.tag, revision=wheel.revision, optional=dependencies is None)
-        done = subprocess.run(
-            [str(python), "-I", "-c", code], capture_output=True, text=True, cwd=folder, env=clean_environment()
-        )
+        done = check_import(python, tag=wheel.tag, revision=wheel.revision, lenient=dependencies is None)
         _check("import-failed", wheel, interpreter, done, "it can't be imported")
         return Trial(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
 
@@ -167,6 +164,16 @@ if importlib.util.find_spec("mlir.ir"):
             ir.Module.parse("module {{}}").operation.verify()
         print("mlir.ir")
 """
+
+
+def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> subprocess.CompletedProcess[str]:
+    """Import an installed wheel's modules; their names are the output.
+
+    :param lenient: the wheel's dependencies are not installed, so modules that need them are passed over
+    """
+    code = _IMPORTS.format(tag=tag, revision=revision, optional=lenient)
+    command = [str(python), "-I", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
 
 
 def _check(

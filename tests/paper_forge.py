@@ -1,0 +1,172 @@
+"""A forge that only has published releases with manifests: no files but those, as many releases as a test likes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.forge.base import Asset, Release
+from mlir_release.publish.manifest import Manifest, TestEntry, WheelEntry, format_time
+from mlir_release.versions import SnapshotTag, parse_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_28_aarch64",
+    "macosx_11_0_arm64",
+    "macosx_11_0_x86_64",
+    "win_amd64",
+)
+PYTHONS = ("cp310", "cp311", "cp312", "cp313", "cp314", "cp314t")
+SIZES = {"mlir": 35_200_000, "mlir-core": 18_400_000, "mlir-full": 41_700_000}
+PROFILES = {"mlir": "host", "mlir-core": "core", "mlir-full": "full"}
+START = datetime(2026, 11, 20, 6, 13, 0, tzinfo=UTC)
+
+
+@dataclass
+class PaperForge:
+    """Implements what the index needs of :class:`mlir_release.forge.base.Forge`."""
+
+    base: str = "https://forge.example/releases/download"
+    found: list[Release] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)  #: manifests by tag
+    yanks: bytes = b""
+    downloads: int = 0
+
+    description = "paper"
+
+    def add(self, manifest: Manifest, *, when: datetime | None = None, draft: bool = False) -> None:
+        """Publish a manifest's release (or open its draft)."""
+        content = manifest.to_text().encode()
+        self.contents[manifest.tag] = content
+        made = when or manifest.created
+        names = {"release.json": content}
+        assets = [self._asset(manifest.tag, name, len(data), _digest(data)) for name, data in names.items()]
+        for wheel in manifest.wheels:
+            assets.append(self._asset(manifest.tag, wheel.filename, wheel.size, wheel.sha256))
+            assets.append(self._asset(manifest.tag, wheel.filename + ".metadata", 900, wheel.metadata_sha256))
+            if wheel.provenance:
+                assets.append(self._asset(manifest.tag, wheel.provenance, 4000, "c" * 64))
+        self.found.append(
+            Release(
+                id=str(len(self.found)),
+                tag=manifest.tag,
+                title=manifest.tag,
+                body="",
+                draft=draft,
+                prerelease=True,
+                created_at=made,
+                published_at=None if draft else made + timedelta(minutes=47),
+                assets=tuple(assets),
+            )
+        )
+
+    def _asset(self, tag: str, name: str, size: int, sha256: str) -> Asset:
+        return Asset(name=name, size=size, sha256=sha256, complete=True, url=f"{self.base}/{tag}/{name}")
+
+    def releases(self) -> Sequence[Release]:
+        return self.found
+
+    def download(self, release: Release, asset: Asset, destination: Path) -> None:
+        assert asset.name == "release.json"
+        self.downloads += 1
+        destination.write_bytes(self.contents[release.tag])
+
+    def head(self, branch: str) -> str | None:
+        return "a" * 40
+
+    def read(self, path: str, *, commit: str) -> bytes | None:
+        return self.yanks if path == "yanked.toml" and self.yanks else None
+
+    def page_url(self, tag: str) -> str:
+        return f"{self.base.replace('/download', '/tag')}/{tag}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def make_manifest(
+    tag: str,
+    *,
+    version: str | None = None,
+    revision: str | None = None,
+    previous: Manifest | None = None,
+    distributions: Sequence[str] = ("mlir",),
+    platforms: Sequence[str] = PLATFORMS,
+    pythons: Sequence[str] = PYTHONS,
+    created: datetime = START,
+    **fields: Any,
+) -> Manifest:
+    """A manifest of as many wheels as there are distributions x platforms x CPythons."""
+    parsed = parse_tag(tag)
+    assert parsed is not None
+    snapshot = isinstance(parsed, SnapshotTag)
+    version = version or str(parsed.version)
+    wheels = []
+    for distribution in distributions:
+        for platform in platforms:
+            for python in pythons:
+                wheels.append(_entry(tag, version, distribution, platform, python))
+    tests = [
+        TestEntry(
+            name=f"bindings-{wheel.target}",
+            suite="bindings",
+            wheel=wheel.filename,
+            counts={"pass": 96, "expected_fail": 1, "unsupported": 3, "fail": 0},
+        )
+        for wheel in wheels
+    ]
+    values: dict[str, Any] = {
+        "upstream": "https://github.com/llvm/llvm-project.git",
+        "toolkit_version": "0.1.0",
+        "llvm_version": "22.1.8",
+        "previous_tag": previous.tag if previous else "",
+        "previous_revision": previous.revision if previous else "",
+        "tests": tuple(tests),
+        **fields,
+    }
+    return Manifest(
+        tag=tag,
+        kind="snapshot" if snapshot else "numbered",
+        version=version,
+        revision=revision or _digest(tag.encode())[:40],
+        commit="d" * 40,
+        created_at=format_time(created),
+        wheels=tuple(wheels),
+        **values,
+    ).sorted()
+
+
+def _entry(tag: str, version: str, distribution: str, platform: str, python: str) -> WheelEntry:
+    name = f"{distribution.replace('-', '_')}-{version}-{python.removesuffix('t')}-{python}-{platform}.whl"
+    seed = hashlib.sha256(name.encode()).digest()
+    return WheelEntry(
+        filename=name,
+        target=f"{distribution}-{platform}-{python}",
+        distribution=distribution,
+        profile=PROFILES[distribution],
+        python=python,
+        platforms=(platform,),
+        requires_python=">=3.10",
+        requires_dist=("numpy<3,>=1.19.5", "ml_dtypes<1,>=0.1"),
+        size=SIZES[distribution] + int.from_bytes(seed[:2]) * 10,
+        sha256=_digest(name.encode()),
+        metadata_sha256=_digest(b"metadata of " + name.encode()),
+    )
+
+
+def many(count: int, **options: Any) -> list[Manifest]:
+    """``count`` snapshots, two a day up to :data:`START`, oldest first, each following the one before."""
+    found: list[Manifest] = []
+    for number in range(count):
+        back = count - 1 - number
+        created = START + timedelta(hours=12) - timedelta(hours=12 * back)
+        tag = f"snapshot-{created:%Y%m%d}.{1 if created.hour < 12 else 2:02d}"
+        found.append(make_manifest(tag, created=created, previous=found[-1] if found else None, **options))
+    return found

@@ -1,0 +1,120 @@
+"""A local forge with a tag, its draft and a folder of small wheels: what publishing begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mlir_release.forge.local import LocalForge
+from mlir_release.git import format_message
+from mlir_release.targets import Matrix
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+WHO = "Ada Lovelace <ada@example.org>"
+NEXT_REVISION = "b" * 40
+
+TARGETS = f"""\
+schema = 1
+
+[release]
+upstream = "https://github.com/llvm/llvm-project.git"
+
+[llvm.mlir]
+distribution = "mlir"
+profile = "host"
+
+[llvm.mlir-core]
+distribution = "mlir-core"
+profile = "core"
+
+[runtime.linux-x86_64]
+os = "linux"
+arch = "x86_64"
+runner = "ubuntu-24.04"
+floor = "manylinux_2_28"
+pythons = ["{OTHER_PYTHON}", "{PYTHON}"]
+
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+suites = ["smoke"]
+required = true
+
+[[target]]
+llvm = "mlir-core"
+runtime = "linux-x86_64"
+pythons = ["{PYTHON}"]
+suites = ["smoke"]
+required = false
+"""
+
+
+@dataclass
+class Stage:
+    """Where a test acts."""
+
+    forge: LocalForge
+    dist: Path
+    matrix: Matrix
+    tag: str = TAG
+
+    def again(self) -> LocalForge:
+        """The forge as another process sees it."""
+        return LocalForge(self.forge.root, clock=lambda: NOW, identity=WHO)
+
+    def add_tag(self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True) -> None:
+        """Allocate a tag as the snapshot transaction does, and open its draft."""
+        commit = self.forge.head("main")
+        assert commit is not None
+        trailers = {"LLVM-Revision": revision, "Toolkit-Version": "0.1.0", "Wheel-Version": version}
+        self.forge.create_tag(tag, commit, format_message(f"MLIR {tag}", trailers=trailers))
+        if draft:
+            self.forge.create_draft(tag, title=tag, body="", prerelease=True)
+
+    def fill(
+        self,
+        *,
+        tag: str = TAG,
+        version: str = VERSION,
+        revision: str = REVISION,
+        pythons: Sequence[str] = (OTHER_PYTHON, PYTHON),
+        distribution: str = "mlir",
+        content: str = "",
+        padding: int = 0,
+    ) -> Path:
+        """Write wheels and passing smoke reports for ``tag``; returns the folder."""
+        folder = self.dist / tag
+        for python in pythons:
+            wheel = make_wheel(
+                folder,
+                tag=tag,
+                version=version,
+                revision=revision,
+                python=python,
+                distribution=distribution,
+                profile={"mlir": "host", "mlir-core": "core"}[distribution],
+                content=content,
+                padding=padding,
+            )
+            make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}")
+        return folder
+
+
+def make_stage(root: Path, *, base_url: str | None = None) -> Stage:
+    """A forge in ``root`` with :data:`TAG`, its empty draft, and an empty dist folder."""
+    forge = LocalForge.create(
+        root / "forge",
+        {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": TARGETS.encode()},
+        clock=lambda: NOW,
+        identity=WHO,
+        base_url=base_url,
+    )
+    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(TARGETS))
+    stage.add_tag(TAG, VERSION)
+    return stage
