@@ -1,0 +1,191 @@
+"""How one wheel is built from a staged project: the record that both ways share, and the way without a container."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.wheels import venv
+from mlir_release.wheels.process import Usage, run_logged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.sdk.model import Sdk
+    from mlir_release.wheels.pythons import Python
+
+#: Build tools beside what the project itself requires; ninja 1.13 is the first that shares compiler slots.
+BUILD_TOOLS = ("build==1.6.1", "cmake==3.31.10", "ninja==1.13.2")
+
+#: A C++ compiler's usual names; CMake looks at ``CXX`` first, and so do we.
+_COMPILERS = ("c++", "g++", "clang++", "cl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One wheel to build.
+
+    :param workdir: folder of this build, emptied before it; the same path each time, so that compiler caches hit
+    :param cache: folder of what builds share: environments, the compiler cache
+    :param log: where all output goes
+    :param slots: environment variables that share out the machine's cores
+    """
+
+    sdk: Sdk
+    python: Python
+    project: Path
+    profile: str
+    workdir: Path
+    cache: Path
+    log: Path
+    slots: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What the project needs to be built, and the build tools."""
+        with (self.project / "pyproject.toml").open("rb") as file:
+            required = tomllib.load(file)["build-system"]["requires"]
+        return (*BUILD_TOOLS, *required)
+
+    def fresh(self, name: str) -> Path:
+        """An empty folder in ``workdir``."""
+        folder = self.workdir / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+
+class Backend(Protocol):
+    """A way to build wheels."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: ``build`` or ``cibuildwheel``."""
+
+    def check(self) -> None:
+        """See to it that the machine has what is needed. :raises MachineError: if it has not"""
+
+    def floor(self, wanted: str) -> str:
+        """The oldest platform tag that wheels built this way can have, if ``wanted`` is what one would like."""
+
+    def build(self, job: Job) -> tuple[Path, Usage]:
+        """Build one wheel; return it, with an honest platform tag, and what it took.
+
+        :raises mlir_release.wheels.process.StepFailed: a step failed
+        """
+
+
+def find_launcher() -> Path | None:
+    """ccache or sccache, where there is one."""
+    found = shutil.which("ccache") or shutil.which("sccache")
+    return Path(found) if found else None
+
+
+def check_compiler() -> None:
+    """:raises MachineError: ``no-compiler``"""
+    wanted = os.environ.get("CXX", "").split(" ")[0]
+    candidates = (wanted,) if wanted else _COMPILERS
+    if not any(shutil.which(candidate) for candidate in candidates):
+        raise MachineError(
+            "no-compiler",
+            "there is no C++ compiler on this machine",
+            where=f"CXX={wanted}" if wanted else "",
+            why=f"none of these is on the PATH: {', '.join(candidates)}",
+            remedy="install one (Debian: apt install g++), or set CXX",
+        )
+
+
+def this_machine() -> str:
+    """The platform tag that names this machine's glibc, ``manylinux_2_36_x86_64``; empty where there is none."""
+    name, version = platform.libc_ver()
+    return f"manylinux_{version.replace('.', '_')}_{platform.machine()}" if name == "glibc" else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildBackend:
+    """pypa/build on this machine, in a cached environment a CPython."""
+
+    name: str = "build"
+
+    def check(self) -> None:
+        """See :class:`Backend`."""
+        check_compiler()
+
+    def floor(self, wanted: str) -> str:
+        """This machine's: what is compiled against its glibc runs on no older one."""
+        return this_machine() or wanted
+
+    def build(self, job: Job) -> tuple[Path, Usage]:
+        """See :class:`Backend`."""
+        environment = venv.cached(job.cache / "environments" / job.python.tag, job.python.executable, job.requirements)
+        built = job.fresh("built")
+        usage = run_logged(
+            [
+                environment.python,
+                *("-m", "build", "--wheel", "--no-isolation", "--outdir", built),
+                f"-Cbuild-dir={job.fresh('tree')}",
+                job.project,
+            ],
+            log=job.log,
+            environment=environment.variables(build_variables(job)),
+            cwd=job.workdir,
+        )
+        wheel = next(built.glob("*.whl"))
+        if platform.system() != "Linux":
+            return wheel, usage
+        wheel, tagging = retag(wheel, job)
+        return wheel, usage + tagging
+
+
+def build_variables(job: Job) -> dict[str, str]:
+    """Environment variables of a build on this machine."""
+    variables = {
+        "MLIR_RELEASE_SDK": str(job.sdk.root),
+        "SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch),
+        "PYTHONHASHSEED": "0",
+        **job.slots,
+    }
+    launcher = find_launcher()
+    if launcher is not None:
+        variables |= {f"CMAKE_{language}_COMPILER_LAUNCHER": str(launcher) for language in ("C", "CXX")}
+        if launcher.name.startswith("ccache"):
+            variables.setdefault("CCACHE_DIR", os.environ.get("CCACHE_DIR", str(job.cache / "ccache")))
+    return variables
+
+
+def retag(wheel: Path, job: Job) -> tuple[Path, Usage]:
+    """Give a ``linux_…`` wheel the platform tag that its binaries deserve, by ``auditwheel repair``.
+
+    Nothing is vendored: a wheel that needs a library from outside is refused.
+
+    :raises VerificationError: ``wheel-needs-outside-library``
+    """
+    from mlir_release.wheels.inspect import inspect
+    from mlir_release.wheels.tags import glibc_of
+
+    report = inspect(wheel)
+    if report.external or glibc_of(report.true_platform_tag) is None:
+        raise VerificationError(
+            "wheel-needs-outside-library",
+            f"{wheel.name} needs libraries that it does not carry",
+            where=str(wheel),
+            why=f"needed: {', '.join(report.external) or 'something that no manylinux policy promises'}",
+            remedy="link them statically: what does the SDK's CMake package export?",
+        )
+    folder = job.fresh("tagged")
+    usage = run_logged(
+        [
+            *(sys.executable, "-m", "auditwheel", "repair", "--plat", report.true_platform_tag, "--only-plat"),
+            *("--patcher", "none", "--wheel-dir", folder, wheel),
+        ],
+        log=job.log,
+        environment=os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)},
+    )
+    return next(folder.glob("*.whl")), usage

@@ -1,0 +1,293 @@
+"""``wheels build``: one wheel a CPython, several side by side, by cibuildwheel or by pypa/build.
+
+A wheel appears in the output folder complete and under its final name, or not at all. One CPython's failure costs no
+other's wheel. Everything can be run again, or twice at once: each build has its folder and a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.cache import cache_directory
+from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.wheels import container, schedule
+from mlir_release.wheels.backends import Backend, BuildBackend, Job
+from mlir_release.wheels.process import StepFailed, tail
+from mlir_release.wheels.pythons import OLDEST, Python, find_pythons
+from mlir_release.wheels.stage import WheelRequest, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["BuildFailed", "BuiltWheel", "Python", "build_addon", "build_wheels", "find_pythons"]
+
+BackendName = Literal["auto", "cibuildwheel", "build"]
+
+#: What one build takes on disk: objects, the unstripped library, the wheel, its unpacked and packed copies.
+DISK_PER_BUILD = 1_500_000_000
+
+_DISK_FULL = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.IGNORECASE)
+_TARGET_PYTHON = re.compile(r"-cp3\d+t?$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltWheel:
+    """A wheel in the output folder, and what it took. ``cpu_seconds``: user and system time of all of its processes."""
+
+    path: Path
+    python: Python
+    wall_seconds: float
+    cpu_seconds: float
+    log: Path
+
+
+class BuildFailed(VerificationError):
+    """Some CPythons' wheels could not be built; ``built`` are those that could."""
+
+    def __init__(self, *, what: str, where: str, why: str, remedy: str, built: Sequence[BuiltWheel]) -> None:
+        super().__init__("wheel-build-failed", what, where=where, why=why, remedy=remedy)
+        self.built = tuple(built)
+
+
+def build_wheels(
+    request: WheelRequest,
+    pythons: Sequence[Python],
+    *,
+    output: Path,
+    backend: BackendName = "auto",
+    jobs: int | None = None,
+    cache: Path | None = None,
+) -> list[BuiltWheel]:
+    """Build the wheel of ``request`` for each of ``pythons``, in that order.
+
+    :param output: folder that the wheels are moved to when they are complete
+    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and says why
+    :param jobs: cores to use; all by default
+    :param cache: folder for environments, compiler caches and build trees; the user's cache by default
+    :raises BuildFailed: at least one failed; the others' wheels are in ``output``
+    :raises MachineError: ``no-compiler``, ``no-disk-space``, ``container-engine-unusable``
+    :raises UsageError: ``python-too-old``, ``no-python-chosen``
+    """
+    if not pythons:
+        raise UsageError("no-python-chosen", "no CPython to build for was given", remedy="--python 3.12")
+    _check_age(pythons, request)
+    cache = (cache or cache_directory()).absolute()
+    chosen = choose_backend(backend, request.sdk.info.platform)
+    chosen.check()
+    plan = schedule.machine_plan(len(pythons), jobs)
+    check_disk(cache, DISK_PER_BUILD * plan.builds)
+    output.mkdir(parents=True, exist_ok=True)
+    many = f"{len(pythons)} CPythons, {plan.builds} at once, {plan.compilers} compilers"
+    with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
+        return _build_all(request, pythons, chosen, plan, output, cache)
+
+
+def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = None) -> Path:
+    """Build what upstream's tests need beyond the wheel of ``request``, as a wheel that nobody publishes."""
+    cache = (cache or cache_directory()).absolute()
+    built = build_wheels(
+        replace(request, test_addon=True),
+        [python],
+        output=cache / "addons" / key(request),
+        backend="build",
+        cache=cache,
+    )
+    return built[0].path
+
+
+def choose_backend(wanted: BackendName, platform_name: str) -> Backend:
+    """Find out what works here. :raises MachineError: ``container-engine-unusable`` if cibuildwheel was asked for"""
+    if wanted == "build":
+        return BuildBackend()
+    if platform.system() != "Linux":
+        # cibuildwheel installs CPythons system-wide there, which is for build machines only.
+        if wanted == "cibuildwheel" or os.environ.get("CI"):
+            return container.CibuildwheelBackend(engine=None)
+        return BuildBackend()
+    engine = container.find_engine()
+    image = container.image_name(platform_name.split("-", 1)[1])
+    reason = container.why_unusable(engine, image)
+    if reason is None:
+        return container.CibuildwheelBackend(engine=engine)
+    if wanted == "cibuildwheel":
+        raise MachineError(
+            "container-engine-unusable",
+            "cibuildwheel cannot run here",
+            where=image,
+            why=reason,
+            remedy="mend that, or use --backend build, whose wheels run on this machine's glibc and newer",
+        )
+    console.say(f"    not cibuildwheel but build: {reason}")
+    return BuildBackend()
+
+
+def check_disk(folder: Path, needed: int) -> None:
+    """:raises MachineError: ``no-disk-space``"""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise MachineError(
+            "no-disk-space",
+            f"{format_bytes(free)} free, the builds need about {format_bytes(needed)}",
+            where=str(folder),
+            remedy="make room, or put the cache elsewhere: MLIR_RELEASE_CACHE",
+        )
+
+
+def _check_age(pythons: Sequence[Python], request: WheelRequest) -> None:
+    major, minor = request.sdk.info.minimum_python.split(".")[:2]
+    oldest = max(OLDEST, (int(major), int(minor)))
+    for python in pythons:
+        if python.order[:2] < oldest:
+            raise UsageError(
+                "python-too-old",
+                f"CPython {python.version} is too old for LLVM {request.sdk.info.llvm_version}'s bindings",
+                where=str(python.executable),
+                remedy=f"they need {oldest[0]}.{oldest[1]} or newer",
+            )
+
+
+def key(request: WheelRequest) -> str:
+    """Names what a build depends on beside the CPython: the SDK's content and the kind of wheel."""
+    facts = [request.sdk.info.digest, request.profile, str(request.plain)]
+    return f"{request.project_name}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:10]}"
+
+
+def for_python(request: WheelRequest, python: Python) -> WheelRequest:
+    """The request with its target named for one CPython: ``mlir-linux-x86_64-cp312``."""
+    return replace(request, target=f"{_TARGET_PYTHON.sub('', request.target)}-{python.tag}")
+
+
+def _build_all(
+    request: WheelRequest, pythons: Sequence[Python], backend: Backend, plan: schedule.Plan, output: Path, cache: Path
+) -> list[BuiltWheel]:
+    queue = iter(pythons)
+    outcomes: dict[str, BuiltWheel | ReleaseError] = {}
+    with schedule.compiler_slots(plan) as slots, ThreadPoolExecutor(max_workers=plan.builds) as pool:
+
+        def work() -> None:
+            for python in queue:
+                try:
+                    outcomes[python.tag] = _build_one(request, python, backend, slots, output, cache)
+                except ReleaseError as error:
+                    console.say(f"    {python.tag}: failed: {error.what}")
+                    outcomes[python.tag] = error
+            slots.give_back()
+
+        with console.waiting(f"building for {', '.join(python.tag for python in pythons)}", every=30.0):
+            for worker in [pool.submit(work) for _ in range(plan.builds)]:
+                worker.result()
+    return _sort_out(outcomes, pythons)
+
+
+def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[Python]) -> list[BuiltWheel]:
+    """The wheels, in the CPythons' order.
+
+    :raises BuildFailed: if one is missing; of a single CPython, the error itself is raised
+    """
+    built = [outcome for python in pythons if isinstance(outcome := outcomes[python.tag], BuiltWheel)]
+    errors = {tag: outcome for tag, outcome in outcomes.items() if isinstance(outcome, ReleaseError)}
+    if not errors:
+        return built
+    if len(pythons) == 1:
+        raise next(iter(errors.values()))
+    raise BuildFailed(
+        what=f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
+        where=", ".join(error.where for error in errors.values() if error.where),
+        why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
+        remedy="the others are complete; build these again after mending the cause",
+        built=built,
+    )
+
+
+def _build_one(
+    request: WheelRequest, python: Python, backend: Backend, slots: schedule.Slots, output: Path, cache: Path
+) -> BuiltWheel:
+    from filelock import FileLock
+
+    workdir = cache / "builds" / f"{key(request)}-{python.tag}"
+    workdir.mkdir(parents=True, exist_ok=True)
+    log = workdir / "build.log"
+    with FileLock(workdir.with_suffix(".lock")):
+        start = time.monotonic()
+        log.unlink(missing_ok=True)
+        job = Job(
+            sdk=request.sdk,
+            python=python,
+            project=stage(
+                replace(for_python(request, python), floor=backend.floor(request.floor)), workdir / "project"
+            ),
+            profile=request.profile,
+            workdir=workdir,
+            cache=cache,
+            log=log,
+            slots=slots.environment,
+        )
+        try:
+            wheel, usage = backend.build(job)
+        except StepFailed as error:
+            raise _explain(error, python, workdir) from error
+        if not request.test_addon:
+            check_wheel(wheel)
+        path = _move(wheel, output)
+        for folder in ("tree", "built", "tagged"):
+            shutil.rmtree(workdir / folder, ignore_errors=True)
+        wall = time.monotonic() - start
+    size = format_bytes(path.stat().st_size)
+    times = f"{format_seconds(wall)}, CPU {format_seconds(usage.cpu)}"
+    console.say(f"    {python.tag}: {path.name}, {size}, in {times}")
+    return BuiltWheel(path=path, python=python, wall_seconds=wall, cpu_seconds=usage.cpu, log=log)
+
+
+def check_wheel(wheel: Path) -> None:
+    """Nothing leaves the build that is not what it says. :raises VerificationError: ``wheel-untrue``"""
+    from mlir_release.wheels.inspect import inspect
+
+    report = inspect(wheel)
+    if report.problems or report.external:
+        raise VerificationError(
+            "wheel-untrue",
+            f"{wheel.name} is not what it says it is",
+            where=str(wheel),
+            why="\n".join(problem.message for problem in report.problems) or f"it needs {', '.join(report.external)}",
+            remedy="mlir-release wheels inspect shows all of it; the project's link settings or the SDK are wrong",
+        )
+
+
+def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
+    """The error that a failed step deserves: a full disk is the machine's fault, all else the build's."""
+    end = tail(error.log)
+    if _DISK_FULL.search(tail(error.log, 200)):
+        return MachineError(
+            "no-disk-space",
+            f"the disk became full while building for {python.tag}",
+            where=str(workdir),
+            why=end,
+            remedy="make room, or put the cache elsewhere: MLIR_RELEASE_CACHE",
+        )
+    return VerificationError(
+        "wheel-build-failed",
+        f"the wheel for {python.tag} could not be built: {error}",
+        where=str(error.log),
+        why=end,
+        remedy="the log has all of it; the last lines are above",
+    )
+
+
+def _move(wheel: Path, output: Path) -> Path:
+    """Put a complete wheel into the output folder in one step, whatever file systems lie between."""
+    target = output / wheel.name
+    temporary = output / f".{wheel.name}.{os.getpid()}.tmp"
+    shutil.copyfile(wheel, temporary)
+    temporary.replace(target)
+    return target

@@ -1,0 +1,117 @@
+"""What an ELF file says about itself: what it needs, from which versions on, and where its bytes go."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elftools.elf.dynamic import DynamicTag
+    from elftools.elf.elffile import ELFFile
+
+ELF_MAGIC = b"\x7fELF"
+
+#: glibc 2.36 is the first dynamic linker that applies packed relative relocations (its release notes, August 2022).
+RELR_GLIBC = (2, 36)
+
+_GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElfFacts:
+    """One ELF file.
+
+    :param needed: the ``DT_NEEDED`` names, in order
+    :param versions: needed library -> versions of its symbols that are asked for, sorted
+    :param sections: section name -> bytes that it takes in the file; ``.bss`` and the like take none
+    :param packed_relocations: has ``DT_RELR``
+    :param declares_packed_relocations: asks for ``GLIBC_ABI_DT_RELR``, so that an older glibc refuses it cleanly
+    :param has_symbol_table: carries ``.symtab``, that is, was not stripped
+    """
+
+    machine: str
+    soname: str | None = None
+    needed: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sections: dict[str, int] = field(default_factory=dict)
+    packed_relocations: bool = False
+    declares_packed_relocations: bool = False
+    has_symbol_table: bool = False
+
+    @property
+    def glibc(self) -> tuple[int, int] | None:
+        """The oldest glibc that can load the file, ``(major, minor)``; ``None`` where it asks for none.
+
+        Packed relative relocations count even where the linker wrote no version need for them (lld before
+        ``-z pack-relative-relocs``): on an older glibc such a file crashes.
+        """
+        found = [
+            (int(match[1]), int(match[2]))
+            for names in self.versions.values()
+            for name in names
+            if (match := _GLIBC.fullmatch(name))
+        ]
+        if self.packed_relocations:
+            found.append(RELR_GLIBC)
+        return max(found, default=None)
+
+
+def read_elf(file: IO[bytes]) -> ElfFacts:
+    """Read one ELF file from a seekable binary stream.
+
+    :raises elftools.common.exceptions.ELFError: it is not an ELF file, or a damaged one
+    """
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.gnuversions import GNUVerNeedSection
+
+    elf = ELFFile(file)
+    soname: str | None = None
+    needed: list[str] = []
+    runpath: list[str] = []
+    versions: dict[str, tuple[str, ...]] = {}
+    packed = False
+    for section in elf.iter_sections():
+        if isinstance(section, DynamicSection):
+            for tag in section.iter_tags():
+                match tag.entry.d_tag:
+                    case "DT_NEEDED":
+                        needed.append(_text(tag, "needed"))
+                    case "DT_SONAME":
+                        soname = _text(tag, "soname")
+                    case "DT_RUNPATH":
+                        runpath += _text(tag, "runpath").split(":")
+                    case "DT_RPATH":
+                        runpath += _text(tag, "rpath").split(":")
+                    case "DT_RELR":
+                        packed = True
+        elif isinstance(section, GNUVerNeedSection):
+            for library, needs in section.iter_versions():
+                versions[str(library.name)] = tuple(sorted(str(need.name) for need in needs))
+    declared = any("GLIBC_ABI_DT_RELR" in names for names in versions.values())
+    return ElfFacts(
+        machine=str(elf["e_machine"]).removeprefix("EM_").lower(),
+        soname=soname,
+        needed=tuple(needed),
+        runpath=tuple(runpath),
+        versions=versions,
+        sections=_section_sizes(elf),
+        packed_relocations=packed,
+        declares_packed_relocations=declared,
+        has_symbol_table=elf.get_section_by_name(".symtab") is not None,
+    )
+
+
+def _text(tag: DynamicTag, name: str) -> str:
+    """A dynamic tag's string, which pyelftools adds under the tag's own name."""
+    return str(getattr(tag, name))
+
+
+def _section_sizes(elf: ELFFile) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for section in elf.iter_sections():
+        if section.name and section["sh_type"] != "SHT_NOBITS":
+            sizes[section.name] = sizes.get(section.name, 0) + int(section["sh_size"])
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))

@@ -1,0 +1,327 @@
+"""``wheels inspect``: what is in a wheel, what it needs, and whether what it says about itself is true.
+
+Works for any wheel, not only for ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
+from mlir_release.wheels.tags import check_tags, platform_truth
+
+if TYPE_CHECKING:
+    from packaging.metadata import Metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something about the wheel that is not as it must be. ``id`` is stable; ``message`` is for people."""
+
+    id: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelFile:
+    """One member of the archive; sizes in bytes, ``compressed`` as it travels over the wire."""
+
+    name: str
+    size: int
+    compressed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A group of members that serve the same purpose; sizes in bytes."""
+
+    name: str
+    files: int
+    size: int
+    compressed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelReport:
+    """All that :func:`inspect` found.
+
+    :param true_platform_tag: the lowest platform tag that the binaries can honestly carry (Linux; where this machine
+        cannot tell, the claimed one), ``any`` for a pure wheel
+    :param external: libraries that are needed, not in the wheel, and not promised by the platform tag
+    :param system: libraries that are needed and promised by the platform tag
+    :param elf: member name -> facts, for each ELF member
+    :param release: ``mlir/_release.json``, in our wheels
+    """
+
+    path: Path
+    filename: str
+    size: int
+    sha256: str
+    distribution: str
+    version: str
+    requires_python: str | None
+    requires_dist: tuple[str, ...]
+    tags: tuple[str, ...]
+    true_platform_tag: str
+    system: tuple[str, ...]
+    external: tuple[str, ...]
+    parts: tuple[Part, ...]
+    files: tuple[WheelFile, ...]
+    elf: dict[str, ElfFacts] = field(repr=False)
+    release: dict[str, Any] | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def unpacked_size(self) -> int:
+        """Bytes that the wheel takes on disk once installed."""
+        return sum(file.size for file in self.files)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as ``--json`` prints it."""
+        data = asdict(self)
+        data["path"] = str(self.path)
+        data["unpacked_size"] = self.unpacked_size
+        for name, facts in self.elf.items():
+            data["elf"][name]["glibc"] = ".".join(map(str, facts.glibc)) if facts.glibc else None
+        return data
+
+
+def inspect(path: Path) -> WheelReport:
+    """Look into the wheel at ``path``. What is merely wrong with it becomes a problem in the report.
+
+    :raises UsageError: ``wheel-missing``, ``not-a-wheel``
+    :raises VerificationError: ``wheel-corrupt``: the archive cannot be read to the end
+    """
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    if not path.is_file():
+        raise UsageError(
+            "wheel-missing", f"there is no wheel {path.name}", where=str(path), remedy="check the path; is it a file?"
+        )
+    try:
+        name, version, _, tags = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise UsageError(
+            "not-a-wheel",
+            f"{path.name} does not have a wheel's file name",
+            where=str(path),
+            why=str(error),
+            remedy="give a file named <distribution>-<version>-<python>-<abi>-<platform>.whl",
+        ) from None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _inspect(path, archive, str(name), str(version), tuple(sorted(map(str, tags))))
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OSError) as error:
+        raise VerificationError(
+            "wheel-corrupt",
+            f"{path.name} is damaged",
+            where=str(path),
+            why=str(error),
+            remedy="download or build it again",
+        ) from error
+
+
+def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags: tuple[str, ...]) -> WheelReport:
+    members = [info for info in archive.infolist() if not info.is_dir()]
+    dist_info = _dist_info(path, [info.filename for info in members])
+    problems: list[Problem] = []
+    elf: dict[str, ElfFacts] = {}
+    digests: dict[str, tuple[str, int]] = {}
+    for info in members:
+        data = archive.read(info)  # checks the CRC
+        if info.filename in digests:
+            problems.append(Problem(id="duplicate-member", message=f"{info.filename} is in the archive twice"))
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        digests[info.filename] = (digest, len(data))
+        if data.startswith(ELF_MAGIC):
+            elf[info.filename] = _read_elf(path, info.filename, data)
+    metadata, found = _metadata(archive, f"{dist_info}/METADATA")
+    problems += found
+    if metadata is not None:
+        problems += _check_identity(metadata, name, version)
+    problems += _check_record(archive, dist_info, digests)
+    truth = platform_truth(path, tags, elf)
+    problems += [
+        Problem(id=id, message=message)
+        for id, message in check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, truth, elf, tuple(digests))
+    ]
+    files = tuple(
+        WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
+        for info in sorted(members, key=lambda info: -info.compress_size)
+    )
+    return WheelReport(
+        path=path,
+        filename=path.name,
+        size=path.stat().st_size,
+        sha256=sha256_of(path),
+        distribution=metadata.name if metadata is not None else name,
+        version=version,
+        requires_python=str(metadata.requires_python) if metadata is not None and metadata.requires_python else None,
+        requires_dist=tuple(map(str, metadata.requires_dist or ())) if metadata is not None else (),
+        tags=tags,
+        true_platform_tag=truth.tag,
+        system=truth.system,
+        external=truth.external,
+        parts=group(files, dist_info, elf),
+        files=files,
+        elf=elf,
+        release=_release(archive),
+        problems=tuple(problems),
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[Part, ...]:
+    """Add the members up by what they are for, largest part first."""
+    sums: dict[str, list[int]] = {}
+    for file in files:
+        total = sums.setdefault(_purpose(file.name, dist_info, elf), [0, 0, 0])
+        total[0] += 1
+        total[1] += file.size
+        total[2] += file.compressed
+    parts = [Part(name=name, files=total[0], size=total[1], compressed=total[2]) for name, total in sums.items()]
+    return tuple(sorted(parts, key=lambda part: (-part.compressed, part.name)))
+
+
+def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
+    path = Path(name)
+    if name.startswith(f"{dist_info}/"):
+        return "licences" if "licenses" in path.parts else "metadata"
+    if name in elf:
+        # Extension modules carry the interpreter in their name, or sit in a package as "x.abi3.so" / "x.so".
+        extension = ".cpython-" in path.name or ".abi3." in path.name or elf[name].soname is None
+        return "extension modules" if extension else "shared libraries"
+    by_suffix = {
+        ".pyd": "extension modules",
+        ".dll": "shared libraries",
+        ".dylib": "shared libraries",
+        ".so": "extension modules",
+        ".py": "Python",
+        ".pyi": "type stubs",
+        ".typed": "type stubs",
+        ".h": "headers",
+        ".hpp": "headers",
+        ".inc": "headers",
+        ".def": "headers",
+        ".td": "TableGen",
+        ".a": "static libraries",
+        ".lib": "static libraries",
+    }
+    return by_suffix.get(path.suffix, "other")
+
+
+def _read_elf(path: Path, member: str, data: bytes) -> ElfFacts:
+    from elftools.common.exceptions import ELFError, ELFParseError
+
+    try:
+        return read_elf(io.BytesIO(data))
+    except (ELFError, ELFParseError) as error:
+        raise VerificationError(
+            "wheel-corrupt",
+            f"{path.name} holds a damaged binary",
+            where=member,
+            why=str(error),
+            remedy="build the wheel again",
+        ) from error
+
+
+def _dist_info(path: Path, names: list[str]) -> str:
+    found = sorted({name.split("/")[0] for name in names if name.split("/")[0].endswith(".dist-info")})
+    required = {f"{found[0]}/{part}" for part in ("METADATA", "WHEEL", "RECORD")} if len(found) == 1 else set()
+    if len(found) != 1 or not required <= set(names):
+        lacking = ", ".join(sorted(required - set(names)))
+        raise UsageError(
+            "not-a-wheel",
+            f"{path.name} is an archive, but no wheel",
+            where=str(path),
+            why=f"it lacks {lacking}" if lacking else f"it has {len(found)} .dist-info folders, a wheel has one",
+            remedy="build it with a wheel builder",
+        )
+    return found[0]
+
+
+def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[Metadata | None, list[Problem]]:
+    from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
+
+    raw = archive.read(name)
+    try:
+        return Metadata.from_email(raw, validate=True), []
+    except (InvalidMetadata, ExceptionGroup) as error:
+        causes = error.exceptions if isinstance(error, ExceptionGroup) else [error]
+        problems = [Problem(id="metadata-invalid", message=f"METADATA: {cause}") for cause in causes]
+    try:
+        return Metadata.from_email(raw, validate=False), problems
+    except (InvalidMetadata, ExceptionGroup):
+        return None, problems
+
+
+def _check_identity(metadata: Metadata, name: str, version: str) -> list[Problem]:
+    from packaging.utils import canonicalize_name
+
+    problems = []
+    if canonicalize_name(metadata.name) != name:
+        message = f"the file name says {name}, METADATA says {metadata.name}"
+        problems.append(Problem(id="name-mismatch", message=message))
+    if str(metadata.version) != version:
+        message = f"the file name says version {version}, METADATA says {metadata.version}"
+        problems.append(Problem(id="version-mismatch", message=message))
+    return problems
+
+
+def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, tuple[str, int]]) -> list[Problem]:
+    """Compare ``RECORD`` with the members: every file listed, with its true digest and size.
+
+    Source: "Recording installed projects" in the packaging specifications; ``RECORD`` and its signatures are exempt.
+    """
+    rows = list(csv.reader(io.StringIO(archive.read(f"{dist_info}/RECORD").decode())))
+    exempt = {f"{dist_info}/RECORD", f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
+    problems = []
+    listed = set()
+    for row in rows:
+        if not row:
+            continue
+        name, digest, size = [*row, "", ""][:3]
+        listed.add(name)
+        if name in exempt:
+            continue
+        if name not in digests:
+            problems.append(Problem(id="record-extra", message=f"RECORD lists {name}, which is not in the wheel"))
+            continue
+        actual, length = digests[name]
+        algorithm, _, value = digest.partition("=")
+        if algorithm != "sha256":
+            message = f"RECORD gives {name} a digest of kind {algorithm or 'none'!r}, not sha256"
+            problems.append(Problem(id="record-digest", message=message))
+        elif value != actual:
+            message = f"RECORD has another digest for {name} than its content"
+            problems.append(Problem(id="record-digest", message=message))
+        elif size and int(size) != length:
+            problems.append(Problem(id="record-size", message=f"RECORD says {name} has {size} bytes, it has {length}"))
+    problems += [
+        Problem(id="record-missing", message=f"{name} is not listed in RECORD")
+        for name in sorted(set(digests) - listed - exempt)
+    ]
+    return problems
+
+
+def _release(archive: zipfile.ZipFile) -> dict[str, Any] | None:
+    try:
+        release: dict[str, Any] = json.loads(archive.read("mlir/_release.json"))
+    except (KeyError, ValueError):
+        return None
+    return release

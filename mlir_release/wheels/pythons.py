@@ -1,0 +1,223 @@
+"""Find the CPythons of this machine: those on the PATH, those of pyenv, those that are named by a path."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: Upstream's bindings need it (mlir/python/requirements.txt and nanobind, LLVM 19 to 22).
+OLDEST = (3, 10)
+
+_WANTED = re.compile(r"(?:cp|python)?3\.?(?P<minor>\d{1,2})(?:\.(?P<micro>\d+))?(?P<threads>t?)")
+
+_PROBE = """
+import json, os, platform, sys, sysconfig
+print(json.dumps({
+  "implementation": platform.python_implementation(),
+  "version": list(sys.version_info[:3]), "final": sys.version_info.releaselevel == "final",
+  "threads": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+  "headers": os.path.isfile(os.path.join(sysconfig.get_path("include"), "Python.h")),
+  "base": sys._base_executable if sys.prefix != sys.base_prefix else None,
+}))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python:
+    """An interpreter.
+
+    :param tag: as in wheels: ``cp312``, ``cp313t``
+    :param version: ``3.12.1``
+    :param headers: has ``Python.h``, so that extension modules can be built
+    """
+
+    tag: str
+    version: str
+    executable: Path
+    headers: bool = True
+
+    @property
+    def short_version(self) -> str:
+        """``3.12``."""
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Sorts by version."""
+        return tuple(int(part) for part in self.version.split("."))
+
+
+def describe(executable: Path) -> Python:
+    """Ask an interpreter what it is; a virtual environment's stands for the one that it was made with.
+
+    :raises UsageError: ``python-missing``
+    """
+    found = _probe(executable, follow=True)
+    if isinstance(found, str):
+        missing = not executable.exists()
+        raise UsageError(
+            "python-missing",
+            f"there is no working CPython at {executable}",
+            where=str(executable),
+            why="there is no such file" if missing else found,
+            remedy="give the path of an interpreter, or a version such as 3.12",
+        )
+    return found
+
+
+def find_pythons(wanted: Sequence[str] = (), *, oldest: tuple[int, int] = OLDEST) -> list[Python]:
+    """The CPythons asked for, in that order, or, if none are, all suitable ones of this machine, newest first.
+
+    :param wanted: versions (``3.12``, ``cp312``, ``3.13t``) or paths of interpreters
+    :param oldest: minor version below which the bindings do not work
+    :raises UsageError: ``python-missing``, ``python-too-old``, ``python-not-understood``
+    :raises MachineError: ``python-headers-missing``, ``no-python``
+    """
+    if wanted:
+        chosen = list({python.tag: python for python in (_one(text, oldest) for text in wanted)}.values())
+        for python in chosen:
+            if not python.headers:
+                raise _no_headers(python)
+        return chosen
+    found = [python for python in installed() if python.headers and python.order[:2] >= oldest]
+    if not found:
+        raise MachineError(
+            "no-python",
+            f"there is no CPython {_dotted(oldest)} or newer with its headers on this machine",
+            why=f"found: {_listing(installed())}",
+            remedy="install one (pyenv install 3.12; apt install python3-dev), or name one with --python",
+        )
+    return found
+
+
+def installed() -> list[Python]:
+    """The final CPythons of this machine, the newest of each minor version, newest first; those with headers win."""
+    best: dict[str, Python] = {}
+    for python in _everything():
+        known = best.get(python.tag)
+        if known is None or (python.headers, python.order) > (known.headers, known.order):
+            best[python.tag] = python
+    return sorted(best.values(), key=lambda python: (python.order, python.tag), reverse=True)
+
+
+def _everything() -> list[Python]:
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        probed = pool.map(_probe, dict.fromkeys(_candidates()))
+        return [python for python in probed if isinstance(python, Python)]
+
+
+def _one(text: str, oldest: tuple[int, int]) -> Python:
+    match = _WANTED.fullmatch(text)
+    if match is None:
+        if os.sep in text or Path(text).exists() or text.endswith(".exe"):
+            python = describe(Path(text).absolute())
+            _check_age(python, oldest)
+            return python
+        raise UsageError(
+            "python-not-understood",
+            f"{text!r} is neither a CPython version nor the path of an interpreter",
+            remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
+        )
+    tag = f"cp3{match['minor']}{match['threads']}"
+    if (3, int(match["minor"])) < oldest:
+        raise _too_old(tag, oldest)
+    fitting = [
+        python
+        for python in _everything()
+        if python.tag == tag and (match["micro"] is None or python.order[2] == int(match["micro"]))
+    ]
+    if fitting:
+        return max(fitting, key=lambda python: (python.headers, python.order))
+    raise UsageError(
+        "python-missing",
+        f"there is no CPython {text} on this machine",
+        why=f"found: {_listing(installed())}",
+        remedy="install it (for example with pyenv), or choose one of those",
+    )
+
+
+def _check_age(python: Python, oldest: tuple[int, int]) -> None:
+    if python.order[:2] < oldest:
+        raise _too_old(f"{python.executable} ({python.version})", oldest)
+
+
+def _too_old(what: str, oldest: tuple[int, int]) -> UsageError:
+    return UsageError(
+        "python-too-old",
+        f"{what} is too old: MLIR's bindings need CPython {_dotted(oldest)} or newer",
+        remedy=f"choose a newer one; found: {_listing(python for python in installed() if python.order[:2] >= oldest)}",
+    )
+
+
+def _no_headers(python: Python) -> MachineError:
+    return MachineError(
+        "python-headers-missing",
+        f"CPython {python.version} has no headers, so nothing can be compiled for it",
+        where=str(python.executable),
+        remedy=f"install them (Debian: apt install python{python.short_version}-dev)",
+    )
+
+
+def _listing(pythons: Iterable[Python]) -> str:
+    return ", ".join(f"{python.version}{'t' if python.tag.endswith('t') else ''}" for python in pythons) or "none"
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _candidates() -> Iterator[Path]:
+    """Interpreters to ask: the running one's base, pyenv's, the PATH's. pyenv's shims are no interpreters."""
+    yield Path(getattr(sys, "_base_executable", sys.executable))
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    suffix = ".exe" if sys.platform == "win32" else ""
+    name = re.compile(rf"python(3(\.\d+t?)?)?{re.escape(suffix)}")
+    if pyenv.is_dir():
+        for version in sorted(pyenv.iterdir()):
+            yield version / ("python.exe" if sys.platform == "win32" else "bin/python")
+    for entry in os.environ.get("PATH", "").split(os.pathsep):
+        folder = Path(entry)
+        if not entry or "shims" in folder.parts or not folder.is_dir():
+            continue
+        try:
+            yield from sorted(path for path in folder.iterdir() if name.fullmatch(path.name))
+        except OSError:
+            continue
+
+
+def _probe(executable: Path, *, follow: bool = False) -> Python | str:
+    """What the interpreter says of itself, or why it is none that we can use.
+
+    :param follow: ask a virtual environment's base interpreter instead of refusing the environment's
+    """
+    command = [str(executable), "-I", "-S", "-c", _PROBE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        facts = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return str(error)
+    if facts["implementation"] != "CPython":
+        return f"it is {facts['implementation']}, not CPython"
+    if facts["base"]:
+        return _probe(Path(facts["base"])) if follow else "it belongs to a virtual environment"
+    if not facts["final"]:
+        return "it is a pre-release"
+    version = facts["version"]
+    return Python(
+        tag=f"cp{version[0]}{version[1]}{'t' if facts['threads'] else ''}",
+        version=".".join(map(str, version)),
+        executable=executable,
+        headers=facts["headers"],
+    )

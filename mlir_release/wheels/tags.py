@@ -1,0 +1,196 @@
+"""Are a wheel's tags true? Which platform tag do its binaries deserve?
+
+auditwheel knows the manylinux policies; what it does not look at is added here: packed relative relocations
+(``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, and whether the
+extension modules are for the interpreter that the tag names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.wheels.elf import ElfFacts
+
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
+#: The names that PEP 600 gives to the older tags.
+_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+_EXTENSION = re.compile(r"\.(cpython|cp)-?(\d+t?)[-.].*\.?(so|pyd)$|\.abi3\.(so|pyd)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformTruth:
+    """What the binaries deserve.
+
+    :param tag: the lowest platform tag that is honest: ``manylinux_2_28_x86_64``, ``linux_x86_64`` where no
+        manylinux tag fits, ``any`` without binaries; the claimed one where this machine cannot tell
+    :param system: libraries needed and promised by the tag
+    :param external: libraries needed and promised by nobody
+    """
+
+    tag: str
+    system: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
+
+
+def glibc_of(platform: str) -> tuple[int, int] | None:
+    """The glibc that a platform tag promises: ``manylinux_2_28_x86_64`` -> ``(2, 28)``; others -> ``None``."""
+    if match := _MANYLINUX.fullmatch(platform):
+        return int(match[1]), int(match[2])
+    return _LEGACY.get(platform.split("_")[0])
+
+
+def platforms_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """The platform parts of expanded tags, without repetition, in order."""
+    return tuple(dict.fromkeys(tag.split("-", 2)[2] for tag in tags))
+
+
+def platform_truth(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> PlatformTruth:
+    """Ask auditwheel and the ELF files which platform tag is honest.
+
+    auditwheel runs on Linux only, and its command line (``show --json``) is its stable interface.
+    """
+    inside = {name.rsplit("/", 1)[-1] for name in elf} | {facts.soname for facts in elf.values() if facts.soname}
+    needed = {library for facts in elf.values() for library in facts.needed} - inside
+    if not elf:
+        claimed = platforms_of(tags)
+        return PlatformTruth(tag=claimed[0] if claimed else "any")
+    answer = _auditwheel(path) if sys.platform == "linux" else None
+    if answer is None:
+        return PlatformTruth(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
+    tag = str(answer["overall_tag"])
+    required = max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
+    found = glibc_of(tag)
+    if found and required and required > found:  # what auditwheel overlooks
+        tag = f"manylinux_{required[0]}_{required[1]}_{tag.split('_', 3)[3]}"
+    libraries = answer["external_libs"]
+    external = needed & set(libraries) if isinstance(libraries, dict) else set()
+    return PlatformTruth(tag=tag, system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
+
+
+def check_tags(
+    wheel_file: str,
+    tags: Sequence[str],
+    truth: PlatformTruth,
+    elf: Mapping[str, ElfFacts],
+    members: Sequence[str],
+) -> list[tuple[str, str]]:
+    """Problems as ``(id, message)``.
+
+    :param wheel_file: text of the ``WHEEL`` file
+    :param tags: the file name's tags, expanded (``cp311-cp311-linux_x86_64``)
+    :param members: names of all members
+    """
+    from packaging.tags import parse_tag
+
+    problems: list[tuple[str, str]] = []
+    stated = sorted(
+        str(tag)
+        for line in wheel_file.splitlines()
+        if line.startswith("Tag:")
+        for tag in parse_tag(line.removeprefix("Tag:").strip())
+    )
+    if stated != sorted(tags):
+        problems.append(
+            ("wheel-tags-mismatch", f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}")
+        )
+    problems += _check_platform(tags, truth, elf)
+    problems += _check_interpreter(tags, members)
+    guarded = _declaring(elf)
+    for name, facts in elf.items():
+        if facts.packed_relocations and name not in guarded:
+            message = (
+                f"{name} has packed relative relocations (DT_RELR), and neither it nor a library that it needs asks "
+                "for GLIBC_ABI_DT_RELR: a glibc before 2.36 loads it and crashes; link with -z pack-relative-relocs"
+            )
+            problems.append(("relr-undeclared", message))
+        if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
+            problems.append(("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
+    return problems
+
+
+def _declaring(elf: Mapping[str, ElfFacts]) -> set[str]:
+    """Members that an older glibc refuses cleanly: they ask for ``GLIBC_ABI_DT_RELR``, or need a member that does.
+
+    The dynamic linker checks the versions that all loaded files need before it relocates the first of them. lld leaves
+    the need out of a file that takes no versioned symbol from libc itself.
+    """
+    by_library = {name.rsplit("/", 1)[-1]: name for name in elf}
+    by_library |= {facts.soname: name for name, facts in elf.items() if facts.soname}
+    found = {name for name, facts in elf.items() if facts.declares_packed_relocations}
+    while True:
+        more = {
+            name
+            for name, facts in elf.items()
+            if name not in found and any(by_library.get(library) in found for library in facts.needed)
+        }
+        if not more:
+            return found
+        found |= more
+
+
+def _check_platform(tags: Sequence[str], truth: PlatformTruth, elf: Mapping[str, ElfFacts]) -> list[tuple[str, str]]:
+    problems: list[tuple[str, str]] = []
+    platforms = platforms_of(tags)
+    if elf and "any" in platforms:
+        problems.append(("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
+    deserved = glibc_of(truth.tag)
+    for platform in platforms:
+        claimed = glibc_of(platform)
+        if claimed is None or not elf:
+            continue
+        if deserved is None:
+            why = f"needs {', '.join(truth.external)} from outside" if truth.external else "fits no manylinux policy"
+            problems.append(("platform-tag-untrue", f"tagged {platform}, but it {why}"))
+        elif deserved > claimed:
+            problems.append(("platform-tag-untrue", f"tagged {platform}, but it needs {truth.tag}"))
+    if truth.external and not problems:
+        problems.append(("needs-outside-library", f"needs {', '.join(truth.external)}, which it does not carry"))
+    return problems
+
+
+def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[tuple[str, str]]:
+    """Extension modules must be for the interpreter that the tag names."""
+    pythons = {tag.split("-")[0] for tag in tags}
+    abis = {tag.split("-")[1] for tag in tags}
+    problems = []
+    for name in members:
+        match = _EXTENSION.search(name)
+        if match is None:
+            continue
+        if match[2] is None:  # abi3
+            continue
+        interpreter = f"cp{match[2]}"
+        if interpreter not in pythons and interpreter not in abis:
+            problems.append(
+                ("interpreter-tag-untrue", f"tagged {', '.join(sorted(pythons))}, but {name} is for {interpreter}")
+            )
+    return problems
+
+
+def _from_elf(tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> str:
+    claimed = platforms_of(tags)[0]
+    required = max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
+    match = _MANYLINUX.fullmatch(claimed)
+    if required is None or match is None:
+        return claimed
+    return f"manylinux_{required[0]}_{required[1]}_{match[3]}"
+
+
+def _auditwheel(path: Path) -> dict[str, object] | None:
+    """``auditwheel show --json``, or ``None`` where it cannot say anything (another architecture, not installed)."""
+    command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        answer: dict[str, object] = json.loads(done.stdout)
+    except ValueError:
+        return None
+    return answer if "overall_tag" in answer else None
