@@ -1,0 +1,58 @@
+# The package: the C API as one shared library, the extension modules, the Python files, the headers of the C API.
+
+include(MLIRReleaseCodeGenerators)
+
+# mlir_release_add_c_api(name component output_dir sources...)
+# The shared library that all modules share, from the C API libraries that the groups of sources ask for.
+function(mlir_release_add_c_api name component output_dir)
+  add_mlir_python_common_capi_library(${name}
+    INSTALL_COMPONENT ${component}
+    INSTALL_DESTINATION mlir/_mlir_libs
+    OUTPUT_DIRECTORY "${output_dir}/_mlir_libs"
+    RELATIVE_INSTALL_ROOT ".."
+    DECLARED_HEADERS MLIRPythonCAPI.HeaderSources
+    DECLARED_SOURCES ${ARGN})
+  mlir_release_leave_out_code_generators(${name})
+  # Wheels store symbolic links as full copies, so the library must have one name only.
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME MLIRPythonCAPI VERSION "" SOVERSION "")
+  set_property(TARGET ${name} PROPERTY VERSION)
+  set_property(TARGET ${name} PROPERTY SOVERSION)
+  if(MLIR_RELEASE_PLAIN)
+    return()
+  endif()
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    # The C API is the interface. With the C++ symbols hidden the linker can drop what the C API does not reach.
+    target_link_options(${name} PRIVATE "LINKER:--exclude-libs,ALL")
+    if(MLIR_RELEASE_LLD)
+      # Fold identical functions, whether or not their addresses are taken. "safe" folding gains nothing with archives
+      # that were stripped (the tables of address-taken symbols do not survive that). MLIR and LLVM compare addresses
+      # of data (TypeID, pass and analysis ids), which is never folded; upstream's tests pass the same with and without.
+      target_link_options(${name} PRIVATE "LINKER:--icf=all")
+    endif()
+  endif()
+endfunction()
+
+set(_package_dir "${CMAKE_CURRENT_BINARY_DIR}/package/mlir")
+set(_package_sources MLIRPythonSources MLIRPythonExtension.RegisterEverything)
+
+mlir_release_add_c_api(mlir_c_api mlir_package "${_package_dir}" ${_package_sources})
+
+add_mlir_python_modules(mlir_package
+  ROOT_PREFIX "${_package_dir}"
+  INSTALL_PREFIX mlir
+  DECLARED_SOURCES ${_package_sources}
+  COMMON_CAPI_LINK_LIBS mlir_c_api)
+
+include(MLIRReleaseModules)
+mlir_release_tune_modules(mlir_package)
+if(MLIR_ENABLE_EXECUTION_ENGINE)
+  include(MLIRReleaseRunnerLibraries)
+endif()
+include(MLIRReleaseStubs)
+
+# Which build this is, and the check that only one distribution of the bindings is installed.
+install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/mlir/" DESTINATION mlir COMPONENT mlir_package
+  PATTERN "__pycache__" EXCLUDE)
+
+include(MLIRReleaseCheckNeeded)
+mlir_release_check_needed(mlir_package "${_package_dir}")

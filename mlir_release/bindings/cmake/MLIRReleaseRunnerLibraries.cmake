@@ -1,0 +1,47 @@
+# The runner libraries: what code that MLIR lowers calls when it runs (copying and printing memrefs, sparse tensors,
+# async). The execution engine is of little use without them, so profiles that have it ship them, in mlir/_mlir_libs
+# (mlir._mlir_libs.get_lib_dirs()). They are built here: those of a distribution would link its libLLVM.so.
+
+set(_sources "${MLIR_SOURCE_DIR}/lib/ExecutionEngine")
+
+function(mlir_release_add_runner_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "HIDDEN" "" "SOURCES;LINK_LIBS")
+  list(TRANSFORM ARG_SOURCES PREPEND "${_sources}/")
+  add_library(${name}.package SHARED ${ARG_SOURCES})
+  target_compile_definitions(${name}.package PRIVATE ${name}_EXPORTS)
+  target_link_libraries(${name}.package PRIVATE ${ARG_LINK_LIBS})
+  set_target_properties(${name}.package PROPERTIES
+    OUTPUT_NAME ${name}
+    DEFINE_SYMBOL ""
+    LIBRARY_OUTPUT_DIRECTORY "${_package_dir}/_mlir_libs"
+    RUNTIME_OUTPUT_DIRECTORY "${_package_dir}/_mlir_libs"
+    ARCHIVE_OUTPUT_DIRECTORY "${_package_dir}/_mlir_libs")
+  if(ARG_HIDDEN)
+    set_target_properties(${name}.package PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  endif()
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    target_link_options(${name}.package PRIVATE "LINKER:--exclude-libs,ALL")
+  endif()
+  llvm_update_compile_flags(${name}.package)
+  mlir_python_setup_extension_rpath(${name}.package)
+  add_dependencies(mlir_package ${name}.package)
+  install(TARGETS ${name}.package COMPONENT mlir_package
+    LIBRARY DESTINATION mlir/_mlir_libs RUNTIME DESTINATION mlir/_mlir_libs)
+endfunction()
+
+find_package(Threads REQUIRED)
+set(_common mlir_float16_utils.package)
+mlir_release_add_runner_library(mlir_float16_utils SOURCES Float16bits.cpp)
+if(EXISTS "${_sources}/APFloatWrappers.cpp" AND NOT WIN32)
+  mlir_release_add_runner_library(mlir_apfloat_wrappers HIDDEN SOURCES APFloatWrappers.cpp LINK_LIBS LLVMSupport)
+  list(APPEND _common mlir_apfloat_wrappers.package)
+endif()
+file(GLOB _sparse_tensor RELATIVE "${_sources}" "${_sources}/SparseTensor/*.cpp")
+list(SORT _sparse_tensor)
+mlir_release_add_runner_library(mlir_c_runner_utils
+  SOURCES CRunnerUtils.cpp SparseTensorRuntime.cpp ${_sparse_tensor}
+  LINK_LIBS ${_common} LLVMSupport)
+mlir_release_add_runner_library(mlir_runner_utils SOURCES RunnerUtils.cpp LINK_LIBS ${_common} LLVMSupport)
+mlir_release_add_runner_library(mlir_async_runtime HIDDEN
+  SOURCES AsyncRuntime.cpp
+  LINK_LIBS LLVMSupport Threads::Threads)

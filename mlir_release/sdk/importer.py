@@ -1,0 +1,338 @@
+"""Make an SDK from an installed LLVM: one path for Debian, Ubuntu, apt.llvm.org, Homebrew and unpacked releases."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git import SHA_PATTERN
+from mlir_release.sdk import packages as cmake_packages
+from mlir_release.sdk import tools as programs
+from mlir_release.sdk.model import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
+from mlir_release.sdk.prefix import Prefix, host_platform, inspect_prefix, missing_pieces
+from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.packages import Packages
+
+#: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
+_REQUIRED_TOOLS = {
+    "mlir-tblgen": "mlir-tools",
+    "mlir-opt": "mlir-tools",
+    "mlir-translate": "mlir-tools",
+    "FileCheck": "llvm-tools",
+    "not": "llvm-tools",
+    "count": "llvm-tools",
+    "ld.lld": "lld",
+}
+
+#: Folders of headers that an SDK carries; a prefix may hold those of clang, lld and Polly, too.
+_HEADERS = ("llvm", "llvm-c", "mlir", "mlir-c")
+
+
+def import_sdk(
+    prefix: Path,
+    *,
+    source: Path,
+    output: Path,
+    revision: str,
+    source_epoch: int,
+    provider: str | None = None,
+) -> Sdk:
+    """Make a relocatable SDK at ``output`` from the LLVM that is installed at ``prefix``.
+
+    Files are hard-linked where the file system allows, so an SDK costs little disk space beside its prefix. The SDK
+    appears at ``output`` when it is complete; one that is there already and is the same is kept.
+
+    :param source: llvm-project's tree (or the part with ``mlir/`` and ``cmake/``) at the same version
+    :param revision: the llvm-project commit, 40 hex digits
+    :param source_epoch: that commit's time, seconds since 1970
+    :param provider: overrides what :func:`~mlir_release.sdk.prefix.inspect_prefix` finds
+    :raises UsageError: wrong arguments; ``sdk-wrong-version`` if source and prefix are of different versions
+    :raises MachineError: missing pieces (each named with its package), no disk space
+    """
+    if not SHA_PATTERN.fullmatch(revision):
+        raise UsageError(
+            "sdk-revision-invalid",
+            f"{revision!r} is not a full llvm-project commit",
+            remedy="give 40 hexadecimal digits; `mlir-release pin show` prints the pinned one",
+        )
+    upstream = read_source(source)
+    installed = inspect_prefix(prefix)
+    _check_versions(installed, upstream)
+    _check_pieces(installed)
+    output = Path(output).absolute()
+    _check_output(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        staging.chmod(0o755)
+        _check_space(installed, staging)
+        with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
+            linked = _fill(installed, upstream, staging)
+            digest, count, size = digest_tree(staging)
+        info = SdkInfo(
+            revision=revision,
+            llvm_version=installed.version,
+            provider=provider or installed.provider,
+            platform=host_platform(),
+            configuration=installed.configuration,
+            code_generators=installed.code_generators,
+            native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
+            binding_library=upstream.binding_library,
+            binding_requirements=upstream.binding_requirements,
+            runtime_requirements=upstream.runtime_requirements,
+            minimum_python=upstream.minimum_python,
+            source_epoch=source_epoch,
+            linked=tuple(linked),
+            file_count=count,
+            size=size,
+            digest=digest,
+        )
+        (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
+        _move_into_place(staging, output)
+    except OSError as error:
+        if error.errno is not None and error.errno == 28:  # ENOSPC
+            raise _no_space(staging, str(error)) from error
+        raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return Sdk(root=output, info=info)
+
+
+def describe(sdk: Sdk) -> list[tuple[str, str]]:
+    """What ``sdk show`` prints: pairs of a label and a value."""
+    info = sdk.info
+    return [
+        ("folder", str(sdk.root)),
+        ("revision", info.revision),
+        ("LLVM", info.llvm_version),
+        ("provider", info.provider),
+        ("platform", info.platform),
+        ("configuration", info.configuration),
+        ("code generators", ", ".join(info.code_generators)),
+        ("bindings", f"{info.binding_library}, CPython ≥ {info.minimum_python}"),
+        ("to build them", ", ".join(info.binding_requirements)),
+        ("to run them", ", ".join(info.runtime_requirements)),
+        ("linked in", ", ".join(f"{library.name} {library.version}".strip() for library in info.linked) or "–"),
+        ("files", f"{info.file_count}, {format_bytes(info.size)}"),
+        ("digest", info.digest),
+    ]
+
+
+def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
+    for name in _HEADERS:
+        _link_tree(prefix.root / "include" / name, output / "include" / name)
+    brought = programs.bring_tools(prefix.tools, output)
+    packages = cmake_packages.read_packages(prefix, brought)
+    linked = _bring_third_party(prefix, packages, output)
+    for file in packages.static_libraries:
+        if not (output / "lib" / Path(file).name).exists():
+            programs.link_or_copy(prefix.root / file, output / "lib" / Path(file).name)
+    _normalise_library_dir(packages)
+    cmake_packages.add_object_libraries(packages, _bring_objects(prefix, packages, output))
+    cmake_packages.write_packages(prefix, packages, output)
+    programs.bring_shared_libraries(prefix.libraries, output)
+    programs.check_relocated(output)
+    copy_sources(upstream, output / "source")
+    shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
+    return linked
+
+
+def _link_tree(origin: Path, target: Path) -> None:
+    """Hard-link a tree of files; links to folders inside it are followed (Debian's ``include/llvm`` is one)."""
+    for folder, _, names in os.walk(origin.resolve(), followlinks=True):
+        for name in names:
+            path = Path(folder, name)
+            programs.link_or_copy(path, target / path.relative_to(origin.resolve()))
+
+
+def _normalise_library_dir(packages: Packages) -> None:
+    """An SDK has its libraries in ``lib/``, whatever the prefix calls the folder."""
+    for target in packages.targets:
+        for key, value in target.properties.items():
+            target.properties[key] = value.replace("${_IMPORT_PREFIX}/lib64/", "${_IMPORT_PREFIX}/lib/")
+
+
+def _bring_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, list[str]]:
+    """The objects of each C API library, as the prefix installed them or out of the archives, into ``lib/objects/``."""
+    found: dict[str, list[str]] = {}
+    installed = {path.name: path for path in prefix.libraries.glob("objects-*/obj.*")}
+    for library in packages.c_api_libraries:
+        folder = output / "lib" / "objects" / library.name
+        folder.mkdir(parents=True)
+        if f"obj.{library.name}" in installed:
+            for path in sorted(installed[f"obj.{library.name}"].iterdir()):
+                programs.link_or_copy(path, folder / path.name)
+        else:
+            _extract_archive(prefix.root / library.files[0], folder, prefix)
+        found[library.name] = sorted(path.relative_to(output).as_posix() for path in folder.iterdir())
+    return found
+
+
+def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
+    command = next(
+        (path for path in (shutil.which("ar"), str(prefix.tools / "llvm-ar")) if path and Path(path).is_file()), None
+    )
+    if command is None:
+        raise MachineError(
+            "archiver-missing",
+            "There is no `ar` to open the static libraries with",
+            remedy="install binutils (on Debian: `apt-get install binutils`)",
+        )
+    members = subprocess.run([command, "t", str(archive)], capture_output=True, text=True, check=True).stdout.split()
+    if len(set(members)) != len(members):
+        raise MachineError(
+            "archive-with-equal-names",
+            f"{archive.name} has several members of one name, which cannot be taken out side by side",
+            where=str(archive),
+            remedy="build an SDK from source: `mlir-release sdk build`",
+        )
+    subprocess.run([command, "x", str(archive.resolve())], cwd=folder, check=True, capture_output=True)
+    for path in folder.iterdir():
+        path.chmod(0o644)
+
+
+def _bring_third_party(prefix: Prefix, packages: Packages, output: Path) -> list[LinkedLibrary]:
+    """Carry zlib and zstd (static libraries, licences) where LLVM uses them. Returns what SBOMs name."""
+    linked, missing = [], []
+    (output / "licenses").mkdir()
+    for used, kind, file, license in (
+        (packages.uses_zlib, "zlib", "libz.a", "Zlib"),
+        (packages.uses_zstd, "zstd", "libzstd.a", "BSD-3-Clause"),
+    ):
+        if not used:
+            continue
+        path = _find_static_library(file, prefix)
+        if path is None:
+            missing.append(f"the static library {file}, in {prefix.package(kind)}")
+            continue
+        programs.link_or_copy(path, output / "lib" / file)
+        text = _find_license(path, prefix.package(kind).removeprefix("the package "), kind)
+        if text is None:
+            missing.append(f"the licence of {kind}, in {prefix.package(kind)}")
+            continue
+        shutil.copyfile(text, output / "licenses" / f"{kind}.txt")
+        linked.append(LinkedLibrary(name=kind, version=_package_version(path, kind), license=license))
+    if missing:
+        raise missing_pieces(prefix.root, missing)
+    return linked
+
+
+def _find_static_library(name: str, prefix: Prefix) -> Path | None:
+    candidates = [prefix.libraries / name]
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    if compiler:
+        printed = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
+        candidates.append(Path(printed.stdout.strip()))
+    formula = name.removeprefix("lib").removesuffix(".a")
+    candidates += [Path(root, formula, "lib", name) for root in ("/opt/homebrew/opt", "/usr/local/opt")]
+    return next((path for path in candidates if path.is_absolute() and path.is_file()), None)
+
+
+def _find_license(library: Path, package: str, kind: str) -> Path | None:
+    """Debian keeps licences by package; elsewhere they lie at the top of the package's own prefix."""
+    names = (package, {"zlib": "zlib1g-dev", "zstd": "libzstd-dev"}[kind], kind, f"{kind}-devel")
+    candidates = [root / name / file for root in (Path("/usr/share/doc"), Path("/usr/share/licenses")) for name in names
+                  for file in ("copyright", "LICENSE")]  # fmt: skip
+    candidates += [library.resolve().parent.parent / "LICENSE"]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _package_version(library: Path, package: str) -> str:
+    for folder in (library.parent / "pkgconfig", library.parent.parent / "share" / "pkgconfig"):
+        file = folder / f"{ {'zlib': 'zlib', 'zstd': 'libzstd'}[package] }.pc"
+        if file.is_file():
+            match = re.search(r"^Version:\s*(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+            if match:
+                return match[1]
+    return ""
+
+
+def _check_versions(prefix: Prefix, upstream: UpstreamSource) -> None:
+    if prefix.version != upstream.version:
+        raise UsageError(
+            "sdk-wrong-version",
+            f"The installed LLVM is {prefix.version}, but the sources are {upstream.version}",
+            where=f"{prefix.root} and {upstream.root}",
+            why="bindings compiled against libraries of another version crash, at best",
+            remedy="pin the revision of the installed version, or install the LLVM of the pinned one",
+        )
+
+
+def _check_pieces(prefix: Prefix) -> None:
+    missing = [
+        f"the program {name}, in {prefix.package(kind)}"
+        for name, kind in _REQUIRED_TOOLS.items()
+        if not (prefix.tools / name).is_file()
+    ]
+    if not any((prefix.tools / name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
+        missing.append(f"the program mlir-runner, in {prefix.package('mlir-tools')}")
+    for name, kind in (("libLLVMSupport.a", "llvm-dev"), ("libMLIRIR.a", "mlir-dev")):
+        if not (prefix.libraries / name).is_file():
+            missing.append(f"the static library {name}, in {prefix.package(kind)}")
+    missing += [
+        f"the headers include/{name}, in {prefix.package('mlir-dev' if name.startswith('mlir') else 'llvm-dev')}"
+        for name in _HEADERS
+        if not (prefix.root / "include" / name).is_dir()
+    ]
+    if missing:
+        raise missing_pieces(prefix.root, missing)
+
+
+def _check_output(output: Path) -> None:
+    if output.is_dir() and any(output.iterdir()) and not (output / DESCRIPTION).is_file():
+        raise UsageError(
+            "sdk-output-occupied",
+            "The folder for the SDK holds something else",
+            where=str(output),
+            remedy="name a folder that is empty, is not there yet, or holds an SDK",
+        )
+
+
+def _check_space(prefix: Prefix, staging: Path) -> None:
+    """About what it takes: little on the prefix's own file system, where hard links do, else everything."""
+    same = prefix.libraries.stat().st_dev == staging.stat().st_dev
+    needed = 400_000_000 if same else 1_600_000_000
+    free = shutil.disk_usage(staging).free
+    if free < needed:
+        raise _no_space(staging, f"{format_bytes(free)} are free, about {format_bytes(needed)} are needed")
+
+
+def _no_space(folder: Path, why: str) -> MachineError:
+    return MachineError(
+        "disk-space",
+        "There is not enough disk space for the SDK",
+        where=str(folder.parent),
+        why=why,
+        remedy="free some space or give another output folder; what was begun has been removed",
+    )
+
+
+def _move_into_place(staging: Path, output: Path) -> None:
+    """Put the finished SDK where it belongs, in place of an older one."""
+    old = output.with_name(f".{output.name}.old-{os.getpid()}")
+    if output.exists():
+        output.rename(old)
+    try:
+        staging.rename(output)
+    except OSError as error:
+        if old.exists() and not output.exists():
+            old.rename(output)
+        if output.exists():
+            raise ConflictError(
+                "sdk-made-meanwhile",
+                "Another process made an SDK in the same folder",
+                where=str(output),
+                remedy="use that one, or run this again",
+            ) from error
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,166 @@
+"""What an SDK is: one folder with everything that building and testing wheels of one LLVM revision needs.
+
+Layout: ``include/``; ``lib/`` (static libraries, ``lib/cmake/{llvm,mlir}``, ``lib/objects/`` of the C API, and the
+shared libraries that the tools need); ``bin/`` (tools); ``source/`` (upstream's ``mlir/`` and ``cmake/`` at the same
+revision, in llvm-project's layout); ``licenses/``; and ``sdk.json``, which describes all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlir_release.errors import UsageError, VerificationError
+
+SCHEMA = 1
+DESCRIPTION = "sdk.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedLibrary:
+    """A third-party library whose code ends up in what is linked against the SDK."""
+
+    name: str
+    version: str  #: empty where it could not be found out
+    license: str  #: SPDX expression
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdkInfo:
+    """The content of ``sdk.json``."""
+
+    revision: str  #: llvm-project commit, 40 hex digits
+    llvm_version: str  #: for example ``22.1.8``, as LLVM's own CMake package says it
+    provider: str  #: ``debian``, ``homebrew``, ``prefix`` (any other installed LLVM) or ``source`` (built by us)
+    platform: str  #: for example ``linux-x86_64``
+    configuration: str  #: build type and assertions of the libraries, for example ``release`` or ``release+asserts``
+    code_generators: tuple[str, ...]  #: LLVM's names: ``X86``, ``NVPTX``, …
+    native_code_generator: str
+    binding_library: str  #: ``nanobind`` or ``pybind11``
+    binding_requirements: tuple[str, ...]  #: what building the bindings needs, from upstream's requirements.txt
+    runtime_requirements: tuple[str, ...]  #: what the bindings import at run time, from the same file
+    minimum_python: str  #: oldest CPython that the bindings support, for example ``3.10``
+    source_epoch: int  #: time of the commit, seconds since 1970 (``SOURCE_DATE_EPOCH`` of what is built)
+    linked: tuple[LinkedLibrary, ...]  #: third-party code in the static libraries' closure
+    file_count: int
+    size: int  #: bytes of all files
+    digest: str  #: SHA-256 over all files' paths, modes and contents; see :func:`digest_tree`
+
+    def to_json(self) -> str:
+        """The text of ``sdk.json``."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str) -> SdkInfo:
+        """Read ``sdk.json``. :raises UsageError: if it is none that this version of the toolkit can read."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("schema") != SCHEMA:
+                raise ValueError("another schema version")
+            data["linked"] = tuple(LinkedLibrary(**entry) for entry in data["linked"])
+            for key in ("code_generators", "binding_requirements", "runtime_requirements"):
+                data[key] = tuple(data[key])
+            return cls(**data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                "sdk-description-invalid",
+                "The SDK's description cannot be read",
+                where=where,
+                why=f"{type(error).__name__}: {error}",
+                remedy="make the SDK again with `mlir-release sdk import` or `sdk build` of this toolkit version",
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdk:
+    """An SDK on disk."""
+
+    root: Path
+    info: SdkInfo
+
+    @classmethod
+    def load(cls, root: Path) -> Sdk:
+        """Open the SDK at ``root``. :raises UsageError: if there is none, or half of one."""
+        root = Path(root).absolute()
+        description = root / DESCRIPTION
+        if not description.is_file():
+            raise UsageError(
+                "sdk-missing",
+                "There is no SDK in this folder",
+                where=str(root),
+                why=f"it has no {DESCRIPTION}, which is written last, when everything else is there",
+                remedy="make one: `mlir-release sdk import PREFIX --source DIR -o SDK`, or `mlir-release sdk build`",
+            )
+        info = SdkInfo.from_json(description.read_text(encoding="utf-8"), where=str(description))
+        return cls(root=root, info=info)
+
+    @property
+    def cmake_dir(self) -> Path:
+        """Folder of CMake packages, for ``CMAKE_PREFIX_PATH`` or ``MLIR_DIR=<this>/mlir``."""
+        return self.root / "lib" / "cmake"
+
+    @property
+    def tools(self) -> Path:
+        """Folder of ``mlir-opt``, ``mlir-translate``, ``FileCheck``, ``not``, ``count``, ``ld.lld``, …"""
+        return self.root / "bin"
+
+    @property
+    def libraries(self) -> Path:
+        """Folder of static libraries, and of the runner libraries that the tools' tests load."""
+        return self.root / "lib"
+
+    @property
+    def source(self) -> Path:
+        """Upstream's ``mlir/`` folder: binding sources and tests, at the SDK's revision."""
+        return self.root / "source" / "mlir"
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """All requirements for building and running the bindings."""
+        return self.info.binding_requirements + self.info.runtime_requirements
+
+    def verify(self) -> None:
+        """Hash every file. :raises VerificationError: if anything changed since the SDK was made."""
+        digest, count, size = digest_tree(self.root)
+        if digest != self.info.digest:
+            raise VerificationError(
+                "sdk-modified",
+                "The SDK's files are not those that it was made with",
+                where=str(self.root),
+                why=f"{count} files, {size} bytes, {digest}; recorded: {self.info.file_count} files, "
+                f"{self.info.size} bytes, {self.info.digest}",
+                remedy="make the SDK again; nothing should write into it",
+            )
+
+
+def digest_tree(root: Path) -> tuple[str, int, int]:
+    """``(digest, number of files, bytes)`` of a tree, ``sdk.json`` left out.
+
+    The digest is ``sha256:`` over one line a file, sorted by path: kind and mode, SHA-256 of the content (or the
+    target of a symbolic link), path. It does not depend on where the tree stands, nor on times.
+    """
+    paths = sorted(
+        path for folder, _, names in os.walk(root) for path in (Path(folder, name) for name in names)
+        if path != root / DESCRIPTION
+    )  # fmt: skip
+
+    def line(path: Path) -> tuple[str, int]:
+        relative = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            return f"link {path.readlink().as_posix()} {relative}\n", 0
+        status = path.stat()
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        mode = "exec" if status.st_mode & 0o100 else "file"
+        return f"{mode} {content} {relative}\n", status.st_size
+
+    # hashlib lets go of the interpreter lock, so threads really help.
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        lines = list(pool.map(line, paths, chunksize=64))
+    total = hashlib.sha256("".join(text for text, _ in lines).encode()).hexdigest()
+    return f"sha256:{total}", len(lines), sum(size for _, size in lines)

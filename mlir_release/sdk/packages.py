@@ -1,0 +1,272 @@
+"""Turn a prefix's CMake packages into clean ones: static, self-contained, relocatable.
+
+What distributions do to these packages, and what is done about it here and nowhere else:
+
+- everything is linked to ``libLLVM.so`` (and ``libMLIR.so``): both names become interface libraries that stand for all
+  static ones; a linker takes from an archive only what is used;
+- the object libraries of the C API are not shipped, which upstream's ``add_mlir_aggregate`` needs: the members of the
+  archives are those objects, so they are taken out and declared;
+- zlib and zstd are wanted from the system: their static libraries are carried along;
+- targets whose files another package holds (Polly, …), or that need libraries which a wheel must not need (libcurl,
+  libedit, libffi), are left out, and with them what depends on them; z3 is cut from LLVMSupport, whose one object that
+  uses it is never linked by MLIR;
+- paths of the build machine are replaced or dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import VerificationError
+from mlir_release.sdk import cmake_exports
+from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from mlir_release.sdk.prefix import Prefix
+
+#: Names of the carried third-party libraries as targets. Ours, so that a consumer's own ``find_package(ZLIB)`` works.
+ZLIB, ZSTD = "mlir_sdk_zlib", "mlir_sdk_zstd"
+
+#: Libraries that belong to every machine's C runtime.
+_SYSTEM = frozenset(
+    {"rt", "dl", "m", "pthread", "-lpthread", "-pthread", "util", "atomic", "Threads::Threads", "execinfo"}
+)
+
+#: Link entries that mean zlib, zstd and z3, however a distribution found them.
+_MEANS_ZLIB = re.compile(r"ZLIB::ZLIB|.*/libz\.(so|a|dylib|tbd)")
+_MEANS_ZSTD = re.compile(r"zstd::libzstd_(shared|static)|.*/libzstd\.(so|a|dylib)")
+_MEANS_Z3 = re.compile(r"Z3|.*/libz3\.(so|a|dylib)")
+
+#: Names that generated exports or upstream's CMake files refer to where a build tree has real targets.
+_PHANTOM_TARGETS = ("omp_common_td", "acc_common_td", "LinalgOdsGen")
+
+#: Packages that ``LLVMConfig.cmake`` looks for on behalf of targets which are not part of an SDK.
+_FOUND_PACKAGES = ("FFI", "LibEdit", "ZLIB", "zstd", "LibXml2", "CURL", "httplib", "Terminfo")
+
+
+@dataclass(kw_only=True)
+class Packages:
+    """The targets of both packages, as an SDK has them."""
+
+    llvm: dict[str, Target]
+    mlir: dict[str, Target]
+    dropped: set[str] = field(default_factory=set)
+    uses_zlib: bool = False
+    uses_zstd: bool = False
+
+    @property
+    def targets(self) -> list[Target]:
+        """All targets of both packages."""
+        return [*self.llvm.values(), *self.mlir.values()]
+
+    @property
+    def static_libraries(self) -> list[str]:
+        """Paths of the archives, relative to the prefix."""
+        return [file for target in self.targets if target.kind == "STATIC" for file in target.files]
+
+    @property
+    def c_api_libraries(self) -> list[Target]:
+        """The libraries of the C API: those that can be aggregated."""
+        return [target for target in self.mlir.values() if "MLIR_AGGREGATE_OBJECT_LIB_IMPORTED" in target.properties]
+
+
+def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
+    """Read the prefix's exports and make them static and self-contained.
+
+    :param tools: programs that the SDK carries; others are dropped
+    :raises VerificationError: if a library that every use needs cannot be made self-contained
+    """
+    packages = Packages(
+        llvm=cmake_exports.read(prefix.llvm_cmake / "LLVMExports.cmake"),
+        mlir=cmake_exports.read(prefix.mlir_cmake / "MLIRTargets.cmake"),
+    )
+    everything = {target.name for target in packages.targets}
+    _replace_shared(packages)
+    _replace_third_party(packages)
+    kept_tools = set(tools)
+    absent = {
+        target.name
+        for target in packages.targets
+        if (target.kind == "EXECUTABLE" and target.name not in kept_tools)
+        or target.kind == "MODULE"
+        or (target.kind in {"STATIC", "SHARED"} and not all((prefix.root / file).is_file() for file in target.files))
+    }
+    _drop(packages, absent)
+    _drop_unsatisfiable(packages)
+    packages.dropped = everything - {target.name for target in packages.targets}
+    essential = {"LLVMSupport", "LLVMCore", "MLIRIR", "MLIRSupport", "LLVM", "MLIR"}
+    if lost := sorted(essential & packages.dropped):
+        raise VerificationError(
+            "sdk-exports-incomplete",
+            f"{', '.join(lost)} cannot be taken from this LLVM",
+            where=str(prefix.mlir_cmake),
+            why="the static library is missing, or links something that an SDK does not carry",
+            remedy="install the static libraries, or build an SDK from source: `mlir-release sdk build`",
+        )
+    for target in packages.targets:
+        for key in ("INTERFACE_INCLUDE_DIRECTORIES", "INTERFACE_SOURCES"):
+            value = target.properties.get(key, "")
+            if any(entry.startswith("/") for entry in value.split(";")):
+                del target.properties[key]  # a folder of the build machine
+    return packages
+
+
+def _replace_shared(packages: Packages) -> None:
+    """``LLVM`` and ``MLIR`` stand for all the static libraries from which the shared ones were made."""
+    for library, targets, left_out in (
+        ("LLVM", packages.llvm, re.compile(r"LLVM")),
+        ("MLIR", packages.mlir, re.compile(r"MLIRCAPI.*|.*Test.*")),
+    ):
+        # A static library that itself links the shared one is not part of it.
+        outside = {name for name, target in targets.items() if library in map(linked_name, target.links)}
+        if library == "MLIR" and library not in targets:
+            outside = set()
+        members = [
+            name
+            for name, target in targets.items()
+            if target.kind == "STATIC" and name not in outside and not left_out.fullmatch(name)
+        ]
+        targets.pop(library, None)
+        interface = Target(name=library, kind="INTERFACE")
+        interface.links = members
+        targets[library] = interface
+    # These are linked to libLLVM.so; beside the static libraries they would bring LLVM into a process twice.
+    for name in ("LTO", "Remarks", "MLIRExecutionEngineShared", "MLIR-C"):
+        packages.llvm.pop(name, None)
+        packages.mlir.pop(name, None)
+
+
+def _replace_third_party(packages: Packages) -> None:
+    entries = {linked_name(entry) for target in packages.targets for entry in target.links}
+    replacements: dict[str, str | None] = {}
+    for entry in entries:
+        if _MEANS_ZLIB.fullmatch(entry):
+            replacements[entry] = ZLIB
+            packages.uses_zlib = True
+        elif _MEANS_ZSTD.fullmatch(entry):
+            replacements[entry] = ZSTD
+            packages.uses_zstd = True
+        elif _MEANS_Z3.fullmatch(entry):
+            replacements[entry] = None
+    for target in packages.targets:
+        cmake_exports.replace_links(target, replacements)
+    for used, name, file in (
+        (packages.uses_zlib, ZLIB, "lib/libz.a"),
+        (packages.uses_zstd, ZSTD, "lib/libzstd.a"),
+    ):
+        if used:
+            packages.llvm[name] = Target(
+                name=name,
+                kind="STATIC",
+                properties={"IMPORTED_LOCATION": PREFIX + file, "IMPORTED_LINK_INTERFACE_LANGUAGES": "C"},
+            )
+
+
+def _drop(packages: Packages, names: set[str]) -> None:
+    for targets in (packages.llvm, packages.mlir):
+        for name in names & targets.keys() - {ZLIB, ZSTD}:
+            del targets[name]
+    gone: dict[str, str | None] = dict.fromkeys(names - {ZLIB, ZSTD})
+    for name in ("LLVM", "MLIR"):
+        for targets in (packages.llvm, packages.mlir):
+            if name in targets:
+                cmake_exports.replace_links(targets[name], gone)
+
+
+def _drop_unsatisfiable(packages: Packages) -> None:
+    while True:
+        known = {target.name for target in packages.targets} | _SYSTEM
+        broken = {
+            target.name
+            for target in packages.targets
+            if any(linked_name(entry) not in known and not entry.startswith("-l") for entry in target.links)
+        }
+        if not broken:
+            return
+        _drop(packages, broken)
+
+
+def add_object_libraries(packages: Packages, objects: dict[str, list[str]]) -> None:
+    """Declare ``obj.<library>`` for each C API library; ``objects`` gives the files, relative to the prefix."""
+    for name, files in objects.items():
+        packages.mlir[f"obj.{name}"] = Target(
+            name=f"obj.{name}",
+            kind="OBJECT",
+            properties={"IMPORTED_OBJECTS": ";".join(PREFIX + file for file in files)},
+        )
+
+
+def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
+    """Write ``lib/cmake/llvm`` and ``lib/cmake/mlir`` below ``output``."""
+    origin = f"Made from LLVM {prefix.version} ({prefix.provider})."
+    for package, folder, exports, targets in (
+        ("llvm", prefix.llvm_cmake, "LLVMExports", packages.llvm),
+        ("mlir", prefix.mlir_cmake, "MLIRTargets", packages.mlir),
+    ):
+        target_dir = output / "lib" / "cmake" / package
+        target_dir.mkdir(parents=True)
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and not file.name.startswith(exports):
+                (target_dir / file.name).write_bytes(file.read_bytes())
+        text = cmake_exports.write(targets.values(), origin=origin)
+        if package == "mlir":
+            text += "".join(
+                f"\nif(NOT TARGET {name})\n  add_custom_target({name})\nendif()\n" for name in _PHANTOM_TARGETS
+            )
+        (target_dir / f"{exports}.cmake").write_text(text, encoding="utf-8")
+    llvm = output / "lib" / "cmake" / "llvm"
+    _rewrite(llvm / "LLVMConfig.cmake", lambda text: _clean_llvm_config(text, packages.dropped))
+    _rewrite(
+        output / "lib" / "cmake" / "mlir" / "MLIRConfig.cmake", lambda text: _clean_mlir_config(text, packages.dropped)
+    )
+    extensions = llvm / "LLVMConfigExtensions.cmake"
+    if extensions.is_file():
+        extensions.write_text("set(LLVM_STATIC_EXTENSIONS)\n", encoding="utf-8")
+
+
+def _rewrite(file: Path, change: object) -> None:
+    assert callable(change)
+    file.write_text(change(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _clean_llvm_config(text: str, dropped: set[str]) -> str:
+    text = _set(text, "LLVM_LINK_LLVM_DYLIB", "OFF")
+    text = re.sub(rf"^\s*find_package\(({'|'.join(_FOUND_PACKAGES)})\b[^)]*\)\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*set\((ZLIB|zstd|LibXml2|Terminfo)_ROOT\b[^)]*\)\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^include\(CMakeFindDependencyMacro\)\n", "", text, flags=re.MULTILINE)
+    for name in ("FFI", "LIBEDIT", "LIBXML2", "CURL", "HTTPLIB"):
+        text = _set(text, f"LLVM_ENABLE_{name}", "OFF")
+    text = _set(text, "LLVM_WITH_Z3", "OFF")
+    return _without(_drop_build_paths(text, "LLVM_INSTALL_PREFIX"), dropped)
+
+
+def _clean_mlir_config(text: str, dropped: set[str]) -> str:
+    text = _set(text, "MLIR_LINK_MLIR_DYLIB", "OFF")
+    text = _set(text, "MLIR_INSTALL_AGGREGATE_OBJECTS", "ON")
+    text = _set(text, "MLIR_INCLUDE_DIR", '"${MLIR_INSTALL_PREFIX}/include"')
+    text = _set(text, "MLIR_MAIN_SRC_DIR", '"${MLIR_INSTALL_PREFIX}/source/mlir"')
+    return _without(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)
+
+
+def _set(text: str, name: str, value: str) -> str:
+    """Give a variable that is set another value; one that is not set stays so."""
+    return re.sub(rf"^(\s*set\({name})\b[^)]*\)", lambda match: f"{match[1]} {value})", text, flags=re.MULTILINE)
+
+
+def _drop_build_paths(text: str, prefix_variable: str) -> str:
+    """Drop ``set`` lines that hold an absolute path: of the build machine, or a prefix that is elsewhere now."""
+    return re.sub(rf'^\s*set\((?!{prefix_variable}\b)[A-Za-z0-9_]+ "?/[^)]*\)\n', "", text, flags=re.MULTILINE)
+
+
+def _without(text: str, dropped: set[str]) -> str:
+    """Take dropped targets out of the lists that the configuration files keep."""
+
+    def clean(match: re.Match[str]) -> str:
+        return ";".join(entry for entry in match.group().split(";") if entry not in dropped)
+
+    return re.sub(r"[A-Za-z0-9_.+-]+(;[A-Za-z0-9_.+-]+)+", clean, text)

@@ -1,0 +1,163 @@
+"""Look at an installed LLVM: what it is, where its parts are, and what is missing.
+
+Layouts are told apart by what is in them, never by their path: Debian, Ubuntu and apt.llvm.org (``/usr/lib/llvm-22``),
+Homebrew (``/opt/homebrew/opt/llvm``), an unpacked release, and anything else that was installed by CMake.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_release.errors import MachineError, UsageError
+
+_SETTING = re.compile(r"^\s*set\((?P<name>[A-Z0-9_]+)\s+(?P<value>[^)]*)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefix:
+    """An installed LLVM with MLIR."""
+
+    root: Path
+    library_dir: str  #: ``lib`` or ``lib64``, relative to ``root``
+    llvm_cmake: Path  #: folder of ``LLVMConfig.cmake``
+    mlir_cmake: Path  #: folder of ``MLIRConfig.cmake``
+    settings: dict[str, str]  #: the variables that ``LLVMConfig.cmake`` sets, as text
+    provider: str  #: ``debian``, ``homebrew`` or ``prefix``
+
+    @property
+    def version(self) -> str:
+        """LLVM's version, ``22.1.8``."""
+        return self.settings["LLVM_PACKAGE_VERSION"]
+
+    @property
+    def major(self) -> int:
+        """LLVM's major version."""
+        return int(self.version.split(".")[0])
+
+    @property
+    def libraries(self) -> Path:
+        """Folder of the static libraries."""
+        return self.root / self.library_dir
+
+    @property
+    def tools(self) -> Path:
+        """Folder of the programs."""
+        return self.root / "bin"
+
+    @property
+    def code_generators(self) -> tuple[str, ...]:
+        """Code generators that are built in, by LLVM's names."""
+        return tuple(name for name in self.settings["LLVM_TARGETS_TO_BUILD"].split(";") if name)
+
+    @property
+    def configuration(self) -> str:
+        """``release`` or ``release+asserts`` (for any other build type, its name)."""
+        build_type = self.settings.get("LLVM_BUILD_TYPE", "").lower() or "release"
+        if build_type in {"relwithdebinfo", "minsizerel"}:
+            build_type = "release"
+        return build_type + ("+asserts" if is_on(self.settings.get("LLVM_ENABLE_ASSERTIONS", "")) else "")
+
+    def package(self, kind: str) -> str:
+        """What to install to get ``kind`` (``llvm-dev``, ``mlir-dev``, ``mlir-tools``, ``llvm-tools``, ``lld``)."""
+        return package_name(kind, provider=self.provider, major=self.major)
+
+
+def is_on(value: str) -> bool:
+    """CMake's idea of a true constant."""
+    return value.upper() in {"1", "ON", "TRUE", "YES", "Y"}
+
+
+def package_name(kind: str, *, provider: str, major: int | str) -> str:
+    """The package of a distribution that holds ``kind``."""
+    if provider == "homebrew":
+        return {"lld": "the formula lld", "zstd": "the formula zstd", "zlib": "the formula zlib"}.get(
+            kind, f"the formula llvm@{major}"
+        )
+    debian = {
+        "llvm-dev": f"llvm-{major}-dev",
+        "mlir-dev": f"libmlir-{major}-dev",
+        "mlir-tools": f"mlir-{major}-tools",
+        "llvm-tools": f"llvm-{major}-tools",
+        "lld": f"lld-{major}",
+        "zstd": "libzstd-dev",
+        "zlib": "zlib1g-dev",
+    }[kind]
+    return f"the package {debian}" if provider == "debian" else f"LLVM's install (on Debian: {debian})"
+
+
+def host_platform() -> str:
+    """The platform that this process runs on: ``linux-x86_64``, ``macos-arm64``, …"""
+    system = {"Darwin": "macos"}.get(platform.system(), platform.system().lower())
+    machine = platform.machine().lower()
+    return f"{system}-{({'amd64': 'x86_64'}).get(machine, machine)}"
+
+
+def inspect_prefix(root: Path) -> Prefix:
+    """Find out what is installed at ``root``.
+
+    :raises UsageError: if there is no LLVM at all (``sdk-prefix-missing``)
+    :raises MachineError: if there is one, but without the pieces that CMake needs (``sdk-pieces-missing``)
+    """
+    root = Path(root).absolute()
+    found = _find_package(root, "llvm", "LLVMConfig.cmake")
+    if found is None:
+        exists = "there is no such folder" if not root.is_dir() else "it has no lib/cmake/llvm/LLVMConfig.cmake"
+        numbered = re.search(r"llvm[-@](?P<major>\d+)", str(root))
+        major = numbered["major"] if numbered else "NN"
+        raise UsageError(
+            "sdk-prefix-missing",
+            "There is no installed LLVM with its development files",
+            where=str(root),
+            why=exists,
+            remedy=f"give the prefix of an installed LLVM, such as /usr/lib/llvm-{major}; Debian and Ubuntu have it in "
+            f"llvm-{major}-dev, llvm-{major}-tools, libmlir-{major}-dev, mlir-{major}-tools and lld-{major}",
+        )
+    library_dir, llvm_cmake = found
+    text = (llvm_cmake / "LLVMConfig.cmake").read_text(encoding="utf-8")
+    settings = {match["name"]: match["value"].strip().strip('"') for match in _SETTING.finditer(text)}
+    provider = _provider(root)
+    mlir = _find_package(root, "mlir", "MLIRConfig.cmake")
+    if mlir is None:
+        major = settings["LLVM_PACKAGE_VERSION"].split(".")[0]
+        raise missing_pieces(
+            root, [f"MLIR's CMake package and libraries, in {package_name('mlir-dev', provider=provider, major=major)}"]
+        )
+    return Prefix(
+        root=root,
+        library_dir=library_dir,
+        llvm_cmake=llvm_cmake,
+        mlir_cmake=mlir[1],
+        settings=settings,
+        provider=provider,
+    )
+
+
+def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
+    """The error that names every missing piece and the package that has it."""
+    return MachineError(
+        "sdk-pieces-missing",
+        f"The installed LLVM lacks {len(pieces)} thing{'s' if len(pieces) > 1 else ''} that an SDK needs",
+        where=str(root),
+        why="; ".join(pieces),
+        remedy="install what is named, then run this again",
+    )
+
+
+def _find_package(root: Path, package: str, config: str) -> tuple[str, Path] | None:
+    for library_dir in ("lib", "lib64"):
+        folder = root / library_dir / "cmake" / package
+        if (folder / config).is_file():
+            return library_dir, folder
+    return None
+
+
+def _provider(root: Path) -> str:
+    if (root / "INSTALL_RECEIPT.json").is_file():
+        return "homebrew"
+    # Both are of Debian's packaging alone: a settings file for its rules, and links that imitate a build tree.
+    if (root / "share" / "debian_config.mk").is_file() or (root / "build" / "Release").is_symlink():
+        return "debian"
+    return "prefix"

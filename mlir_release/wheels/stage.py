@@ -1,0 +1,251 @@
+"""Stage the wheel project: a folder that any PEP 517 front end can build, made for one wheel of one release.
+
+The project is ``mlir_release/bindings`` with its ``pyproject.toml`` filled in, upstream's binding sources out of the
+SDK (so that the source distribution is complete), ``mlir/_release.json`` and the bill of materials. It needs nothing of
+the toolkit when it is built, only an SDK; the same request gives the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+import mlir_release
+from mlir_release.errors import UsageError
+from mlir_release.wheels.sbom import bill_of_materials
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.model import Sdk
+
+#: The wheel project as the toolkit ships it.
+PROJECT = Path(mlir_release.__file__).parent / "bindings"
+
+#: Builds of one package: they install files of the same names, and say so where they are mixed.
+DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
+
+#: scikit-build-core from the first version with all settings that the project uses, below the next that may break it.
+_BUILD_BACKEND = "scikit-build-core>=1.1,<2"
+
+#: What is staged of upstream's tree, in an SDK's ``source/``. ``mlir/include`` holds the .td files of the dialects.
+_UPSTREAM = (
+    "mlir/include",
+    "mlir/lib/Bindings",
+    "mlir/lib/ExecutionEngine",
+    "mlir/python",
+    "mlir/test/python/lib",
+    "mlir/test/python/python_test_ops.td",
+    "mlir/test/python/CMakeLists.txt",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelRequest:
+    """One wheel (or, for several CPythons, wheels that differ in nothing else)."""
+
+    distribution: str  #: ``mlir``
+    profile: Literal["core", "host", "full"]
+    version: Version
+    tag: str  #: release tag
+    target: str  #: name of the target row, ``mlir-linux-x86_64-cp312``
+    revision: str  #: llvm-project commit
+    sdk: Sdk
+    floor: str = (
+        ""  #: oldest platform tag that the wheel must install on, ``manylinux_2_28_x86_64``; empty: this machine
+    )
+    test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
+    plain: bool = False  #: upstream's plain settings, to measure ours against
+
+    def __post_init__(self) -> None:
+        if self.revision != self.sdk.info.revision:
+            raise UsageError(
+                "sdk-wrong-revision",
+                f"The SDK is of another revision than the wheel {self.distribution} {self.version}",
+                where=str(self.sdk.root),
+                why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",
+                remedy="make an SDK of the pinned revision, or pin the SDK's",
+            )
+
+    @property
+    def project_name(self) -> str:
+        """Name of the distribution that the staged project builds."""
+        return f"{self.distribution}-test-addon" if self.test_addon else self.distribution
+
+    @property
+    def code_generators(self) -> tuple[str, ...]:
+        """LLVM's code generators that are linked."""
+        native = self.sdk.info.native_code_generator
+        return {"core": (), "host": (native,), "full": (native, "NVPTX", "AMDGPU")}[self.profile]
+
+
+def stage(request: WheelRequest, into: Path) -> Path:
+    """Write the project for ``request`` into the folder ``into``, and return it.
+
+    What is there already of an earlier stage is replaced, but for ``build/``, so that a build in the same folder again
+    is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel.
+    """
+    into = Path(into)
+    into.mkdir(parents=True, exist_ok=True)
+    for path in into.iterdir():
+        if path.name != "build":
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    shutil.copytree(PROJECT, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    sources = request.sdk.root / "source"
+    for name in _UPSTREAM:
+        origin, target = sources / name, into / "upstream" / name
+        if origin.is_dir():
+            shutil.copytree(origin, target)
+        elif origin.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(origin, target)
+    shutil.copytree(request.sdk.root / "licenses", into / "licenses")
+    _write(into / "mlir" / "_release.json", json.dumps(release_info(request), indent=2, sort_keys=True) + "\n")
+    _write(
+        into / "sboms" / f"{request.project_name}.cdx.json",
+        bill_of_materials(
+            request,
+            binding_version=pin_binding_library(request.sdk.info.binding_requirements),
+            code_generators=request.code_generators,
+        ),
+    )
+    template = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+    _write(into / "pyproject.toml", _to_toml(fill_in(template, request)))
+    return into
+
+
+def release_info(request: WheelRequest) -> dict[str, object]:
+    """The content of ``mlir/_release.json``."""
+    return {
+        "schema": 1,
+        "tag": request.tag,
+        "revision": request.revision,
+        "llvm_version": request.sdk.info.llvm_version,
+        "distribution": request.distribution,
+        "profile": request.profile,
+        "target": request.target,
+        "toolkit_version": mlir_release.__version__,
+    }
+
+
+def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
+    """The project's ``pyproject.toml`` for ``request``, as a table."""
+    info = request.sdk.info
+    project = dict(template["project"])
+    settings = dict(template["tool"]["scikit-build"])
+    project |= {
+        "name": request.project_name,
+        "version": str(request.version),
+        "description": _description(request),
+        "requires-python": f">={max(Version(info.minimum_python), Version('3.9'))}",
+        "dependencies": [] if request.test_addon else runtime_dependencies(info.runtime_requirements),
+    }
+    if info.revision:
+        project["urls"] = {
+            **project.get("urls", {}),
+            "Revision": f"https://github.com/llvm/llvm-project/tree/{info.revision}",
+        }
+    defines: dict[str, object] = {
+        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK", "default": str(request.sdk.root)},
+        "MLIR_RELEASE_PROFILE": request.profile,
+    }
+    if glibc := _glibc_of(request.floor):
+        defines["MLIR_RELEASE_GLIBC"] = glibc
+    if request.plain:
+        defines["MLIR_RELEASE_PLAIN"] = True
+    if request.test_addon:
+        defines["MLIR_RELEASE_TEST_ADDON"] = True
+        settings["install"] = {**settings["install"], "components": ["mlir_test_addon"]}
+    settings["cmake"] = {**settings["cmake"], "define": defines}
+    settings["env"] = {"SOURCE_DATE_EPOCH": str(info.source_epoch)}
+    return {
+        "build-system": {**template["build-system"], "requires": build_requirements(request)},
+        "project": project,
+        "tool": {**template["tool"], "scikit-build": settings},
+    }
+
+
+def build_requirements(request: WheelRequest) -> list[str]:
+    """What building the wheel needs: ``[build-system] requires``."""
+    info = request.sdk.info
+    requirements = [_BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
+    requirements += [line for line in info.binding_requirements if Requirement(line).name == "typing_extensions"]
+    if info.binding_library == "pybind11":
+        # Upstream's CMake asks for NumPy's headers there, though the bindings do not compile against them.
+        requirements += [line for line in info.runtime_requirements if Requirement(line).name == "numpy"]
+    if "linux" in info.platform:
+        requirements.append("pyelftools>=0.31")  # checks that nothing is needed that the wheel does not carry
+    return requirements
+
+
+def pin_binding_library(requirements: tuple[str, ...]) -> str:
+    """nanobind or pybind11 at the version that upstream tested.
+
+    That is the inclusive upper bound where there is one (``<=2.10.3``), else the lowest minor version (``>=2.9`` gives
+    2.9.x): later ones change messages and signatures that upstream's tests compare.
+    """
+    for line in requirements:
+        requirement = Requirement(line)
+        if requirement.name not in {"nanobind", "pybind11"}:
+            continue
+        bounds = {specifier.operator: specifier.version for specifier in requirement.specifier}
+        if exact := bounds.get("==") or bounds.get("<="):
+            return f"{requirement.name}=={exact}"
+        if lowest := bounds.get(">=") or bounds.get("~="):
+            release = Version(lowest).release
+            return f"{requirement.name}~={'.'.join(str(part) for part in (*release, 0, 0)[:3])}"
+        return line
+    raise UsageError(
+        "binding-library-unknown",
+        "Upstream's requirements name neither nanobind nor pybind11",
+        why="; ".join(requirements),
+        remedy="this toolkit does not know how to build the bindings of this revision yet",
+    )
+
+
+def runtime_dependencies(requirements: tuple[str, ...]) -> list[str]:
+    """``Requires-Dist``: upstream's lower bounds, without its upper ones.
+
+    Upper bounds there record what its own tests had installed at the time. In a library they would make pip install an
+    old NumPy, or compile one, wherever a new CPython has only newer ones.
+    """
+    result = []
+    for line in requirements:
+        requirement = Requirement(line)
+        kept = [str(specifier) for specifier in requirement.specifier if specifier.operator in {">=", ">", "!=", "~="}]
+        requirement.specifier = SpecifierSet(",".join(kept))
+        result.append(str(requirement))
+    return result
+
+
+def _description(request: WheelRequest) -> str:
+    if request.test_addon:
+        return "What upstream's tests of MLIR's Python bindings need beyond the package; not for use"
+    return {
+        "core": "MLIR's Python bindings, without code generators",
+        "host": "MLIR's Python bindings, with the execution engine and the host's code generator",
+        "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
+    }[request.profile]
+
+
+def _glibc_of(floor: str) -> str:
+    """``2.28`` for ``manylinux_2_28_x86_64``; empty for other platforms."""
+    parts = floor.split("_")
+    return ".".join(parts[1:3]) if parts[0] == "manylinux" and len(parts) >= 3 else ""
+
+
+def _to_toml(data: dict[str, Any]) -> str:
+    import tomli_w
+
+    return tomli_w.dumps(data)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
