@@ -162,6 +162,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
     if request.test_addon:
         defines["MLIR_RELEASE_TEST_ADDON"] = True
         settings["install"] = {**settings["install"], "components": ["mlir_test_addon"]}
+        settings["build"] = {"targets": ["mlir_test_addon"]}
     settings["cmake"] = {**settings["cmake"], "define": defines}
     settings["env"] = {"SOURCE_DATE_EPOCH": str(info.source_epoch)}
     return {
