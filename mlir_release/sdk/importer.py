@@ -30,7 +30,6 @@ _REQUIRED_TOOLS = {
     "FileCheck": "llvm-tools",
     "not": "llvm-tools",
     "count": "llvm-tools",
-    "ld.lld": "lld",
 }
 
 #: Folders of headers that an SDK carries; a prefix may hold those of clang, lld and Polly, too.
@@ -169,11 +168,12 @@ def _bring_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str
         folder = output / "lib" / "objects" / library.name
         folder.mkdir(parents=True)
         if f"obj.{library.name}" in installed:
-            for path in sorted(installed[f"obj.{library.name}"].iterdir()):
-                programs.link_or_copy(path, folder / path.name)
+            _link_tree(installed[f"obj.{library.name}"], folder)
         else:
             _extract_archive(prefix.root / library.files[0], folder, prefix)
-        found[library.name] = sorted(path.relative_to(output).as_posix() for path in folder.iterdir())
+        found[library.name] = sorted(
+            path.relative_to(output).as_posix() for path in folder.rglob("*") if path.is_file()
+        )
     return found
 
 
@@ -273,6 +273,9 @@ def _check_pieces(prefix: Prefix) -> None:
         for name, kind in _REQUIRED_TOOLS.items()
         if not (prefix.tools / name).is_file()
     ]
+    # lld links wheels quickly and folds identical code, on Linux; Homebrew has it in another formula's prefix.
+    if "linux" in host_platform() and prefix.provider != "homebrew" and not (prefix.tools / "ld.lld").is_file():
+        missing.append(f"the program ld.lld, in {prefix.package('lld')}")
     if not any((prefix.tools / name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
         missing.append(f"the program mlir-runner, in {prefix.package('mlir-tools')}")
     for name, kind in (("libLLVMSupport.a", "llvm-dev"), ("libMLIRIR.a", "mlir-dev")):

@@ -124,8 +124,6 @@ def _replace_shared(packages: Packages) -> None:
     ):
         # A static library that itself links the shared one is not part of it.
         outside = {name for name, target in targets.items() if library in map(linked_name, target.links)}
-        if library == "MLIR" and library not in targets:
-            outside = set()
         members = [
             name
             for name, target in targets.items()

@@ -33,10 +33,8 @@ _SUFFIX = re.compile(r"set\(LLVM_VERSION_SUFFIX\s+(?P<value>[A-Za-z0-9]+)\s*\)")
 _MINIMUM_PYTHON = re.compile(r"(?:MLIR_MINIMUM_PYTHON_VERSION|LLVM_MINIMUM_PYTHON_VERSION)\s+(?P<value>3\.\d+)\b")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
-#: Packages in upstream's requirements.txt that the bindings import when they run. The file says so itself since
-#: LLVM 20; before, it is one list. PyYAML serves only to print the linalg op definitions, and is imported when that
-#: is done.
-_IMPORTED = frozenset({"numpy", "ml_dtypes", "ml-dtypes"})
+#: What serves to build the bindings only, in a requirements.txt that does not say so itself (LLVM 21 and before).
+_FOR_BUILDING = frozenset({"nanobind", "pybind11", "typing_extensions"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +82,25 @@ def read_source(root: Path) -> UpstreamSource:
 
 
 def split_requirements(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Upstream's requirement lines, without comments, as ``(for building, for running)``."""
+    """Upstream's requirement lines, without comments, as ``(for building, for running)``.
+
+    The file has a heading for each since LLVM 22. Before, it is one list, of which the bindings import all but what
+    binds them (PyYAML, too, which later ones import only to print operation definitions).
+    """
     building: list[str] = []
     running: list[str] = []
+    heading = ""
     for line in lines:
-        requirement = line.partition("#")[0].strip()
+        requirement, _, comment = line.partition("#")
+        requirement = requirement.strip()
         match = _NAME.match(requirement)
         if match is None:
-            continue
-        (running if match.group() in _IMPORTED else building).append(requirement)
+            words = comment.split()
+            heading = words[0] if words[1:] == ["dependencies"] else heading
+        elif heading == "BUILD" or (not heading and match.group() in _FOR_BUILDING):
+            building.append(requirement)
+        else:
+            running.append(requirement)
     return building, running
 
 

@@ -1,0 +1,330 @@
+"""Build an SDK from llvm-project's sources: only what bindings and downstream projects need.
+
+Configured with Ninja, ccache or sccache where there is one, and ``LLVM_DISTRIBUTION_COMPONENTS``; then
+``install-distribution`` into a prefix, which the importer turns into an SDK as it does with any other installed LLVM.
+The build folder lies beside the SDK and is kept until the SDK is complete, so a build that was stopped goes on where it
+was. Nothing that a wheel would have to carry along is used (zlib, zstd, libxml2, …).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.cache import locked
+from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.upstream import UpstreamSource, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.sdk.model import Sdk
+
+#: Build configurations: name -> whether assertions are on.
+CONFIGURATIONS = {"release": False, "release+asserts": True}
+
+#: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
+_SECONDS_A_STEP = 5.7
+
+#: What a build takes at its largest: objects, static libraries twice (build and prefix), programs.
+_DISK_NEEDED = 12_000_000_000
+
+#: Memory that linking the largest programs takes, each, with lld.
+_MEMORY_A_LINK = 3_000_000_000
+
+_FIXED_COMPONENTS = (
+    "llvm-headers",
+    "llvm-libraries",
+    "cmake-exports",
+    "mlir-headers",
+    "mlir-libraries",
+    "mlir-cmake-exports",
+)
+
+#: Programs, and where upstream's tree says that a version has them.
+_TOOL_FOLDERS = {
+    "FileCheck": "llvm/utils/FileCheck",
+    "count": "llvm/utils/count",
+    "not": "llvm/utils/not",
+    "split-file": "llvm/utils/split-file",
+    "llvm-tblgen": "llvm/utils/TableGen",
+    "llvm-ranlib": "llvm/tools/llvm-ar",
+    "llvm-readelf": "llvm/tools/llvm-readobj",
+    "llvm-strip": "llvm/tools/llvm-objcopy",
+    "lld": "lld/tools/lld",
+    "mlir-linalg-ods-yaml-gen": "mlir/tools/mlir-linalg-ods-gen",
+    **{name: f"llvm/tools/{name}" for name in (
+        "llc", "lli", "opt", "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-link",
+        "llvm-mc", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-readobj", "llvm-size", "llvm-symbolizer",
+        "obj2yaml", "yaml2obj",
+    )},
+    **{name: f"mlir/tools/{name}" for name in (
+        "mlir-cpu-runner", "mlir-lsp-server", "mlir-opt", "mlir-pdll", "mlir-query", "mlir-reduce", "mlir-runner",
+        "mlir-tblgen", "mlir-translate",
+    )},
+}  # fmt: skip
+
+_RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildTree:
+    """A configured build of one source tree; ``root`` holds ``build/`` and ``prefix/``."""
+
+    source: UpstreamSource
+    root: Path
+    configuration: str
+    jobs: int
+    source_epoch: int
+
+    @property
+    def build_dir(self) -> Path:
+        """CMake's build folder."""
+        return self.root / "build"
+
+    @property
+    def prefix(self) -> Path:
+        """Where ``install-distribution`` puts what an SDK is made of."""
+        return self.root / "prefix"
+
+
+def build_sdk(
+    source: Path,
+    *,
+    output: Path,
+    revision: str,
+    source_epoch: int,
+    configuration: str = "release",
+    jobs: int | None = None,
+) -> Sdk:
+    """Build LLVM and MLIR from ``source`` and make an SDK of them at ``output``. Takes an hour or more.
+
+    :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
+    :param configuration: a name in :data:`CONFIGURATIONS`
+    :param jobs: compilers at once; default: one a core
+    :raises UsageError: no complete sources, an unknown configuration
+    :raises MachineError: no compiler, CMake or Ninja; no disk space; the build failed
+    """
+    output = Path(output).absolute()
+    tree = prepare(source, output=output, source_epoch=source_epoch, configuration=configuration, jobs=jobs)
+    with locked(tree.root / "lock"):
+        configure(tree)
+        steps = count_steps(tree, "install-distribution")
+        duration = format_seconds(estimate(steps, tree.jobs))
+        console.say(f"    {steps} steps to go on {tree.jobs} cores: about {duration} if the compiler cache is cold")
+        run_target(tree, "install-distribution")
+        sdk = import_sdk(
+            tree.prefix,
+            source=tree.source.root,
+            output=output,
+            revision=revision,
+            source_epoch=source_epoch,
+            provider="source",
+        )
+    shutil.rmtree(tree.root, ignore_errors=True)
+    return sdk
+
+
+def build_until(
+    source: Path,
+    target: str,
+    *,
+    output: Path,
+    source_epoch: int,
+    configuration: str = "release",
+    jobs: int | None = None,
+) -> BuildTree:
+    """Configure, and build up to one of Ninja's targets (``mlir-tblgen``); :func:`build_sdk` goes on from there."""
+    tree = prepare(
+        source, output=Path(output).absolute(), source_epoch=source_epoch, configuration=configuration, jobs=jobs
+    )
+    with locked(tree.root / "lock"):
+        configure(tree)
+        run_target(tree, target)
+    return tree
+
+
+def prepare(source: Path, *, output: Path, source_epoch: int, configuration: str, jobs: int | None) -> BuildTree:
+    """Check arguments and machine, and name the build folder: beside ``output``, one a set of settings."""
+    if configuration not in CONFIGURATIONS:
+        raise UsageError(
+            "sdk-configuration-unknown",
+            f"there is no LLVM configuration {configuration!r}",
+            remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
+        )
+    upstream = read_source(source)
+    if not upstream.is_complete:
+        raise UsageError(
+            "sdk-source-incomplete",
+            "LLVM can't be built from these sources",
+            where=str(upstream.root),
+            why="llvm/CMakeLists.txt is missing: this is the part of llvm-project that importing needs, not all of it",
+            remedy="give a whole checkout or source archive of llvm-project",
+        )
+    check_build_tools()
+    facts = [str(upstream.root), upstream.version, configuration, json.dumps(_settings(upstream, configuration))]
+    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
+    root = output.with_name(f".{output.name}.build-{key}")
+    root.mkdir(parents=True, exist_ok=True)
+    tree = BuildTree(
+        source=upstream,
+        root=root,
+        configuration=configuration,
+        jobs=jobs or os.cpu_count() or 1,
+        source_epoch=source_epoch,
+    )
+    free = shutil.disk_usage(root).free
+    used = sum(path.stat().st_size for path in tree.build_dir.rglob("*.a")) if tree.build_dir.is_dir() else 0
+    if free + 2 * used < _DISK_NEEDED:
+        raise MachineError(
+            "disk-space",
+            "There is not enough disk space to build LLVM",
+            where=str(root),
+            why=f"{format_bytes(free)} are free, about {format_bytes(_DISK_NEEDED - 2 * used)} are needed",
+            remedy="free some space or give another output folder; what was built stays and is used again",
+        )
+    return tree
+
+
+def check_build_tools() -> None:
+    """:raises MachineError: naming all of CMake, Ninja and a C++ compiler that are missing, and the packages"""
+    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++", "cl"]
+    wanted = (
+        ("cmake-missing", "CMake", ["cmake"], "cmake"),
+        ("ninja-missing", "Ninja", ["ninja", "ninja-build"], "ninja-build"),
+        ("compiler-missing", "a C++ compiler", [compiler.split()[0] for compiler in compilers], "g++"),
+    )
+    missing = [(id, what, package) for id, what, names, package in wanted if not any(map(shutil.which, names))]
+    if missing:
+        packages = " ".join(package for _, _, package in missing)
+        raise MachineError(
+            missing[0][0],
+            f"{' and '.join(what for _, what, _ in missing)} must be installed to build LLVM",
+            why="not found on PATH" + (f" (CXX is {os.environ['CXX']})" if os.environ.get("CXX") else ""),
+            remedy=f"on Debian and Ubuntu: apt-get install {packages}; elsewhere: pip install cmake ninja, a compiler",
+        )
+
+
+def components(source: UpstreamSource) -> list[str]:
+    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that this version has."""
+    tools = [name for name, folder in sorted(_TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
+    runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
+    libraries = sorted({match["name"] for match in _RUNNER_LIBRARY.finditer(runtime)})
+    return [*_FIXED_COMPONENTS, *tools, *libraries]
+
+
+def _settings(source: UpstreamSource, configuration: str) -> dict[str, str]:
+    """CMake's cache variables that decide what is built, whatever the machine."""
+    off = (
+        "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
+        "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
+        "LLVM_ENABLE_BINDINGS", "LLVM_ENABLE_OCAMLDOC", "MLIR_ENABLE_BINDINGS_PYTHON", "LLVM_BUILD_LLVM_DYLIB",
+        "LLVM_INCLUDE_EXAMPLES", "LLVM_INCLUDE_BENCHMARKS", "LLVM_INCLUDE_DOCS", "LLVM_APPEND_VC_REV",
+    )  # fmt: skip
+    projects = ["mlir", *(["lld"] if (source.root / "lld" / "CMakeLists.txt").is_file() else [])]
+    return {
+        **dict.fromkeys(off, "OFF"),
+        "CMAKE_BUILD_TYPE": "Release",
+        "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[configuration] else "OFF",
+        "LLVM_ENABLE_PROJECTS": ";".join(projects),
+        "LLVM_TARGETS_TO_BUILD": "host;NVPTX;AMDGPU",
+        "LLVM_ENABLE_RTTI": "ON",  # as distributions do, so that a downstream project sees one kind of SDK
+        "LLVM_INSTALL_UTILS": "ON",
+        "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
+        "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
+        "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
+    }
+
+
+def configure(tree: BuildTree) -> None:
+    """Run CMake; quick if it ran before."""
+    settings = _settings(tree.source, tree.configuration)
+    settings["CMAKE_INSTALL_PREFIX"] = str(tree.prefix)
+    if os.name == "posix":
+        maps = f"-ffile-prefix-map={tree.source.root}=/llvm-project -ffile-prefix-map={tree.build_dir}=/build"
+        settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, memory // _MEMORY_A_LINK)))
+    if launcher := next(filter(None, map(shutil.which, ("sccache", "ccache"))), None):
+        settings["CMAKE_C_COMPILER_LAUNCHER"] = settings["CMAKE_CXX_COMPILER_LAUNCHER"] = launcher
+    if shutil.which("ld.lld"):
+        settings["LLVM_USE_LINKER"] = "lld"
+    command = ["cmake", "-G", "Ninja", "-S", str(tree.source.root / "llvm"), "-B", str(tree.build_dir)]
+    command += [f"-D{name}={value}" for name, value in sorted(settings.items())]
+    with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
+        _run(command, tree, log="configure.log", what="CMake could not configure LLVM", progress=False)
+
+
+def count_steps(tree: BuildTree, target: str) -> int:
+    """How many of Ninja's steps are to be done for ``target``."""
+    done = subprocess.run(
+        ["ninja", "-C", str(tree.build_dir), "-n", target], capture_output=True, text=True, check=False
+    )
+    steps = re.findall(r"^\[\d+/(\d+)\]", done.stdout, re.MULTILINE)
+    return int(steps[-1]) if steps else 0
+
+
+def estimate(steps: int, jobs: int) -> float:
+    """Seconds that ``steps`` take on ``jobs`` cores (±30 %)."""
+    return steps * _SECONDS_A_STEP / jobs
+
+
+def run_target(tree: BuildTree, target: str) -> None:
+    """Build one of Ninja's targets."""
+    with console.step(f"build {target} of LLVM {tree.source.version}"):
+        _run(
+            ["ninja", "-C", str(tree.build_dir), "-j", str(tree.jobs), target],
+            tree,
+            log="build.log",
+            what=f"building {target} failed",
+            progress=True,
+        )
+
+
+def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progress: bool) -> None:
+    """Run a command with its output in a log file; with ``progress``, say every twentieth part how far it is."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
+    path = tree.root / log
+    last = -1
+    with path.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                file.write(line)
+                if progress and (match := re.match(r"\[(\d+)/(\d+)\]", line)):
+                    twentieth = 20 * int(match[1]) // int(match[2])
+                    if twentieth > last:
+                        last = twentieth
+                        console.say(f"    … {line.strip()[:100]}")
+            returncode = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if returncode != 0:
+        raise MachineError(
+            "sdk-build-failed",
+            what,
+            where=str(path),
+            why="\n".join(_interesting(path.read_text(encoding="utf-8", errors="replace"))),
+            remedy="the log has all of it; run the same command again to go on where it stopped",
+        )
+
+
+def _interesting(text: str) -> list[str]:
+    """The lines of a log that say what went wrong; else the last ones."""
+    lines = text.splitlines()
+    errors = [line for line in lines if re.search(r"\berror\b[: ]|CMake Error|FAILED:|No space left", line)]
+    return (errors or lines)[-6:]
