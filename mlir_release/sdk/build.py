@@ -64,8 +64,8 @@ _TOOL_FOLDERS = {
     "mlir-linalg-ods-yaml-gen": "mlir/tools/mlir-linalg-ods-gen",
     **{name: f"llvm/tools/{name}" for name in (
         "llc", "lli", "opt", "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-link",
-        "llvm-mc", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-readobj", "llvm-size", "llvm-symbolizer",
-        "obj2yaml", "yaml2obj",
+        "llvm-mc", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-readobj", "llvm-size",
+        "llvm-symbolizer", "obj2yaml", "yaml2obj",
     )},
     **{name: f"mlir/tools/{name}" for name in (
         "mlir-cpu-runner", "mlir-lsp-server", "mlir-opt", "mlir-pdll", "mlir-query", "mlir-reduce", "mlir-runner",
