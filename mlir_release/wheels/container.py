@@ -56,7 +56,17 @@ def find_engine(environment: Mapping[str, str] = os.environ) -> Engine | None:
 
         chosen = OCIContainerEngineConfig.from_config_string(setting)
         return Engine(name=chosen.name, create_args=chosen.create_args) if shutil.which(chosen.name) else None
-    return next((Engine(name=name) for name in ("docker", "podman") if shutil.which(name)), None)
+    there = [name for name in ("docker", "podman") if shutil.which(name)]
+    # A machine may have Docker's client and no daemon for it to talk to.
+    chosen_name = next((name for name in there if _answers(name)), there[0] if there else None)
+    return Engine(name=chosen_name) if chosen_name else None
+
+
+def _answers(engine: str) -> bool:
+    try:
+        return _call([engine, "version"], _PROBE_TIMEOUT).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def image_name(arch: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -68,7 +78,8 @@ def image_name(arch: str, environment: Mapping[str, str] = os.environ) -> str:
 
     from cibuildwheel.util import resources
 
-    pinned = configparser.ConfigParser()
+    # cibuildwheel writes the image's date behind it, as a comment.
+    pinned = configparser.ConfigParser(inline_comment_prefixes=("#",))
     pinned.read(resources.PINNED_DOCKER_IMAGES)
     return pinned[arch].get(short, short) if pinned.has_section(arch) else short
 

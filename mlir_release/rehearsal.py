@@ -1,0 +1,450 @@
+"""The whole main job on one machine: a moving upstream, a bump, a tag, wheels, tests, a release, an index, a stranger.
+
+Everything is real except the place: the upstream is a small git repository whose commits stand for real LLVM releases
+(the catalogue says which), and the forge is a folder. The workspace is kept, and a second run finishes or repeats only
+what is not done.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.cache import cache_directory
+from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.git import NO_OBJECT, Git, Signature, format_message
+from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.publish.commands import newest
+from mlir_release.revision import Upstream
+from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.sdk.source import KnownRelease, read_catalogue
+from mlir_release.targets import TARGETS_FILE
+from mlir_release.versions import upstream_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mlir_release.forge.local import LocalForge
+    from mlir_release.revision import Revision
+    from mlir_release.snapshot import Outcome
+    from mlir_release.targets import TestTarget, WheelTarget
+    from mlir_release.wheels.pythons import Python
+    from mlir_release.wheels.stage import WheelRequest
+
+TRAILER_COMMIT = "LLVM-Commit"
+TRAILER_VERSION = "LLVM-Version"
+
+#: The newest CPython that upstream's pinned requirements (numpy above all) have wheels for, by LLVM's major version:
+#: mlir/python/requirements.txt allows numpy up to 1.26 in LLVM 19, and up to 2.1.2 from 20 on.
+NEWEST_PYTHON = {19: (3, 12)}
+NEWEST_PYTHON_SINCE_20 = (3, 13)
+
+#: A stranger's first program.
+FIRST_PROGRAM = """
+from mlir.ir import Context, Module
+import mlir._release as release
+with Context():
+    module = Module.parse("func.func @answer() -> i32 { %0 = arith.constant 42 : i32 return %0 : i32 }")
+    assert "arith.constant 42" in str(module)
+print("MLIR", release.llvm_version, "from", release.tag, "works")
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a person may choose."""
+
+    workspace: Path
+    pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
+    profiles: tuple[str, ...] = ("host",)
+    llvm: str | None = None  #: a version of the catalogue
+    prefix: Path | None = None  #: an installed LLVM
+    source: Path | None = None  #: its source tree
+    jobs: int | None = None
+    force: bool = False  #: another snapshot of a revision that has one
+
+
+@dataclass
+class Report:
+    """What was done, step by step, and what came out."""
+
+    rows: list[tuple[str, str, float]] = field(default_factory=list)  #: step, result, seconds
+    wheels: list[tuple[str, int, float, float]] = field(default_factory=list)  #: name, bytes, wall and CPU seconds
+    tag: str = ""
+    index: str = ""
+    command: str = ""
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[list[str]]:
+        """Time a step; what is appended to the yielded list is its result."""
+        start = time.monotonic()
+        results: list[str] = []
+        with console.step(title):
+            yield results
+        self.rows.append((title, "; ".join(results), time.monotonic() - start))
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.tag,
+            "index": self.index,
+            "command": self.command,
+            "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
+            "wheels": [
+                {"file": name, "size": size, "wall_seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
+                for name, size, wall, cpu in self.wheels
+            ],
+        }
+
+    def show(self) -> None:
+        """The tables, and the command that a stranger types."""
+        console.table(
+            ["step", "result", ">time"],
+            [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows],
+        )
+        if self.wheels:
+            console.table(
+                ["wheel", ">size", ">wall", ">CPU"],
+                [[n, format_bytes(s), format_seconds(w), format_seconds(c)] for n, s, w, c in self.wheels],
+            )
+        console.result(f"published {self.tag}; pages: {self.index}\n\n    {self.command}\n", self.to_json())
+
+
+def rehearse(options: Options) -> Report:
+    """Do it all. :raises ReleaseError: at the first step that fails; run again to go on from there"""
+    return _Rehearsal(options).run()
+
+
+# -- the stage ------------------------------------------------------------------------------------------------------
+
+
+def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
+    """The CPythons asked for; else the running one and the newest other one that upstream's requirements allow."""
+    from mlir_release.wheels.pythons import describe, find_pythons
+
+    if wanted:
+        return find_pythons(wanted)
+    newest = NEWEST_PYTHON.get(int(release.version.partition(".")[0]), NEWEST_PYTHON_SINCE_20)
+    fitting = [python for python in find_pythons() if python.order[:2] <= newest]
+    current = describe(Path(sys.executable))
+    fitting.sort(key=lambda python: python.tag != current.tag)  # the running one first, if it fits
+    if not fitting:
+        raise UsageError(
+            "no-fitting-python",
+            f"no CPython here is one that LLVM {release.version}'s requirements have wheels for",
+            why=f"it takes 3.10 to {newest[0]}.{newest[1]}, with headers",
+            remedy="install one of those, or choose with --python (numpy is then built from source)",
+        )
+    return fitting[:2]
+
+
+def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
+    """A repository with a commit for each release of the catalogue up to ``newest``; returns the one before that.
+
+    The commits are the same on every machine and in every run. Each carries the release's real commit in a trailer.
+    """
+    numbers = [int(part) for part in newest.version.split(".")]
+    chain = [r for r in read_catalogue() if [int(part) for part in r.version.split(".")] <= numbers]
+    git = Git(folder)
+    if not (folder / "HEAD").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        git.run("init", "--quiet", "--bare", "--initial-branch=main")
+    parent: str | None = None
+    for release in chain:
+        when = datetime.fromtimestamp(release.epoch, UTC)
+        signature = Signature(name="LLVM releases", email="releases@llvm.invalid", when=when)
+        message = format_message(
+            f"LLVM {release.version}",
+            "Stands for the release's commit in llvm-project.",
+            {TRAILER_VERSION: release.version, TRAILER_COMMIT: release.commit},
+        )
+        content = f"version = {release.version}\ncommit = {release.commit}\n".encode()
+        parent = git.commit_files(parent, {"RELEASE": content}, message, signature)
+        ref = f"refs/tags/{upstream_tag(release.version)}"
+        git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
+    assert parent is not None
+    git.update_ref("refs/heads/main", parent, expected=git.resolve("refs/heads/main") or NO_OBJECT)
+    return chain[-2] if len(chain) > 1 else chain[-1]
+
+
+def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], options: Options) -> LocalForge:
+    """The local forge, pinned at ``older`` when it is made; its matrix follows the options."""
+    from mlir_release.forge.local import LocalForge
+
+    upstream = workspace / "upstream.git"
+    pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
+    assert pin is not None
+    targets = _targets(str(upstream), pythons, options.profiles)
+    forge = LocalForge.create(workspace / "forge", {PIN_FILE: format_pin(pin), TARGETS_FILE: targets})
+    head = forge.head("main")
+    assert head is not None
+    if forge.read(TARGETS_FILE, commit=head) != targets:
+        forge.commit("main", expected=head, files={TARGETS_FILE: targets}, message="Change the build matrix\n")
+    return forge
+
+
+def _targets(upstream: str, pythons: Sequence[Python], profiles: Sequence[str]) -> bytes:
+    import tomli_w
+
+    from mlir_release.sdk.prefix import host_platform
+    from mlir_release.wheels.backends import this_machine
+
+    names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
+    platform = host_platform()
+    system, _, machine = platform.partition("-")
+    tags = [python.tag for python in pythons]
+    data = {
+        "schema": 1,
+        "release": {"upstream": upstream},
+        "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
+        "runtime": {
+            platform: {
+                "os": system, "arch": machine, "runner": "this machine", "pythons": tags,
+                "floor": this_machine() or platform,
+            }
+        },
+        "target": [
+            {"llvm": names[profile], "runtime": platform, "suites": ["smoke", "bindings"], "required": True}
+            for profile in profiles
+        ],
+    }  # fmt: skip
+    return tomli_w.dumps(data).encode()
+
+
+def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]:
+    """What the cron job does."""
+    from mlir_release.repository import matrix_of_branch
+    from mlir_release.snapshot import default_request_id, snapshot
+
+    config = matrix_of_branch(forge).release
+    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve("head")
+    return revision, snapshot(forge, revision, config, request_id=default_request_id(), force=force)
+
+
+# -- the build run --------------------------------------------------------------------------------------------------
+
+
+class _Rehearsal:
+    """One run: what the steps hand on to each other."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.workspace = options.workspace.absolute()
+        self.cache = cache_directory()
+        self.report = Report()
+
+    def run(self) -> Report:
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        console.say(f"workspace: {self.workspace} (a second run goes on where this one stops)")
+        console.say(f"cache:     {self.cache}")
+        self.prepare()
+        self.snapshot()
+        self.build_and_test()
+        self.publish()
+        self.install_as_stranger()
+        return self.report
+
+    def prepare(self) -> None:
+        options = self.options
+        with self.report.step("look at the machine") as results:
+            self.release = available_release(cache=self.cache, prefix=options.prefix, version=options.llvm)
+            self.pythons = choose_pythons(options.pythons, self.release)
+            versions = ", ".join(python.version for python in self.pythons)
+            results.append(f"LLVM {self.release.version}, CPython {versions}")
+        with self.report.step("make upstream and release repository") as results:
+            older = make_upstream(self.workspace / "upstream.git", self.release)
+            self.forge = make_forge(self.workspace, older, self.pythons, options)
+            results.append(f"llvm-project at {self.release.version}; the pin begins at {older.version}")
+
+    def snapshot(self) -> None:
+        with self.report.step("select, pin, tag, draft, dispatch") as results:
+            self.revision, self.outcome = take_snapshot(self.forge, force=self.options.force)
+            selected = f"{self.revision.sha[:12]} ({self.revision.subject})"
+            results += [f"selected {selected}", self.outcome.text().splitlines()[0], *self.outcome.steps]
+        self.report.tag = self.outcome.tag
+        self.dist = self.workspace / "dist" / self.outcome.tag
+
+    def build_and_test(self) -> None:
+        """Only what the draft lacks: a second run builds and tests nothing again."""
+        from mlir_release.publish.draft import missing, origin_of
+        from mlir_release.repository import matrix_at
+
+        tag = self.outcome.tag
+        origin = origin_of(self.forge, tag)
+        self.matrix = matrix_at(self.forge, origin.commit)
+        lacking = missing(self.forge, tag, self.matrix)
+        if not lacking.wheels and not lacking.tests:
+            return
+        with self.report.step("SDK") as results:
+            self.sdk = provide_sdk(
+                self.release,
+                revision=self.revision.sha,
+                source_epoch=self.revision.epoch,
+                cache=self.cache,
+                prefix=self.options.prefix,
+                source=self.options.source,
+                jobs=self.options.jobs,
+            )
+            info = self.sdk.info
+            results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
+        wheels = [self.matrix.wheel(name) for name in lacking.wheels]
+        for configuration in {wheel.configuration.name: wheel.configuration for wheel in wheels}.values():
+            self.build([wheel for wheel in wheels if wheel.configuration == configuration])
+        for test in self.matrix.tests:
+            if test.name in lacking.tests:
+                self.test(test)
+        self.upload()
+
+    def request(self, target: WheelTarget) -> WheelRequest:
+        from packaging.version import Version
+
+        from mlir_release.wheels.stage import WheelRequest
+
+        return WheelRequest(
+            distribution=target.distribution,
+            profile=target.profile,
+            version=Version(self.outcome.wheel_version),
+            tag=self.outcome.tag,
+            target=target.name,
+            revision=self.outcome.revision,
+            sdk=self.sdk,
+        )
+
+    def build(self, targets: Sequence[WheelTarget]) -> None:
+        """The CPythons of one configuration, side by side."""
+        from mlir_release.wheels.build import build_wheels
+
+        tags = [target.python for target in targets]
+        pythons = [python for python in self.pythons if python.tag in tags]
+        with self.report.step(f"build {targets[0].distribution} for {', '.join(tags)}") as results:
+            built = build_wheels(self.request(targets[0]), pythons, output=self.dist, jobs=self.options.jobs)
+            results.append(f"{len(built)} wheels")
+        for wheel in built:
+            size = wheel.path.stat().st_size
+            self.report.wheels.append((wheel.path.name, size, wheel.wall_seconds, wheel.cpu_seconds))
+
+    def test(self, test: TestTarget) -> None:
+        """One suite on one wheel; its report goes to the draft beside the wheel."""
+        from mlir_release.publish.assets import REPORT_SUFFIX
+        from mlir_release.wheels.test import test_wheel
+
+        python = next(python for python in self.pythons if python.tag == test.python)
+        with self.report.step(f"test {test.name}") as results:
+            wheel = self.wheel_of(self.matrix.wheel(test.wheels[0]))
+            addon = self.addon(self.matrix.wheel(test.wheels[0]), python) if test.suite == "bindings" else None
+            report = test_wheel(
+                wheel,
+                sdk=self.sdk,
+                python=python.executable,
+                suites=[test.suite],
+                workdir=self.workspace / "tests" / test.name,
+                target=test.name,
+                addon=addon,
+            )
+            report.write(self.dist / f"{test.name}{REPORT_SUFFIX}")
+            results.append(", ".join(f"{count} {name}" for name, count in report.counts.items() if count))
+        console.summary(report.markdown())
+        if not report.passed:
+            raise VerificationError(
+                "rehearsal-tests-failed",
+                f"{test.name} failed: {', '.join(failure.name for failure in report.suites[0].failures[:5])}",
+                where=str(self.workspace / "tests" / test.name),
+                remedy="its logs are there; run this again when the cause is mended",
+            )
+
+    def addon(self, target: WheelTarget, python: Python) -> Path:
+        """What upstream's tests want beyond what is shipped: the test dialect and its passes, unpacked."""
+        from mlir_release.wheels.build import build_addon
+
+        folder = self.workspace / "tests" / f"addon-{target.name}"
+        shutil.rmtree(folder, ignore_errors=True)
+        with zipfile.ZipFile(build_addon(self.request(target), python)) as archive:
+            archive.extractall(folder)
+        return folder
+
+    def wheel_of(self, target: WheelTarget) -> Path:
+        """The target's wheel: built in this run or an earlier one, else the draft's."""
+        from mlir_release.publish.draft import fetch, find_release, wheel_assets
+        from mlir_release.publish.names import Slot
+
+        slot = Slot.of_target(target)
+        release = find_release(self.forge, self.outcome.tag)
+        asset = wheel_assets(release).get(slot)
+        if asset is not None:  # the draft's wins: it is what will be published
+            self.dist.mkdir(parents=True, exist_ok=True)
+            return fetch(self.forge, release, asset, self.dist)
+        return next(path for path in sorted(self.dist.glob("*.whl")) if Slot.of_file(path.name) == slot)
+
+    # -- the world ----------------------------------------------------------------------------------------------
+
+    def upload(self) -> None:
+        from mlir_release.publish.upload import upload
+
+        with self.report.step("upload to the draft") as results:
+            results.append(upload(self.forge, self.outcome.tag, self.dist, self.matrix).text().splitlines()[0])
+
+    def publish(self) -> None:
+        from mlir_release.publish.index import generate
+        from mlir_release.publish.probe import probe
+        from mlir_release.publish.release import publish
+
+        interpreters = [python.executable for python in self.pythons]
+        with self.report.step("verify from the draft's assets, publish") as results:
+            outcome = publish(self.forge, self.outcome.tag, self.matrix, pythons=interpreters)
+            results.append(outcome.text().splitlines()[0])
+            self.close_run()
+        site = self.workspace / "site"
+        with self.report.step("generate the index") as results:
+            pages = generate(self.forge, site, base_url=site.as_uri())
+            results.append(pages.text())
+            self.report.index = str(site / "index.html")
+        with self.report.step("probe: what a stranger gets") as results:
+            probed = probe(outcome.manifest, site.as_uri(), pythons=interpreters, page_url=outcome.url)
+            results.append(f"{len(probed.installed)} commands lead to the wheel")
+        latest = site / "snapshots" / "latest" / "index.html"
+        main = min((wheel.distribution for wheel in outcome.manifest.wheels), key=lambda name: (name != "mlir", name))
+        command = newest(str(latest), "snapshot", main)
+        self.arguments = command.arguments
+        self.report.command = command.text
+
+    def close_run(self) -> None:
+        """What a workflow runner does at the end of the run that was dispatched."""
+        from mlir_release.repository import matrix_of_branch
+
+        workflow = matrix_of_branch(self.forge).release.workflow
+        while (run := self.forge.take_run(workflow)) is not None:
+            self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
+
+    def install_as_stranger(self) -> None:
+        """The last line of the output, run in an empty virtual environment."""
+        from mlir_release.wheels import venv
+
+        python = self.pythons[0]
+        with self.report.step(f"pip install in an empty environment (CPython {python.version})") as results:
+            environment = venv.create(self.workspace / "stranger", python.executable)
+            environment.install(*self.arguments)
+            done = subprocess.run(
+                [environment.python, "-I", "-c", FIRST_PROGRAM],
+                capture_output=True,
+                text=True,
+                env=environment.variables(),
+                check=False,
+            )
+            if done.returncode != 0:
+                raise VerificationError(
+                    "installed-mlir-broken",
+                    "the installed MLIR does not run a first program",
+                    where=str(environment.root),
+                    why=done.stderr.strip()[-2000:],
+                    remedy=f"mlir-release release yank {self.outcome.tag} --reason …",
+                )
+            results.append(done.stdout.strip())

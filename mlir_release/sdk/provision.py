@@ -1,0 +1,92 @@
+"""An SDK of one release for this machine: imported from an LLVM that is there already, or else built."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.cache import locked
+from mlir_release.console import console
+from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.model import Sdk
+from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, read_catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: llvm-project itself; the first place that sources are asked for.
+LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
+
+
+def available_release(*, cache: Path, prefix: Path | None = None, version: str | None = None) -> KnownRelease:
+    """The newest release of the catalogue that this machine can have an SDK of without building LLVM.
+
+    :param prefix: an installed LLVM; then it is that one's release
+    :param version: take this one
+    :raises UsageError: if the catalogue knows none of what is at hand. Where there is nothing at all, it is the newest
+        release of the catalogue, whose LLVM must be built.
+    """
+    if version is not None:
+        return choose_release([version])
+    if prefix is not None:
+        from mlir_release.sdk.prefix import inspect_prefix
+
+        return choose_release([inspect_prefix(prefix).version])
+    versions = DebianPackages(cache).versions() if DebianPackages.available() else {}
+    return choose_release(list(versions.values())) if versions else read_catalogue()[-1]
+
+
+def provide_sdk(
+    release: KnownRelease,
+    *,
+    revision: str,
+    source_epoch: int,
+    cache: Path,
+    prefix: Path | None = None,
+    source: Path | None = None,
+    jobs: int | None = None,
+) -> Sdk:
+    """The SDK of ``release``, from the cache if an equal one was made before.
+
+    :param revision: the commit that it is recorded with: ``release.commit``, or one that stands for it
+    :param source_epoch: that commit's time
+    """
+    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), _code_digest()]
+    name = f"llvm-{release.version}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:12]}"
+    root = cache / "sdks" / name
+    with locked(cache / "sdks" / f".{name}.lock"):
+        if (root / "sdk.json").is_file():
+            return Sdk.load(root)
+        shutil.rmtree(root, ignore_errors=True)
+        installed = prefix or _distribution_prefix(release, cache)
+        tree = fetch_source(
+            release.commit, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None
+        )
+        if installed is None:
+            from mlir_release.sdk.build import build_sdk
+
+            return build_sdk(tree.root, output=root, revision=revision, source_epoch=source_epoch, jobs=jobs)
+        from mlir_release.sdk.importer import import_sdk
+
+        return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
+
+
+def _distribution_prefix(release: KnownRelease, cache: Path) -> Path | None:
+    """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
+    packages = DebianPackages(cache)
+    versions: Sequence[tuple[int, str]] = list(packages.versions().items()) if packages.available() else []
+    for major, version in versions:
+        if version == release.version:
+            return packages.unpack(major)
+    console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
+    return None
+
+
+def _code_digest() -> str:
+    """Of the code that makes SDKs, so that a cached one is not taken for what newer code would make."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
