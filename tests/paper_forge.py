@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlir_release.forge.base import Asset, Release
+from mlir_release.publish.index import IndexOutcome, generate
 from mlir_release.publish.manifest import Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.versions import SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from mlir_release.forge.base import Forge
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -85,6 +88,11 @@ class PaperForge:
 
     def page_url(self, tag: str) -> str:
         return f"{self.base.replace('/download', '/tag')}/{tag}"
+
+
+def make_index(forge: PaperForge, output: Path, **options: Any) -> IndexOutcome:
+    """``generate`` with a paper forge, which has as much of the port as that needs."""
+    return generate(cast("Forge", forge), output, **{"base_url": "https://mlir.example/wheels", **options})
 
 
 def _digest(data: bytes) -> str:

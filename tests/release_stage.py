@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.local import LocalForge
-from mlir_release.git import format_message
+from mlir_release.ledger import tag_message
 from mlir_release.targets import Matrix
+from mlir_release.versions import parse_tag
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ class Stage:
         """Allocate a tag as the snapshot transaction does, and open its draft."""
         commit = self.forge.head("main")
         assert commit is not None
-        trailers = {"LLVM-Revision": revision, "Toolkit-Version": "0.1.0", "Wheel-Version": version}
-        self.forge.create_tag(tag, commit, format_message(f"MLIR {tag}", trailers=trailers))
+        parsed = parse_tag(tag)
+        assert parsed is not None
+        message = tag_message(
+            parsed, revision=revision, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
+        )
+        self.forge.create_tag(tag, commit, message)
         if draft:
             self.forge.create_draft(tag, title=tag, body="", prerelease=True)
 

@@ -92,7 +92,7 @@ class Report:
 
     path: Path
     target: str
-    suite: str
+    suite: str  #: several in one run have ``+`` between them
     wheel: str  #: file name; empty for a suite that tests the SDK's tools
     wheel_sha256: str  #: empty likewise
     passed: bool
@@ -107,7 +107,7 @@ class Report:
     @property
     def needs_wheel(self) -> bool:
         """Whether the suite runs on a wheel; else it tests the SDK's tools, once a platform."""
-        return SUITES.get(self.suite) == "python"
+        return any(SUITES.get(suite) == "python" for suite in self.suite.split("+"))
 
     def entry(self) -> TestEntry:
         """The report's row in the manifest."""
@@ -229,7 +229,7 @@ def read_report(path: Path) -> Report:
         )
         if report.filename != path.name:
             raise MalformedError("target", f"is {report.target!r}, which the file name contradicts")
-        if not report.target.startswith(f"{report.suite}-"):
+        if report.target.partition("-")[0] not in report.suite.split("+"):
             raise MalformedError("suite", f"is {report.suite!r}, which the target {report.target!r} contradicts")
         if report.wheel and not report.wheel_sha256:
             raise MalformedError("wheel_sha256", "is missing, so nobody knows which build was tested")

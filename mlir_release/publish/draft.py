@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
 from mlir_release.git import parse_trailers
+from mlir_release.ledger import ABANDONED_PREFIX
 from mlir_release.publish.assets import REPORT_SUFFIX, Expected, Report, read_report, sha256_of
 from mlir_release.publish.manifest import Waiver, read_waiver
 from mlir_release.publish.names import Slot
@@ -43,6 +44,7 @@ class Origin:
     revision: str  #: of llvm-project
     version: str  #: of the wheels
     toolkit_version: str
+    abandoned: bool  #: somebody gave it up (without effect if it is published)
 
     @property
     def kind(self) -> Literal["snapshot", "numbered"]:
@@ -62,7 +64,8 @@ def origin_of(forge: Forge, tag: str) -> Origin:
     :raises NeedsPersonError: ``tag-not-ours``
     """
     parsed: ReleaseTag = parse_numbered(tag) if tag.startswith("llvm-") else parse_snapshot(tag)
-    found = next((candidate for candidate in forge.tags() if candidate.name == tag), None)
+    tags = {candidate.name: candidate for candidate in forge.tags()}
+    found = tags.get(tag)
     if found is None:
         raise UsageError(
             "tag-missing",
@@ -86,6 +89,7 @@ def origin_of(forge: Forge, tag: str) -> Origin:
         revision=trailers[TRAILER_REVISION],
         version=trailers[TRAILER_WHEEL_VERSION],
         toolkit_version=trailers.get(TRAILER_TOOLKIT, ""),
+        abandoned=ABANDONED_PREFIX + tag in tags,
     )
 
 
@@ -106,6 +110,17 @@ def find_release(forge: Forge, tag: str) -> Release:
             remedy="`mlir-release snapshot` resumes the tag and makes its draft; an abandoned tag stays abandoned",
         )
     return mine[0]
+
+
+def need_pending(origin: Origin, release: Release) -> None:
+    """Refuse to go on with a job that somebody gave up. :raises NeedsPersonError: ``tag-abandoned``"""
+    if release.draft and origin.abandoned:
+        raise NeedsPersonError(
+            "tag-abandoned",
+            f"{origin.tag} was abandoned",
+            where=str(origin.tag),
+            remedy="make another release: mlir-release snapshot --force, or mlir-release number",
+        )
 
 
 def need_draft(release: Release) -> None:

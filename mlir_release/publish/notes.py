@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
@@ -58,11 +59,12 @@ class Platform:
         return f"{self.name}, {self.needs}" if self.needs else self.name
 
 
-def platform(wheel: WheelEntry) -> Platform:
+@cache
+def platform(tags: tuple[str, ...]) -> Platform:
     """What a wheel runs on, as its platform tags say."""
-    system, arch = platform_of(wheel.platforms[0]) if wheel.platforms else ("", "")
+    system, arch = platform_of(tags[0]) if tags else ("", "")
     versions = []
-    for tag in wheel.platforms:
+    for tag in tags:
         if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
             versions.append(("glibc", int(match[1]), int(match[2])))
         elif match := re.match(r"macosx_(\d+)_(\d+)_", tag):
@@ -114,7 +116,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
         change = size_change(wheel, previous)
         lines.append(
-            f"| {link} | {escape(str(platform(wheel)))} | {escape(python_name(wheel.python))} "
+            f"| {link} | {escape(str(platform(wheel.platforms)))} | {escape(python_name(wheel.python))} "
             f"| {format_bytes(wheel.size)} | {change} |"
         )
     lines += ["", *_changes(manifest, upstream)]

@@ -229,7 +229,7 @@ class Pages:
     def _group(self, release: Published, previous: Published | None, name: str, pythons: list[str]) -> dict[str, Any]:
         """The wheels of one distribution: a row for each platform, a cell for each CPython."""
         links = [link for link in release.links if link.wheel.distribution == name]
-        platforms = sorted({platform(link.wheel) for link in links})
+        platforms = sorted({platform(link.wheel.platforms) for link in links})
         return {
             "distribution": name,
             "meaning": _MEANINGS.get(links[0].wheel.profile, links[0].wheel.profile),
@@ -246,7 +246,7 @@ class Pages:
         from markupsafe import Markup
 
         for link in links:
-            if link.wheel.python == python and platform(link.wheel) == row:
+            if link.wheel.python == python and platform(link.wheel.platforms) == row:
                 return {
                     "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
                     "change": size_change(link.wheel, previous.manifest if previous else None),

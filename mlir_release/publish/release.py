@@ -16,7 +16,7 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError
 from mlir_release.git import parse_trailers
 from mlir_release.publish.discard import DiscardOutcome, discard
-from mlir_release.publish.draft import Missing, Origin, fetch, find_release, missing, origin_of, put_bytes
+from mlir_release.publish.draft import Missing, Origin, fetch, find_release, missing, need_pending, origin_of, put_bytes
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest
 from mlir_release.publish.notes import notes, title
 from mlir_release.publish.upload import UploadOutcome, upload
@@ -98,6 +98,7 @@ def publish(
     """
     origin = origin_of(forge, tag)
     release = find_release(forge, tag)
+    need_pending(origin, release)
     if release.draft:
         _check_version(forge, origin)
     holder = tempfile.TemporaryDirectory(prefix="mlir-release-publish-") if workdir is None else nullcontext(workdir)
@@ -180,6 +181,7 @@ def _complete(forge: Forge, verified: Verified, folder: Path) -> None:
     )
     if (release.title, release.body) != (title(manifest), body):
         release = forge.edit_release(release, title=title(manifest), body=body)
+    need_pending(origin_of(forge, manifest.tag), release)  # somebody may have given it up since
     forge.publish(release)
 
 

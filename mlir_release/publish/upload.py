@@ -21,7 +21,17 @@ from mlir_release.publish.assets import (
     read_report,
     read_wheel,
 )
-from mlir_release.publish.draft import Put, fetch, find_release, is_about, origin_of, put, put_bytes, wheel_assets
+from mlir_release.publish.draft import (
+    Put,
+    fetch,
+    find_release,
+    is_about,
+    need_pending,
+    origin_of,
+    put,
+    put_bytes,
+    wheel_assets,
+)
 from mlir_release.publish.names import Slot
 
 if TYPE_CHECKING:
@@ -79,6 +89,7 @@ def upload(forge: Forge, tag: str, dist: Path, matrix: Matrix, *, dry_run: bool 
         check_wheel(wheel, origin.expected)
         _check_target(wheel, matrix)
     release = find_release(forge, tag)
+    need_pending(origin, release)
     if dry_run or not release.draft:
         return _planned(release, content, dry_run=dry_run)
     return _apply(forge, release, content)
@@ -147,7 +158,8 @@ def _put_wheel(forge: Forge, release: Release, wheel: Wheel, provenance: Path | 
     standing = wheel_assets(release).get(wheel.slot)
     if standing is not None and standing.name != wheel.filename:
         return release, [Put(name=wheel.filename, action="kept", sha256=standing.sha256)]
-    console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
+    if standing is None:
+        console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
     release, first = put(forge, release, wheel.filename, wheel.path)
     metadata = wheel.metadata
     if first.action == "kept":
