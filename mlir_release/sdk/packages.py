@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
@@ -25,7 +26,6 @@ from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from mlir_release.sdk.prefix import Prefix
 
@@ -161,7 +161,13 @@ def _replace_third_party(packages: Packages) -> None:
             packages.llvm[name] = Target(
                 name=name,
                 kind="STATIC",
-                properties={"IMPORTED_LOCATION": PREFIX + file, "IMPORTED_LINK_INTERFACE_LANGUAGES": "C"},
+                properties={
+                    "IMPORTED_LOCATION": PREFIX + file,
+                    "IMPORTED_LINK_INTERFACE_LANGUAGES": "C",
+                    # Distributions compile these for programs, not for shared libraries; the linker takes them into
+                    # one only where their symbols are not exported (nor should they be).
+                    "INTERFACE_LINK_OPTIONS": f"\\$<\\$<PLATFORM_ID:Linux>:LINKER:--exclude-libs,{Path(file).name}>",
+                },
             )
 
 

@@ -10,6 +10,9 @@ function(mlir_release_tune_modules package)
   set(_support ${_targets})
   list(FILTER _support INCLUDE REGEX "^${package}\\.extension\\..*\\.so$")
 
+  # One run path from the beginning: the folder of the build would leave its length in the file, even when replaced.
+  set_target_properties(${_modules} ${_support} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+
   if(MSVC)
     return()
   endif()
@@ -17,6 +20,13 @@ function(mlir_release_tune_modules package)
     # The macro that CMake defines for each shared library differs, which would make the precompiled header useless.
     set_target_properties(${_module} PROPERTIES DEFINE_SYMBOL "")
   endforeach()
+  # nanobind's own sources are made to be compiled as one; apart, they cost three times as much.
+  foreach(_library IN ITEMS nanobind-mlir nanobind-ft-mlir)
+    if(TARGET ${_library})
+      set_target_properties(${_library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    endif()
+  endforeach()
+
   list(GET _modules 0 _first)
   mlir_release_add_precompiled_header(${package}_pch ${_first})
   foreach(_module IN LISTS _modules)
@@ -42,10 +52,21 @@ endif()
 function(mlir_release_add_precompiled_header name like)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL "${CMAKE_CURRENT_SOURCE_DIR}/src/empty.cpp")
   foreach(_property COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES COMPILE_FEATURES CXX_VISIBILITY_PRESET
-          VISIBILITY_INLINES_HIDDEN POSITION_INDEPENDENT_CODE LINK_LIBRARIES CXX_STANDARD)
+          VISIBILITY_INLINES_HIDDEN POSITION_INDEPENDENT_CODE CXX_STANDARD)
     get_target_property(_value ${like} ${_property})
     if(_value)
       set_property(TARGET ${name} PROPERTY ${_property} "${_value}")
+    endif()
+  endforeach()
+  # Of what it links to: what shapes its compile command, not the sources that upstream's groups would add.
+  get_target_property(_libraries ${like} LINK_LIBRARIES)
+  foreach(_library IN LISTS _libraries)
+    if(TARGET ${_library})
+      target_compile_definitions(${name} PRIVATE $<TARGET_PROPERTY:${_library},INTERFACE_COMPILE_DEFINITIONS>)
+      target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:${_library},INTERFACE_COMPILE_OPTIONS>)
+      target_include_directories(${name} PRIVATE $<TARGET_PROPERTY:${_library},INTERFACE_INCLUDE_DIRECTORIES>)
+      target_include_directories(${name} SYSTEM PRIVATE
+        $<TARGET_PROPERTY:${_library},INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>)
     endif()
   endforeach()
   target_precompile_headers(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src/${MLIR_RELEASE_PCH}")

@@ -22,8 +22,13 @@ function(mlir_release_add_runner_library name)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     target_link_options(${name}.package PRIVATE "LINKER:--exclude-libs,ALL")
   endif()
+  if(NOT MSVC AND NOT MLIR_RELEASE_PLAIN)
+    # The sparse tensor runtime is one file of templates over all types: half the size, and two thirds of the time.
+    target_compile_options(${name}.package PRIVATE -Os)
+  endif()
   llvm_update_compile_flags(${name}.package)
   mlir_python_setup_extension_rpath(${name}.package)
+  set_target_properties(${name}.package PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
   add_dependencies(mlir_package ${name}.package)
   install(TARGETS ${name}.package COMPONENT mlir_package
     LIBRARY DESTINATION mlir/_mlir_libs RUNTIME DESTINATION mlir/_mlir_libs)

@@ -4,12 +4,12 @@ include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)
 include(CheckCXXCompilerFlag)
 
-# Link-time optimization takes minutes and doubles the size of the modules (pybind11 turns it on by itself).
-set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
-
 if(MLIR_RELEASE_PLAIN)
   return()
 endif()
+
+# Link-time optimization takes minutes and doubles the size of the modules (pybind11 turns it on by itself).
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
 
 # -O2: what costs time in the bindings is calls into the C API, which is compiled already.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
