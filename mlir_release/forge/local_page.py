@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Asset, Release
@@ -41,7 +41,7 @@ def render_page(release: Release, base: str) -> str:
 <body>
 <h1>{title}</h1>
 <p><code>{escape(release.tag)}</code>, published {when}</p>
-{_markdown(release.body, base)}
+{_markdown(release, base)}
 <h2>Assets</h2>
 <table>
 <tr><th>file</th><th>bytes</th><th>sha256</th></tr>
@@ -53,24 +53,32 @@ def render_page(release: Release, base: str) -> str:
 
 
 def _row(asset: Asset, release: Release) -> str:
-    metadata = release.asset(f"{asset.name}.metadata")  # PEP 658: pip reads it instead of the whole wheel
-    core_metadata = f' data-core-metadata="sha256={metadata.sha256}"' if metadata else ""
-    link = f'<a href="{quote(asset.name)}#sha256={asset.sha256}"{core_metadata}>{escape(asset.name)}</a>'
+    attributes = "".join(f' {name}="{value}"' for name, value in _core_metadata(asset.name, release).items())
+    link = f'<a href="{quote(asset.name)}#sha256={asset.sha256}"{attributes}>{escape(asset.name)}</a>'
     return f'<tr><td>{link}</td><td class="size">{asset.size:,}</td><td><code>{asset.sha256}</code></td></tr>'
 
 
-def _markdown(text: str, base: str) -> str:
-    """GitHub-like Markdown without raw HTML: what a release page shows is never a script."""
+def _core_metadata(name: str, release: Release) -> dict[str, str]:
+    """The attribute (PEP 714) by which pip learns that it can read ``<name>.metadata`` instead of the whole wheel."""
+    metadata = release.asset(f"{name}.metadata")
+    return {"data-core-metadata": f"sha256={metadata.sha256}"} if metadata else {}
+
+
+def _markdown(release: Release, base: str) -> str:
+    """The body as HTML: GitHub-like Markdown without raw HTML, because a release page never shows a script."""
     from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     is_safe = markdown.validateLink
     markdown.validateLink = lambda url: url.startswith(base) or is_safe(url)  # type: ignore[method-assign]
-    tokens = markdown.parse(text)
+    tokens = markdown.parse(release.body)
     for token in tokens:
         for child in token.children or ():
             href = child.attrGet("href")
             if child.type == "link_open" and isinstance(href, str) and href.startswith(base):
-                child.attrSet("href", href.removeprefix(base))
+                relative = href.removeprefix(base)
+                child.attrSet("href", relative)
+                for name, value in _core_metadata(unquote(relative.partition("#")[0]), release).items():
+                    child.attrSet(name, value)
     rendered: str = markdown.renderer.render(tokens, markdown.options, {})
     return rendered
