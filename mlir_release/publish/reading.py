@@ -50,9 +50,9 @@ class Record:
 
     def _items(self, key: str) -> list[Any]:
         value = self.data.get(key, [])
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             raise MalformedError(self.at(key), "is not a list")
-        return value
+        return list(value)
 
     def rows(self, key: str) -> Iterator[Record]:
         """The objects of a list; an absent list is empty."""
