@@ -83,13 +83,13 @@ def upload(forge: Forge, tag: str, dist: Path, matrix: Matrix, *, dry_run: bool 
     :raises VerificationError: for a file that does not belong in this release; nothing was uploaded
     """
     origin = origin_of(forge, tag)
+    release = find_release(forge, tag)
+    need_pending(origin, release)
     content = read_dist(dist)
     check_slots(content.wheels)
     for wheel in content.wheels:
         check_wheel(wheel, origin.expected)
         _check_target(wheel, matrix)
-    release = find_release(forge, tag)
-    need_pending(origin, release)
     if dry_run or not release.draft:
         return _planned(release, content, dry_run=dry_run)
     return _apply(forge, release, content)

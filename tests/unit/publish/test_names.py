@@ -13,7 +13,7 @@ from tests.release_stage import TARGETS
     ("filename", "slot"),
     [
         ("mlir-1.2-cp312-cp312-manylinux_2_28_x86_64.whl", ("mlir", "cp312", "linux", "x86_64")),
-        ("mlir_core-1-cp314-cp314t-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", ("mlir-core", "cp314t", "linux", "aarch64")),
+        ("a_b-1-cp314-cp314t-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", ("a-b", "cp314t", "linux", "aarch64")),
         ("mlir-1-cp310-cp310-linux_x86_64.whl", ("mlir", "cp310", "linux", "x86_64")),
         ("mlir-1-cp312-abi3-macosx_11_0_arm64.whl", ("mlir", "cp312", "macos", "arm64")),
         ("mlir-1-cp312-cp312-win_amd64.whl", ("mlir", "cp312", "windows", "x86_64")),
