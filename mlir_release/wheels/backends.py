@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlir_release.wheels.pythons import Python
 
 #: Build tools beside what the project itself requires; ninja 1.13 is the first that shares compiler slots.
-BUILD_TOOLS = ("build==1.6.1", "cmake==3.31.10", "ninja==1.13.2")
+BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
 
 #: A C++ compiler's usual names; CMake looks at ``CXX`` first, and so do we.
 _COMPILERS = ("c++", "g++", "clang++", "cl")
@@ -36,6 +36,7 @@ class Job:
     :param cache: folder of what builds share: environments, the compiler cache
     :param log: where all output goes
     :param slots: environment variables that share out the machine's cores
+    :param addon: the test-only add-on: it leans on the libraries of a wheel, is used on this machine, and needs no tag
     """
 
     sdk: Sdk
@@ -46,6 +47,7 @@ class Job:
     cache: Path
     log: Path
     slots: Mapping[str, str] = field(default_factory=dict)
+    addon: bool = False
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ class BuildBackend:
 
     def build(self, job: Job) -> tuple[Path, Usage]:
         """See :class:`Backend`."""
-        environment = venv.cached(job.cache / "environments" / job.python.tag, job.python.executable, job.requirements)
+        environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
         built = job.fresh("built")
         usage = run_logged(
             [
@@ -138,7 +140,7 @@ class BuildBackend:
             cwd=job.workdir,
         )
         wheel = next(built.glob("*.whl"))
-        if platform.system() != "Linux":
+        if platform.system() != "Linux" or job.addon:
             return wheel, usage
         wheel, tagging = retag(wheel, job)
         return wheel, usage + tagging

@@ -232,6 +232,7 @@ def _build_one(
             cache=cache,
             log=log,
             slots=slots.environment,
+            addon=request.test_addon,
         )
         try:
             wheel, usage = backend.build(job)

@@ -21,7 +21,7 @@ from mlir_release.errors import MachineError, VerificationError
 from mlir_release.wheels.report import Outcome, TestResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from mlir_release.sdk.model import Sdk
 
@@ -38,7 +38,6 @@ _OUTCOMES = {
     "TIMEOUT": Outcome.FAIL,
     "UNSUPPORTED": Outcome.UNSUPPORTED,
     "SKIPPED": Outcome.UNSUPPORTED,
-    "EXCLUDED": Outcome.UNSUPPORTED,
 }
 
 
@@ -47,9 +46,10 @@ class LitSetup:
     """What the tests run with.
 
     :param python: the interpreter that ``%PYTHON`` stands for
-    :param bindings: run ``mlir/test/python`` (else those tests are unsupported)
+    :param bindings: run ``mlir/test/python`` (else those tests are unsupported), its integration tests too
     :param code_generators: LLVM's names of those that the thing under test has
     :param execution_engine: whether the thing under test can run code
+    :param libraries: folder of the runner libraries that tests load; the SDK's if ``None``
     """
 
     sdk: Sdk
@@ -57,6 +57,7 @@ class LitSetup:
     bindings: bool
     code_generators: tuple[str, ...]
     execution_engine: bool = True
+    libraries: Path | None = None
 
 
 def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
@@ -70,7 +71,7 @@ def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
         "LLVM_TOOLS_DIR": sdk.tools.as_posix(),
         "LLVM_LIT_TOOLS_DIR": "",
         "SHLIBEXT": shared_library_suffix,
-        "SHLIBDIR": sdk.libraries.as_posix(),
+        "SHLIBDIR": (setup.libraries or sdk.libraries).as_posix(),
         "Python3_EXECUTABLE": setup.python.as_posix(),
         "ENABLE_ASSERTIONS": str(int("asserts" in sdk.info.configuration)),
         "LLVM_NATIVE_ARCH": sdk.info.native_code_generator,
@@ -84,6 +85,7 @@ def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
         "MLIR_CMAKE_DIR": (sdk.cmake_dir / "mlir").as_posix(),
         "MLIR_LIB_DIR": sdk.libraries.as_posix(),
         "MLIR_ENABLE_BINDINGS_PYTHON": str(int(setup.bindings)),
+        "MLIR_INCLUDE_INTEGRATION_TESTS": str(int(setup.bindings)),
         "LLVM_HAS_NVPTX_TARGET": str(int("NVPTX" in setup.code_generators)),
         "MLIR_ENABLE_ROCM_CONVERSIONS": str(int("AMDGPU" in setup.code_generators)),
     }
@@ -123,28 +125,44 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     return folder
 
 
-def run_lit(
-    paths: Sequence[Path], *, workdir: Path, environment: Mapping[str, str], title: str, jobs: int | None = None
-) -> list[TestResult]:
-    """Run lit on configured folders and return one result a test, in lit's order.
-
-    A failing test is a result, not an error.
-
-    :param jobs: tests at once; all cores by default
-    :raises MachineError: ``lit-missing``
-    :raises VerificationError: ``lit-failed``: lit itself did not get to the end
-    """
+def find_lit() -> list[str]:
+    """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
     program = Path(sys.executable).with_name("lit.exe" if sys.platform == "win32" else "lit")
     found = str(program) if program.is_file() else shutil.which("lit")
     if found is None:
         raise MachineError(
-            "lit-missing",
-            "LLVM's test runner is not installed",
-            remedy="pip install 'mlir-release[wheels]'",
+            "lit-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
         )
+    return [found]
+
+
+def run_lit(
+    folder: Path,
+    *,
+    lit: Sequence[str | Path],
+    environment: Mapping[str, str],
+    title: str,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+) -> list[TestResult]:
+    """Run lit on a configured folder, or a folder in one, and return one result a test, sorted by name.
+
+    A failing test is a result, not an error.
+
+    :param lit: the command that runs lit; upstream's tests take the interpreter that runs it for the one under test
+    :param only: run these tests only (names below ``mlir/test``)
+    :param without: leave these tests out
+    :raises VerificationError: ``lit-failed``: lit itself did not get to the end
+    """
+    workdir = folder
+    while workdir.name != "test":
+        workdir = workdir.parent
     output = workdir / "lit.json"
     output.unlink(missing_ok=True)
-    command = [found, "--quiet", "--output", str(output), *(["-j", str(jobs)] if jobs else []), *map(str, paths)]
+    command = [*map(str, lit), "--quiet", "--output", str(output)]
+    command += ["--filter", _any_of(only)] if only else []
+    command += ["--filter-out", _any_of(without)] if without else []
+    command += [str(folder)]
     log = workdir / "lit.log"
     with console.waiting(title), log.open("wb") as file:
         done = subprocess.run(
@@ -161,6 +179,10 @@ def run_lit(
     return read_results(json.loads(output.read_text(encoding="utf-8")))
 
 
+def _any_of(names: Collection[str]) -> str:
+    return f"({'|'.join(map(re.escape, sorted(names)))})$"
+
+
 def read_results(data: Mapping[str, object]) -> list[TestResult]:
     """The results in lit's ``--output`` file. Names lose the suite's prefix (``MLIR :: ``)."""
     tests = data["tests"]
@@ -173,6 +195,7 @@ def read_results(data: Mapping[str, object]) -> list[TestResult]:
             message=test.get("output", "") if test["code"] != "PASS" else "",
         )
         for test in sorted(tests, key=lambda test: str(test["name"]))
+        if test["code"] != "EXCLUDED"
     ]
 
 

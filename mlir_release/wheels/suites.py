@@ -1,7 +1,7 @@
 """The test suites of a release.
 
 - ``smoke``: the wheel alone in an empty environment: the first things that a user does, and our pinned behaviours
-- ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, with the test-only add-on laid over it
+- ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
-from mlir_release.wheels import lit, regressions
+from mlir_release.wheels import lit, regressions, venv
 from mlir_release.wheels.known_failures import Situation, judge
 from mlir_release.wheels.reach import TIMEOUT, ToolsMlir, WheelMlir
 from mlir_release.wheels.report import Outcome, SuiteReport, TestResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from mlir_release.sdk.model import Sdk
     from mlir_release.wheels.venv import VirtualEnvironment
@@ -33,6 +32,13 @@ _SMOKE = Path(__file__).parent / "data" / "smoke.py"
 
 #: What upstream's own tests import beyond the bindings' requirements: the OpDSL ones read and write YAML.
 TEST_REQUIREMENTS = ("PyYAML",)
+
+#: Tests that use upstream's test dialect, which is not in the wheel.
+NEED_TEST_DIALECT = (
+    "python/dialects/python_test.py",
+    "python/ir/diagnostic_handler.py",
+    "python/multithreaded_tests.py",
+)
 
 #: The code generators that the profiles link in, besides the machine's own.
 _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
@@ -43,12 +49,16 @@ class Subject:
     """What is tested: a wheel installed in an environment, with the SDK that it was built from.
 
     :param release: the wheel's ``mlir/_release.json``
-    :param addon: folder of test-only parts to lay over the installed package; never part of a wheel
+    :param wheel: the wheel's file
+    :param python: the interpreter that the environment was made with
+    :param addon: wheel of the test-only parts (:func:`mlir_release.wheels.build.build_addon`)
     """
 
     sdk: Sdk
     workdir: Path
     environment: VirtualEnvironment | None = None
+    wheel: Path | None = None
+    python: Path | None = None
     python_version: str = ""
     release: Mapping[str, Any] | None = None
     addon: Path | None = None
@@ -57,6 +67,16 @@ class Subject:
     def profile(self) -> str:
         """``host``, ``core`` or ``full``; empty where no wheel is tested."""
         return str(self.release["profile"]) if self.release else ""
+
+    def with_addon(self) -> VirtualEnvironment:
+        """Another environment with the wheel, and the add-on laid over it."""
+        assert self.wheel is not None
+        assert self.python is not None
+        assert self.addon is not None
+        environment = venv.create(self.workdir / "environment-with-addon", self.python)
+        environment.install(self.wheel)
+        environment.install("--no-deps", self.addon)
+        return environment
 
     def situation(self) -> Situation:
         """As the known failures tell situations apart."""
@@ -128,33 +148,63 @@ def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestRes
 
 
 def bindings(subject: Subject) -> SuiteReport:
-    """Upstream's Python tests, with FileCheck, at the SDK's revision, on the installed wheel and the add-on."""
+    """Upstream's Python tests, with FileCheck, at the SDK's revision, on the wheel as it is shipped.
+
+    Only the few tests that use upstream's test dialect run with the add-on laid over a copy: it brings a C API library
+    of its own, so whatever runs with it does not test the shipped one.
+    """
     assert subject.environment is not None
     start = time.monotonic()
-    subject.environment.install(*TEST_REQUIREMENTS)
+    needing = [name for name in NEED_TEST_DIALECT if (subject.sdk.source / "test" / name).is_file()]
+    results = _bindings(subject, subject.environment, "bindings", without=needing)
     if subject.addon is not None:
-        # Laid over the package, not put beside it on PYTHONPATH: mlir's sub-packages are regular ones and would hide
-        # each other, and the add-on's libraries look for the wheel's beside themselves. The environment is thrown away.
-        shutil.copytree(subject.addon, subject.environment.site_packages(), dirs_exist_ok=True, symlinks=True)
-    setup = lit.LitSetup(
-        sdk=subject.sdk,
-        python=subject.environment.python,
-        bindings=True,
-        code_generators=_PROFILE_GENERATORS.get(subject.profile, ()),
-        execution_engine=subject.profile != "core",
-    )
-    workdir = subject.workdir / "bindings"
-    folder = lit.write_site_configuration(setup, workdir)
-    results = lit.run_lit(
-        [folder / "python"],
-        workdir=workdir,
-        environment=subject.environment.variables(),
-        title="upstream's tests of the Python bindings",
-    )
+        copy = subject.with_addon()
+        results += _bindings(subject, copy, "bindings-with-addon", only=needing)
+    else:
+        why = "needs upstream's test dialect: the add-on was not given"
+        results += [TestResult(name=name, outcome=Outcome.UNSUPPORTED, message=why) for name in needing]
+    results.sort(key=lambda result: result.name)
     return SuiteReport(
         suite="bindings",
         results=judge(results, "bindings", subject.situation()),
         seconds=time.monotonic() - start,
+    )
+
+
+def _bindings(
+    subject: Subject,
+    environment: VirtualEnvironment,
+    name: str,
+    *,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+) -> list[TestResult]:
+    from importlib.metadata import version
+
+    # lit runs in the environment, too: upstream's configuration asks the interpreter that runs it what there is.
+    environment.install(f"lit=={version('lit')}", *TEST_REQUIREMENTS)
+    libraries = environment.site_packages() / "mlir" / "_mlir_libs"
+    setup = lit.LitSetup(
+        sdk=subject.sdk,
+        python=environment.python,
+        bindings=True,
+        code_generators=_PROFILE_GENERATORS.get(subject.profile, ()),
+        execution_engine=subject.profile != "core",
+        libraries=libraries,
+    )
+    # As deep as in upstream's build tree, where a test of LLVM 19's looks for ../../../../lib.
+    build = subject.workdir / name / "build"
+    folder = lit.write_site_configuration(setup, build / "tools" / "mlir")
+    link = build / "lib"
+    link.unlink(missing_ok=True)
+    link.symlink_to(libraries, target_is_directory=True)
+    return lit.run_lit(
+        folder / "python",
+        lit=[environment.python, environment.scripts / "lit"],
+        environment=environment.variables(),
+        title="upstream's tests of the Python bindings",
+        only=only,
+        without=without,
     )
 
 
@@ -165,10 +215,9 @@ def regression(subject: Subject) -> SuiteReport:
     setup = lit.LitSetup(
         sdk=subject.sdk, python=Path(sys.executable), bindings=False, code_generators=info.code_generators
     )
-    workdir = subject.workdir / "regression"
-    folder = lit.write_site_configuration(setup, workdir)
+    folder = lit.write_site_configuration(setup, subject.workdir / "regression")
     results = lit.run_lit(
-        [folder], workdir=workdir, environment=os.environ, title="upstream's regression tests of MLIR"
+        folder, lit=lit.find_lit(), environment=os.environ, title="upstream's regression tests of MLIR"
     )
     own = regressions.run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)
     return SuiteReport(

@@ -37,7 +37,8 @@ def test_wheel(
     :param python: the interpreter to test with; must be one that the wheel is for
     :param workdir: folder for the environment, logs and leftovers of failed tests
     :param target: the test target's name in the report; made up from the wheel's own target if empty
-    :param addon: folder of test-only parts for the ``bindings`` suite (see :mod:`mlir_release.wheels.suites`)
+    :param addon: wheel of test-only parts for the ``bindings`` suite, from ``build_addon``; without it, the tests that
+        need upstream's test dialect count as unsupported
     :raises UsageError: ``suite-unknown``, ``suite-needs-wheel``, ``wheel-missing``, ``not-a-wheel``
     :raises VerificationError: ``wheel-corrupt``, ``wheel-revision-mismatch``
     :raises MachineError: what :mod:`mlir_release.wheels.venv` and :mod:`mlir_release.wheels.lit` raise
@@ -83,7 +84,14 @@ def install(wheel: WheelReport, subject: suite_functions.Subject, python: Path) 
     found = describe(python)
     environment = venv.create(subject.workdir / "environment", python)
     environment.install(wheel.path)
-    return replace(subject, environment=environment, python_version=found.short_version, release=wheel.release)
+    return replace(
+        subject,
+        environment=environment,
+        wheel=wheel.path,
+        python=python,
+        python_version=found.short_version,
+        release=wheel.release,
+    )
 
 
 def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -94,20 +95,21 @@ def create(root: Path, python: Path) -> VirtualEnvironment:
     return VirtualEnvironment(root=root)
 
 
-def cached(root: Path, python: Path, requirements: Iterable[str]) -> VirtualEnvironment:
-    """A virtual environment with ``requirements`` (exact pins) installed, made once and used again.
+def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEnvironment:
+    """A virtual environment below ``folder`` with ``requirements`` installed, made once and used again.
 
-    A lock beside it lets two runs share it; a marker, written last, tells a complete one from one that was left half
-    made.
+    Its place depends on what is in it, so builds of different LLVMs can use theirs side by side. A lock lets two runs
+    share one; a marker, written last, tells a complete one from one that was left half made.
     """
     from filelock import FileLock
 
     wanted = "\n".join([str(python), *requirements]) + "\n"
+    root = folder / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     marker = root / ".requirements"
-    root.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(root.name + ".lock")):
         environment = VirtualEnvironment(root=root)
-        if marker.is_file() and marker.read_text(encoding="utf-8") == wanted and environment.python.exists():
+        if marker.is_file() and environment.python.exists():
             return environment
         environment = create(root, python)
         environment.install(*requirements)
