@@ -295,10 +295,12 @@ def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progre
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
     path = tree.root / log
     last = -1
-    with path.open("w", encoding="utf-8") as file:
-        process = subprocess.Popen(
+    with (
+        path.open("w", encoding="utf-8") as file,
+        subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -311,7 +313,6 @@ def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progre
             returncode = process.wait()
         except BaseException:
             process.terminate()
-            process.wait()
             raise
     if returncode != 0:
         raise MachineError(

@@ -135,8 +135,9 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     for file in packages.static_libraries:
         if not (output / "lib" / Path(file).name).exists():
             programs.link_or_copy(prefix.root / file, output / "lib" / Path(file).name)
+    objects = _bring_objects(prefix, packages, output)
     _normalise_library_dir(packages)
-    cmake_packages.add_object_libraries(packages, _bring_objects(prefix, packages, output))
+    cmake_packages.add_object_libraries(packages, objects)
     cmake_packages.write_packages(prefix, packages, output)
     programs.bring_shared_libraries(prefix.libraries, output)
     programs.check_relocated(output)
@@ -187,7 +188,7 @@ def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
             "There is no `ar` to open the static libraries with",
             remedy="install binutils (on Debian: `apt-get install binutils`)",
         )
-    members = subprocess.run([command, "t", str(archive)], capture_output=True, text=True, check=True).stdout.split()
+    members = _run_archiver([command, "t", str(archive)], folder).split()
     if len(set(members)) != len(members):
         raise MachineError(
             "archive-with-equal-names",
@@ -195,9 +196,22 @@ def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
             where=str(archive),
             remedy="build an SDK from source: `mlir-release sdk build`",
         )
-    subprocess.run([command, "x", str(archive.resolve())], cwd=folder, check=True, capture_output=True)
+    _run_archiver([command, "x", str(archive.resolve())], folder)
     for path in folder.iterdir():
         path.chmod(0o644)
+
+
+def _run_archiver(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MachineError(
+            "archive-unreadable",
+            f"{Path(command[-1]).name} cannot be opened as a static library",
+            where=command[-1],
+            why=done.stderr.strip(),
+            remedy="install the package that it comes from again",
+        )
+    return done.stdout
 
 
 def _bring_third_party(prefix: Prefix, packages: Packages, output: Path) -> list[LinkedLibrary]:

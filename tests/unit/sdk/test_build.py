@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.sdk import build
+from mlir_release.sdk.upstream import read_source
+from tests.prefix_factory import EPOCH, make_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.sdk.build import BuildTree
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = make_source(tmp_path / "llvm-project")
+    for folder in ("llvm/utils/FileCheck", "llvm/tools/llc", "mlir/tools/mlir-opt", "mlir/tools/mlir-runner"):
+        (root / folder).mkdir(parents=True)
+    (root / "llvm" / "CMakeLists.txt").touch()
+    (root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").write_text(
+        "add_mlir_library(MLIRExecutionEngine\n"
+        "  add_mlir_library(mlir_runner_utils\n"
+        "    add_mlir_library(mlir_cuda_runtime\n"
+    )
+    return root
+
+
+def prepare(source: Path, output: Path, **others: str) -> BuildTree:
+    settings = {"configuration": "release", **others}
+    return build.prepare(source, output=output, source_epoch=EPOCH, configuration=settings["configuration"], jobs=2)
+
+
+def test_only_what_the_version_has_is_asked_for(source: Path) -> None:
+    found = build.components(read_source(source))
+    assert found[6:] == ["FileCheck", "llc", "mlir-opt", "mlir-runner", "mlir_runner_utils"]
+    assert "llvm-libraries" in found
+
+
+def test_the_same_build_resumes_and_another_has_its_own_folder(source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "sdk"
+    first = prepare(source, output)
+    assert prepare(source, output).root == first.root
+    assert prepare(source, output, configuration="release+asserts").root != first.root
+    assert not output.exists()
+
+
+def test_the_estimate_grows_with_steps_and_shrinks_with_cores() -> None:
+    assert build.estimate(4000, 4) == pytest.approx(2 * build.estimate(2000, 4))
+    assert build.estimate(4000, 8) == pytest.approx(build.estimate(4000, 4) / 2)
+
+
+def test_an_unknown_configuration(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        prepare(source, tmp_path / "sdk", configuration="debug")
+    assert caught.value.id == "sdk-configuration-unknown"
+
+
+def test_sources_that_are_only_a_part(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        prepare(make_source(tmp_path / "part"), tmp_path / "sdk")
+    assert caught.value.id == "sdk-source-incomplete"
+
+
+def test_all_missing_tools_are_named_at_once(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, **others: None)
+    with pytest.raises(MachineError) as caught:
+        prepare(source, tmp_path / "sdk")
+    assert caught.value.id == "cmake-missing"
+    assert caught.value.what.startswith("CMake and Ninja and a C++ compiler")
+    assert "apt-get install cmake ninja-build g++" in caught.value.remedy
+
+
+def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/opt/no-such-compiler -m64")
+    with pytest.raises(MachineError) as caught:
+        prepare(source, tmp_path / "sdk")
+    assert caught.value.id == "compiler-missing"
+    assert "/opt/no-such-compiler" in caught.value.why
+
+
+def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=5_000_000_000))
+    with pytest.raises(MachineError) as caught:
+        prepare(source, tmp_path / "sdk")
+    assert caught.value.id == "disk-space"
+    assert "5000.0 MB are free" in caught.value.why
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("ninja") is None, reason="needs CMake and Ninja")
+def test_a_build_that_fails_says_what_and_where_the_log_is(source: Path, tmp_path: Path) -> None:
+    (source / "llvm" / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(llvm LANGUAGES NONE)\n"
+        'add_custom_target(install-distribution COMMAND ${CMAKE_COMMAND} -E echo "foo.cpp:1: error: this is why"\n'
+        "  COMMAND ${CMAKE_COMMAND} -E false)\n"
+        "add_custom_target(first COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/made)\n"
+    )
+    tree = build.build_until(source, "first", output=tmp_path / "sdk", source_epoch=EPOCH, jobs=2)
+    assert (tree.build_dir / "made").is_file()
+    with pytest.raises(MachineError) as caught:
+        build.build_sdk(source, output=tmp_path / "sdk", revision="c" * 40, source_epoch=EPOCH, jobs=2)
+    assert caught.value.id == "sdk-build-failed"
+    assert "foo.cpp:1: error: this is why" in caught.value.why
+    assert caught.value.where == str(tree.root / "build.log")
+    assert not (tmp_path / "sdk").exists()

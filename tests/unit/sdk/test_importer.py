@@ -1,0 +1,240 @@
+"""The importer on a made-up prefix that has every quirk of the real ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.sdk import cmake_exports
+from mlir_release.sdk.importer import describe, import_sdk
+from mlir_release.sdk.model import Sdk
+from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    return make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "llvm-project")
+
+
+def run(prefix: Path, source: Path, output: Path) -> Sdk:
+    return import_sdk(prefix, source=source, output=output, revision=REVISION, source_epoch=EPOCH)
+
+
+def test_the_sdk_describes_itself(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    info = Sdk.load(tmp_path / "sdk").info
+    assert info == sdk.info
+    assert (info.revision, info.llvm_version, info.provider) == (REVISION, "22.1.8", "debian")
+    assert info.configuration == "release"
+    assert info.code_generators == ("AMDGPU", "NVPTX", "X86")
+    assert info.native_code_generator == "X86"
+    assert [library.name for library in info.linked] == ["zlib", "zstd"]
+    assert info.source_epoch == EPOCH
+    sdk.verify()
+    assert dict(describe(sdk))["digest"] == info.digest
+
+
+def test_the_same_prefix_gives_the_same_digest(prefix: Path, source: Path, tmp_path: Path) -> None:
+    assert run(prefix, source, tmp_path / "one").info == run(prefix, source, tmp_path / "two").info
+
+
+def test_no_path_of_any_machine_is_left(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    for file in sdk.cmake_dir.rglob("*.cmake"):
+        assert not re.search(r'[" ;]/(usr|build|tmp|opt|home)\b', file.read_text()), file
+        assert str(tmp_path) not in file.read_text()
+
+
+def test_the_shared_libraries_become_interfaces_for_the_static_ones(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert (llvm["LLVM"].kind, llvm["LLVM"].links) == ("INTERFACE", ["LLVMDemangle", "LLVMSupport", "LLVMCore"])
+    # What links libMLIR.so is not in it; the C API is not, either.
+    assert (mlir["MLIR"].kind, mlir["MLIR"].links) == ("INTERFACE", ["MLIRSupport", "MLIRIR"])
+    config = (sdk.cmake_dir / "llvm" / "LLVMConfig.cmake").read_text()
+    assert "set(LLVM_LINK_LLVM_DYLIB OFF)" in config
+    assert "find_package(" not in config
+
+
+def test_what_cannot_be_carried_is_left_out_with_what_needs_it(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    # libcurl; Polly is in no package, LLVMExtensions needs it, LLVMLTO needs that; modules and absent programs.
+    assert llvm.keys() == {
+        "LLVMDemangle", "LLVMSupport", "LLVMCore", "LLVM", "FileCheck", "mlir_sdk_zlib", "mlir_sdk_zstd",
+    }  # fmt: skip
+    assert llvm["LLVMSupport"].links == ["rt", "dl", "m", "mlir_sdk_zlib", "mlir_sdk_zstd", "LLVMDemangle"]
+    config = (sdk.cmake_dir / "llvm" / "LLVMConfig.cmake").read_text()
+    assert "set(LLVM_AVAILABLE_LIBS LLVMDemangle;LLVMSupport;LLVMCore;LLVM)" in config
+
+
+def test_the_c_api_gets_its_object_libraries(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert mlir["obj.MLIRCAPIIR"].kind == "OBJECT"
+    files = mlir["obj.MLIRCAPIIR"].files
+    assert files == ["lib/objects/MLIRCAPIIR/IR.cpp.o", "lib/objects/MLIRCAPIIR/Support.cpp.o"]
+    assert (sdk.root / files[0]).read_text() == "libMLIRCAPIIR.a IR.cpp.o\n"
+    assert "AGGREGATE_OBJECTS ON" in (sdk.cmake_dir / "mlir" / "MLIRConfig.cmake").read_text()
+
+
+def test_installed_object_libraries_are_preferred(prefix: Path, source: Path, tmp_path: Path) -> None:
+    folder = prefix / "lib" / "objects-Release" / "obj.MLIRCAPIIR"
+    folder.mkdir(parents=True)
+    (folder / "Installed.cpp.o").write_text("object")
+    sdk = run(prefix, source, tmp_path / "sdk")
+    mlir = cmake_exports.read(sdk.cmake_dir / "mlir" / "MLIRTargets.cmake")
+    assert mlir["obj.MLIRCAPIIR"].files == ["lib/objects/MLIRCAPIIR/Installed.cpp.o"]
+
+
+def test_nothing_is_written_through_a_hard_link(prefix: Path, source: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in prefix.rglob("*") if path.is_file()}
+    run(prefix, source, tmp_path / "sdk")
+    assert {path: path.read_bytes() for path in prefix.rglob("*") if path.is_file()} == before
+
+
+def test_headers_behind_links_and_the_sources_come_along(prefix: Path, source: Path, tmp_path: Path) -> None:
+    sdk = run(prefix, source, tmp_path / "sdk")
+    assert (sdk.root / "include" / "llvm" / "IR" / "Header.h").read_text() == "// llvm\n"
+    assert (sdk.source / "python" / "requirements.txt").is_file()
+    assert (sdk.source / "test" / "python" / "python_test_ops.td").is_file()
+    assert not (sdk.source / "lib" / "Dialect").exists()
+    assert {path.name for path in (sdk.root / "licenses").iterdir()} == {"LLVM.txt", "zlib.txt", "zstd.txt"}
+    assert (sdk.tools / "ld.lld").readlink().name == "lld"
+
+
+def test_a_library_folder_of_another_name_is_normalised(prefix: Path, source: Path, tmp_path: Path) -> None:
+    (prefix / "lib").rename(prefix / "lib64")
+    for file in (prefix / "lib64").rglob("*.cmake"):
+        file.write_text(file.read_text().replace("_IMPORT_PREFIX}/lib/", "_IMPORT_PREFIX}/lib64/"))
+    sdk = run(prefix, source, tmp_path / "sdk")
+    llvm = cmake_exports.read(sdk.cmake_dir / "llvm" / "LLVMExports.cmake")
+    assert llvm["LLVMCore"].files == ["lib/libLLVMCore.a"]
+    assert (sdk.root / "lib" / "libLLVMCore.a").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "provider"),
+    [
+        (lambda root: None, "debian"),
+        (lambda root: (root / "share" / "debian_config.mk").rename(root / "INSTALL_RECEIPT.json"), "homebrew"),
+        (lambda root: (root / "share" / "debian_config.mk").unlink(), "prefix"),
+    ],
+)
+def test_the_provider_is_told_by_content(
+    prefix: Path, source: Path, tmp_path: Path, change: object, provider: str
+) -> None:
+    assert callable(change)
+    change(prefix)
+    assert run(prefix, source, tmp_path / "sdk").info.provider == provider
+
+
+class TestBadInput:
+    def refuse(self, prefix: Path, source: Path, output: Path, **others: str) -> ReleaseError:
+        arguments = {"revision": REVISION, **others}
+        with pytest.raises((UsageError, MachineError)) as caught:
+            import_sdk(prefix, source=source, output=output, source_epoch=EPOCH, revision=arguments["revision"])
+        leftovers = [path.name for path in output.parent.iterdir() if output.name in path.name]
+        assert leftovers in ([], [output.name])  # nothing half-done
+        return caught.value
+
+    def test_no_such_prefix(self, source: Path, tmp_path: Path) -> None:
+        error = self.refuse(tmp_path / "usr" / "lib" / "llvm-21", source, tmp_path / "sdk")
+        assert error.id == "sdk-prefix-missing"
+        assert "libmlir-21-dev" in error.remedy
+
+    def test_no_mlir(self, prefix: Path, source: Path, tmp_path: Path) -> None:
+        shutil.rmtree(prefix / "lib" / "cmake" / "mlir")
+        error = self.refuse(prefix, source, tmp_path / "sdk")
+        assert error.id == "sdk-pieces-missing"
+        assert "libmlir-22-dev" in error.why
+
+    def test_every_missing_piece_is_named_with_its_package(self, prefix: Path, source: Path, tmp_path: Path) -> None:
+        for name in ("bin/mlir-opt", "bin/FileCheck", "bin/ld.lld", "lib/libMLIRIR.a", "include/llvm-c"):
+            (prefix / name).unlink()
+        error = self.refuse(prefix, source, tmp_path / "sdk")
+        assert error.id == "sdk-pieces-missing"
+        for piece, package in (
+            ("mlir-opt", "mlir-22-tools"),
+            ("FileCheck", "llvm-22-tools"),
+            ("ld.lld", "lld-22"),
+            ("libMLIRIR.a", "libmlir-22-dev"),
+            ("llvm-c", "llvm-22-dev"),
+        ):
+            assert re.search(rf"{re.escape(piece)}, in the package {package}", error.why)
+
+    def test_sources_of_another_version(self, prefix: Path, tmp_path: Path) -> None:
+        error = self.refuse(prefix, make_source(tmp_path / "other", version="22.1.7"), tmp_path / "sdk")
+        assert error.id == "sdk-wrong-version"
+        assert "22.1.8" in error.what
+        assert "22.1.7" in error.what
+
+    @pytest.mark.parametrize("revision", ["ca7933e", "llvmorg-22.1.8", REVISION.upper(), ""])
+    def test_a_revision_that_is_no_full_commit(self, prefix: Path, source: Path, tmp_path: Path, revision: str) -> None:
+        error = self.refuse(prefix, source, tmp_path / "sdk", revision=revision)
+        assert error.id == "sdk-revision-invalid"
+
+    def test_an_output_that_holds_something_else(self, prefix: Path, source: Path, tmp_path: Path) -> None:
+        output = tmp_path / "home"
+        output.mkdir()
+        (output / "thesis.tex").write_text("precious")
+        assert self.refuse(prefix, source, output).id == "sdk-output-occupied"
+        assert (output / "thesis.tex").read_text() == "precious"
+
+    def test_no_disk_space(self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        usage = shutil.disk_usage(tmp_path)
+        monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1_000_000))
+        error = self.refuse(prefix, source, tmp_path / "sdk")
+        assert error.id == "disk-space"
+        assert "1.0 MB are free" in error.why
+
+    def test_disk_space_that_ends_meanwhile(
+        self, prefix: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*args: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("mlir_release.sdk.importer.copy_sources", full)
+        assert self.refuse(prefix, source, tmp_path / "sdk").id == "disk-space"
+
+    def test_archive_members_of_one_name(self, prefix: Path, source: Path, tmp_path: Path) -> None:
+        archive = prefix / "lib" / "libMLIRCAPIIR.a"
+        archive.unlink()
+        make_archive(archive, ["IR.cpp.o", "IR.cpp.o"])
+        assert self.refuse(prefix, source, tmp_path / "sdk").id == "archive-with-equal-names"
+
+    def test_a_corrupt_archive(self, prefix: Path, source: Path, tmp_path: Path) -> None:
+        (prefix / "lib" / "libMLIRCAPIIR.a").write_text("no archive")
+        assert self.refuse(prefix, source, tmp_path / "sdk").id == "archive-unreadable"
+
+
+def test_an_essential_library_that_cannot_be_carried_is_an_error(prefix: Path, source: Path, tmp_path: Path) -> None:
+    exports = prefix / "lib" / "cmake" / "llvm" / "LLVMExports.cmake"
+    exports.write_text(exports.read_text().replace("/usr/lib/x86_64-linux-gnu/libz3.so", "/usr/lib/libsecret.so"))
+    with pytest.raises(VerificationError) as caught:
+        run(prefix, source, tmp_path / "sdk")
+    assert caught.value.id == "sdk-exports-incomplete"
+    assert "LLVMSupport" in caught.value.what
+
+
+def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tmp_path: Path) -> None:
+    first = run(prefix, source, tmp_path / "sdk")
+    (first.root / "stray").write_text("a file that does not belong")
+    with pytest.raises(VerificationError) as caught:
+        first.verify()
+    assert caught.value.id == "sdk-modified"
+    run(prefix, source, tmp_path / "sdk").verify()
+    assert [path.name for path in tmp_path.iterdir() if "sdk" in path.name] == ["sdk"]
