@@ -16,6 +16,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,7 @@ def kill_everywhere(
                 raise AssertionError(f"killed at {killed.kind} (point {point}): {error!r}; see {folder}") from error
             assert found == expected, f"killed at {killed.kind} (point {point}), it ended elsewhere; see {folder}"
             shutil.rmtree(folder)
+            shutil.rmtree(f"{folder}.temporary")
             return killed.kind
 
         points = range(1, whole.points + 1)
@@ -218,6 +220,8 @@ def serve(control: str) -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
+            tempfile.tempdir = f"{folder}.temporary"  # what a killed process leaves there goes with the test
+            os.makedirs(tempfile.tempdir, exist_ok=True)  # noqa: PTH103
             os.environ["KILLPOINTS"] = control
             library.killpoints_arm(control.encode())
             failure = ""

@@ -29,6 +29,7 @@ HERE = Path(scenarios.__file__)
         ("run_number", scenarios.make_forge),
         ("run_assets", scenarios.with_draft),
         ("run_build", scenarios.with_draft),
+        ("run_release", scenarios.with_wheels),
         ("run_waive", scenarios.with_draft),
         ("run_abandon", scenarios.with_draft),
         ("run_yank", scenarios.with_release),
