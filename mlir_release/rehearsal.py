@@ -7,11 +7,9 @@ what is not done.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
-import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -55,7 +53,7 @@ import mlir._release as release
 with Context():
     module = Module.parse("func.func @answer() -> i32 { %0 = arith.constant 42 : i32 return %0 : i32 }")
     assert "arith.constant 42" in str(module)
-print("MLIR", release.llvm_version, "from", release.tag, "works")
+print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
 """
 
 
@@ -299,6 +297,7 @@ class _Rehearsal:
         wheels = [self.matrix.wheel(name) for name in lacking.wheels]
         for configuration in {wheel.configuration.name: wheel.configuration for wheel in wheels}.values():
             self.build([wheel for wheel in wheels if wheel.configuration == configuration])
+            self.upload()  # at once: what is complete in the draft is never built again
         for test in self.matrix.tests:
             if test.name in lacking.tests:
                 self.test(test)
@@ -335,20 +334,17 @@ class _Rehearsal:
     def test(self, test: TestTarget) -> None:
         """One suite on one wheel; its report goes to the draft beside the wheel."""
         from mlir_release.publish.assets import REPORT_SUFFIX
-        from mlir_release.wheels.test import test_wheel
+        from mlir_release.wheels.run import run_suites
 
         python = next(python for python in self.pythons if python.tag == test.python)
         with self.report.step(f"test {test.name}") as results:
-            wheel = self.wheel_of(self.matrix.wheel(test.wheels[0]))
-            addon = self.addon(self.matrix.wheel(test.wheels[0]), python) if test.suite == "bindings" else None
-            report = test_wheel(
-                wheel,
+            (report,) = run_suites(
+                self.wheel_of(self.matrix.wheel(test.wheels[0])),
                 sdk=self.sdk,
-                python=python.executable,
                 suites=[test.suite],
-                workdir=self.workspace / "tests" / test.name,
+                workdir=self.workspace / "tests",
+                python=str(python.executable),
                 target=test.name,
-                addon=addon,
             )
             report.write(self.dist / f"{test.name}{REPORT_SUFFIX}")
             results.append(", ".join(f"{count} {name}" for name, count in report.counts.items() if count))
@@ -360,16 +356,6 @@ class _Rehearsal:
                 where=str(self.workspace / "tests" / test.name),
                 remedy="its logs are there; run this again when the cause is mended",
             )
-
-    def addon(self, target: WheelTarget, python: Python) -> Path:
-        """What upstream's tests want beyond what is shipped: the test dialect and its passes, unpacked."""
-        from mlir_release.wheels.build import build_addon
-
-        folder = self.workspace / "tests" / f"addon-{target.name}"
-        shutil.rmtree(folder, ignore_errors=True)
-        with zipfile.ZipFile(build_addon(self.request(target), python)) as archive:
-            archive.extractall(folder)
-        return folder
 
     def wheel_of(self, target: WheelTarget) -> Path:
         """The target's wheel: built in this run or an earlier one, else the draft's."""
