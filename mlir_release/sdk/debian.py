@@ -36,6 +36,13 @@ PACKAGES = (
     "llvm-{v}-linker-tools",
     "libllvm{v}",
     "lld-{v}",
+    "libzstd-dev",
+    "zlib1g-dev",
+)
+
+#: Packages that every machine has: the C and C++ runtimes must be its own.
+_RUNTIME_PACKAGE = re.compile(
+    r"libc6|libgcc-s1|libstdc\+\+6|libcrypt1|gcc-\d+-base|debconf.*|dpkg|tar|perl.*|install-info"
 )
 
 #: Package lists older than this are fetched again, in seconds.
@@ -163,12 +170,23 @@ class DebianPackages:
     def _unpack(self, major: int, version: str, building: Path) -> None:
         downloads = building / "debs"
         downloads.mkdir(parents=True)
+        wanted = [name.format(v=major) for name in PACKAGES]
         with console.waiting(f"fetching LLVM {version} packages of the distribution"):
-            self._run("apt-get", "download", "-qq", *(name.format(v=major) for name in PACKAGES), cwd=downloads)
+            self._run("apt-get", "download", "-qq", *wanted, *self._libraries_of(wanted), cwd=downloads)
         with console.waiting(f"unpacking LLVM {version}"):
             for archive in sorted(downloads.glob("*.deb")):
                 self._run("dpkg-deb", "--extract", str(archive), str(building))
         shutil.rmtree(downloads)
+
+    def _libraries_of(self, packages: Sequence[str]) -> list[str]:
+        """The shared libraries that the programs need (libz3, libedit, …), which this machine need not have."""
+        only_depends = [f"--no-{kind}" for kind in (
+            "recommends", "suggests", "conflicts", "breaks", "replaces", "enhances",
+        )]  # fmt: skip
+        programs = [name for name in packages if not name.endswith("-dev") and not re.fullmatch(r"llvm-\d+.*", name)]
+        found = self._run("apt-cache", "depends", "--recurse", *only_depends, *programs).splitlines()
+        names = {line for line in found if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", line)}
+        return sorted(name for name in names - set(packages) if not _RUNTIME_PACKAGE.fullmatch(name))
 
     def _update(self) -> None:
         stamp = self._apt / "updated"

@@ -139,7 +139,7 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     _normalise_library_dir(packages)
     cmake_packages.add_object_libraries(packages, objects)
     cmake_packages.write_packages(prefix, packages, output)
-    programs.bring_shared_libraries(prefix.libraries, output)
+    programs.bring_shared_libraries(prefix.library_path, output)
     programs.check_relocated(output)
     copy_sources(upstream, output / "source")
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
@@ -241,7 +241,7 @@ def _bring_third_party(prefix: Prefix, packages: Packages, output: Path) -> list
 
 
 def _find_static_library(name: str, prefix: Prefix) -> Path | None:
-    candidates = [prefix.libraries / name]
+    candidates = [folder / name for folder in prefix.library_path]
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     if compiler:
         printed = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
@@ -254,8 +254,10 @@ def _find_static_library(name: str, prefix: Prefix) -> Path | None:
 def _find_license(library: Path, package: str, kind: str) -> Path | None:
     """Debian keeps licences by package; elsewhere they lie at the top of the package's own prefix."""
     names = (package, {"zlib": "zlib1g-dev", "zstd": "libzstd-dev"}[kind], kind, f"{kind}-devel")
-    candidates = [root / name / file for root in (Path("/usr/share/doc"), Path("/usr/share/licenses")) for name in names
-                  for file in ("copyright", "LICENSE")]  # fmt: skip
+    doc = library.parent.parent.parent / "share" / "doc"  # of packages that were unpacked
+    roots = (doc, Path("/usr/share/doc"), Path("/usr/share/licenses"))
+    files = ("copyright", "LICENSE")
+    candidates = [root / name / file for root in roots for name in names for file in files]
     candidates += [library.resolve().parent.parent / "LICENSE"]
     return next((path for path in candidates if path.is_file()), None)
 

@@ -43,6 +43,17 @@ class Prefix:
         return self.root / self.library_dir
 
     @property
+    def library_path(self) -> list[Path]:
+        """Where the loader is to look for the programs' shared libraries before it looks in the system's folders.
+
+        Besides the prefix's own: the folders that its packages put shared libraries into, which are the system's
+        (``/usr/lib/x86_64-linux-gnu``) or, where the packages were only unpacked, beside it.
+        """
+        beside = self.root.parent.glob("*-linux-gnu*")
+        unpacked = self.root.parent.parent.parent.glob("lib/*-linux-gnu*")
+        return [self.libraries, *sorted({*beside, *unpacked})]
+
+    @property
     def tools(self) -> Path:
         """Folder of the programs."""
         return self.root / "bin"

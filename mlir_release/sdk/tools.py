@@ -13,8 +13,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: The programs that an SDK carries where the prefix has them: those which builds use, and those which ``mlir/test`` and
 #: the tests of downstream projects run.
@@ -77,14 +81,14 @@ def _bring_program(program: Path, output: Path) -> None:
         link_or_copy(program, output / program.name)
 
 
-def bring_shared_libraries(origin: Path, output: Path) -> None:
-    """Bring what the programs in ``output/bin`` and the runner libraries need, from ``origin`` or from the system.
+def bring_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
+    """Bring what the programs in ``output/bin`` and the runner libraries need, from the prefix or from the system.
 
-    :param origin: the folder of the prefix's libraries
+    :param library_path: folders of shared libraries that come before the system's; first the prefix's own
     :raises MachineError: if a library cannot be found, or one must be patched and there is no ``patchelf``
     """
     libraries = output / "lib"
-    for library in sorted(origin.iterdir()):
+    for library in sorted(library_path[0].iterdir()):
         if RUNNER_LIBRARIES.fullmatch(library.name):
             _bring_program(library, libraries)
     if not sys.platform.startswith("linux"):
@@ -92,7 +96,7 @@ def bring_shared_libraries(origin: Path, output: Path) -> None:
     wanted: dict[str, Path] = {}
     for program in [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]:
         if not program.is_symlink():
-            wanted |= _needed(program, origin)
+            wanted |= _needed(program, library_path)
     for name, path in sorted(wanted.items()):
         target = libraries / name
         if target.exists():
@@ -131,12 +135,12 @@ def check_relocated(root: Path) -> None:
             )
 
 
-def _needed(program: Path, origin: Path) -> dict[str, Path]:
+def _needed(program: Path, library_path: Sequence[Path]) -> dict[str, Path]:
     """Every library, by name, that the loader would bring for ``program``, without the C and C++ runtimes."""
     if not _is_elf(program):
         return {}
     # The program may be a hard link already, away from its libraries: let the loader look where they are.
-    output = _ldd(program, library_path=origin)
+    output = _ldd(program, library_path=library_path)
     missing = [match["name"] for match in _LDD_MISSING.finditer(output)]
     if missing:
         raise MachineError(
@@ -150,10 +154,10 @@ def _needed(program: Path, origin: Path) -> dict[str, Path]:
     return {name: path for name, path in found.items() if not _RUNTIME.fullmatch(name)}
 
 
-def _ldd(program: Path, *, library_path: Path | None = None) -> str:
+def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-    if library_path is not None:
-        environment["LD_LIBRARY_PATH"] = str(library_path)
+    if library_path:
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, library_path))
     environment["LC_ALL"] = "C"
     return subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False, env=environment).stdout
 

@@ -80,7 +80,7 @@ def compile_c(source: Path, output: Path, *arguments: str) -> None:
 
 def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
     tools.bring_tools(program / "bin", tmp_path / "sdk")
-    tools.bring_shared_libraries(program / "lib", tmp_path / "sdk")
+    tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
     shutil.rmtree(program)
     moved = (tmp_path / "sdk").rename(tmp_path / "moved")
     # libnear.so had no run path: without one of its own it would not find libdeep.so.
@@ -92,7 +92,7 @@ def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> No
     (program / "lib" / "libdeep.so").unlink()
     tools.bring_tools(program / "bin", tmp_path / "sdk")
     with pytest.raises(MachineError) as caught:
-        tools.bring_shared_libraries(program / "lib", tmp_path / "sdk")
+        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
     assert (caught.value.id, caught.value.why) == ("sdk-shared-library-missing", "libdeep.so")
 
 
@@ -111,5 +111,5 @@ def test_without_patchelf_it_says_where_to_get_it(
     real = shutil.which
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
     with pytest.raises(MachineError) as caught:
-        tools.bring_shared_libraries(program / "lib", tmp_path / "sdk")
+        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
     assert caught.value.id == "patchelf-missing"
