@@ -259,3 +259,41 @@ def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dr
 
     decision = decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run)
     console.result(decision.text(), decision.to_json())
+
+
+# -- index -------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@forge_option
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the pages."
+)
+@click.option("--base-url", help="Where the pages will be served.  [default: the folder itself, as a file: URL]")
+@click.option("--probe", "probed", metavar="TAG", help="Then try every command that is documented for TAG.")
+@click.option("--python", "pythons", multiple=True, help="With --probe: a CPython to try with; may be repeated.")
+@BRANCH
+@dry_run_option
+@json_option
+def index(
+    forge: Forge,
+    output: Path,
+    base_url: str | None,
+    probed: str | None,
+    pythons: tuple[str, ...],
+    branch: str,
+    dry_run: bool,
+) -> None:
+    """Generate the pages that pip and people read, from the published releases alone."""
+    from mlir_release.publish.index import generate
+
+    base = base_url or output.absolute().as_uri()
+    outcome = generate(forge, output, base_url=base, branch=branch, dry_run=dry_run)
+    console.result(outcome.text(), outcome.to_json())
+    if probed is not None and not dry_run:
+        from mlir_release.publish.probe import probe_published
+        from mlir_release.wheels.pythons import find_pythons
+
+        interpreters = [python.executable for python in find_pythons(pythons)]
+        found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
+        console.say(found.text())

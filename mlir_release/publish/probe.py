@@ -19,8 +19,10 @@ from mlir_release.publish.trial import Interpreter, check_import, make_environme
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mlir_release.forge.base import Forge
     from mlir_release.publish.commands import Command
     from mlir_release.publish.manifest import Manifest, WheelEntry
+    from mlir_release.publish.names import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,37 @@ def documented(
 def main_distribution(manifest: Manifest) -> str:
     """``mlir`` if the release has it, else the first in the alphabet."""
     return min((wheel.distribution for wheel in manifest.wheels), key=lambda name: (name != "mlir", name))
+
+
+def probe_published(
+    forge: Forge, output: Path, tag: str, *, base_url: str, branch: str, pythons: Sequence[Path]
+) -> ProbeOutcome:
+    """:func:`probe` of a release that the pages in ``output`` show.
+
+    :raises UsageError: ``tag-not-published``; :raises VerificationError: ``probe-failed``
+    """
+    from mlir_release.publish.index import observe
+    from mlir_release.publish.site import Channel
+
+    with tempfile.TemporaryDirectory(prefix="mlir-release-probe-") as scratch:
+        published, _ = observe(forge, output, Path(scratch), branch=branch)
+    kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
+    channel = Channel.of(kind, published)
+    release = channel.by_tag.get(tag)
+    if release is None:
+        raise UsageError(
+            "tag-not-published",
+            f"no published release is called {tag}",
+            where=forge.description,
+            remedy="mlir-release release list shows what is published",
+        )
+    return probe(
+        release.manifest,
+        base_url,
+        pythons=pythons,
+        page_url=forge.page_url(tag),
+        newest=release is channel.latest,
+    )
 
 
 def probe(
