@@ -224,13 +224,8 @@ def test_pins_hold_with_every_hash_required(world: World, tmp_path: Path) -> Non
 
 
 def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) -> None:
-    help = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--help"], capture_output=True, text=True, check=True
-    )
-    if "pylock.toml" not in help.stdout:
-        pytest.skip(
-            "LOCK FILE NOT TRIED: the pip of the test environment does not read pylock.toml (26.1 and later do)"
-        )
+    if "pylock.toml" not in run_pip(Path(sys.executable), "install", "--help").stdout:
+        pytest.skip("LOCK FILE NOT TRIED: the pip that runs the tests does not read pylock.toml")
     world.publish(TAG, VERSION, PYTHON)
     world.publish(NEWER, "20261121.1", OTHER_PYTHON)
     world.index()
