@@ -18,7 +18,17 @@ VENV = ROOT / ".venv"
 OLDEST = (3, 11)
 
 #: What building a wheel needs of the machine; LLVM itself is unpacked into the cache, never installed.
-PACKAGES = ("g++", "cmake", "ninja-build", "ccache", "libzstd-dev", "zlib1g-dev", "xz-utils", "python3-venv", "python3-dev")
+PACKAGES = (
+    "g++",
+    "cmake",
+    "ninja-build",
+    "ccache",
+    "libzstd-dev",
+    "zlib1g-dev",
+    "xz-utils",
+    "python3-venv",
+    "python3-dev",
+)
 #: What the tests need besides: a container engine for cibuildwheel, and a root file system to run in it.
 TEST_PACKAGES = ("podman", "crun", "debootstrap")
 
@@ -42,7 +52,9 @@ def main():
 def install_packages(packages, optional=()):
     """Install the packages that are missing; say what to do where that is impossible."""
     if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
-        print("not a Debian or Ubuntu machine: make sure that these are installed: " + " ".join(packages), file=sys.stderr)
+        print(
+            "not a Debian or Ubuntu machine: make sure that these are installed: " + " ".join(packages), file=sys.stderr
+        )
         return
     missing = [name for name in packages if not is_installed(name)]
     if not missing:

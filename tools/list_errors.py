@@ -88,7 +88,9 @@ def render() -> str:
     lines = [HEADER, "| id | exit code | raised in |\n|---|---|---|\n"]
     for identifier, (code, modules) in sorted(collect().items()):
         kind = errors.ExitCode(code).name.lower().replace("_", " ")
-        lines.append(f"| `{identifier}` | {code} ({kind}) | {', '.join(f'`{module}`' for module in sorted(modules))} |\n")
+        lines.append(
+            f"| `{identifier}` | {code} ({kind}) | {', '.join(f'`{module}`' for module in sorted(modules))} |\n"
+        )
     return "".join(lines)
 
 

@@ -102,7 +102,13 @@ def pin_check(repository: Path) -> None:
 
 @click.command()
 @click.option("--only", metavar="FILTER", help="For example: os=linux and (python=cp312 or required).")
-@click.option("--kind", type=click.Choice(["sdk", "wheels", "tests"]), default="wheels", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["sdk", "wheels", "tests"]),
+    default="wheels",
+    show_default=True,
+    help="What the rows are: jobs that make SDKs, wheels, or test results.",
+)
 @click.option("--github", is_flag=True, help="GitHub's strategy.matrix on one line (and as step output 'matrix').")
 @click.option("--missing", metavar="TAG", help="Only what the release of TAG still lacks (looks at the forge).")
 @click.option("--forge", metavar="ADDRESS", help="With --missing: the release repository.")

@@ -249,7 +249,13 @@ def _plain(tag: str) -> str:
 
 @wheels.command("stage")
 @SDK
-@click.option("--profile", type=click.Choice(["host", "core", "full"]), default="host", show_default=True)
+@click.option(
+    "--profile",
+    type=click.Choice(["host", "core", "full"]),
+    default="host",
+    show_default=True,
+    help="What is linked in: mlir, mlir-core or mlir-full.",
+)
 @click.option("--version", "version_text", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @click.option("-o", "--output", type=FILE, required=True, help="Folder of the project.")
 @json_option

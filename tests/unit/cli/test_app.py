@@ -50,7 +50,7 @@ def test_every_command_explains_itself(path: tuple[str, ...], command: click.Com
     assert command.help, path
     for parameter in command.params:
         if isinstance(parameter, click.Option):
-            assert parameter.help or parameter.name in ("kind", "repository"), (path, parameter.name)
+            assert parameter.help, (path, parameter.name)
 
 
 def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
