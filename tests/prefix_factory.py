@@ -7,7 +7,6 @@ system libraries by absolute path, targets whose files are in no package, paths 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -189,13 +188,13 @@ def make_source(root: Path, *, version: str = VERSION) -> Path:
 
 
 def make_archive(path: Path, members: list[str]) -> None:
-    """A static library with one text as each member."""
-    folder = path.parent / f".{path.name}.members"
-    folder.mkdir()
+    """A static library (in ``ar``'s format) with one text as each member."""
+    content = b"!<arch>\n"
     for member in members:
-        (folder / member).write_text(f"{path.name} {member}\n")
-    subprocess.run(["ar", "qc", str(path), *members], cwd=folder, check=True, capture_output=True)
-    shutil.rmtree(folder)
+        text = f"{path.name} {member}\n".encode()
+        text += b"\n" * (len(text) % 2)  # members start at even offsets
+        content += f"{member + '/':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(text):<10}`\n".encode() + text
+    path.write_bytes(content)
 
 
 def _locations(exports: str) -> str:

@@ -33,6 +33,7 @@ PACKAGES = (
     "llvm-{v}-dev",
     "llvm-{v}-tools",
     "llvm-{v}",
+    "llvm-{v}-runtime",
     "llvm-{v}-linker-tools",
     "libllvm{v}",
     "lld-{v}",

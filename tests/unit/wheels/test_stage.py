@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from packaging.version import Version
+
+from mlir_release.errors import UsageError
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.wheels.stage import (
+    WheelRequest,
+    pin_binding_library,
+    runtime_dependencies,
+    stage,
+)
+from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.sdk.model import Sdk
+
+Profile = Literal["core", "host", "full"]
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    root = tmp_path_factory.mktemp("sdk")
+    prefix = make_prefix(root / "llvm-22")
+    source = make_source(root / "llvm-project")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+
+
+def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelRequest:
+    names = {"core": "mlir-core", "host": "mlir", "full": "mlir-full"}
+    return WheelRequest(
+        distribution=names[profile],
+        profile=profile,
+        version=Version("20261120.2"),
+        tag="snapshot-20261120.02",
+        target="mlir-linux-x86_64-cp312",
+        sdk=sdk,
+        **{"revision": REVISION, **others},
+    )
+
+
+def read_project(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text())
+
+
+def test_the_project_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
+    project = read_project(stage(request(sdk), tmp_path / "project"))
+    assert project["project"]["name"] == "mlir"
+    assert project["project"]["version"] == "20261120.2"
+    assert project["project"]["requires-python"] == ">=3.10"
+    assert project["build-system"]["requires"][1:] == [
+        "nanobind~=2.9.0",
+        "typing_extensions>=4.12.2",
+        "pyelftools>=0.31",
+    ]
+    settings = project["tool"]["scikit-build"]
+    assert settings["env"] == {"SOURCE_DATE_EPOCH": str(EPOCH)}
+    assert settings["install"]["components"] == ["mlir_package"]
+    assert settings["cmake"]["define"] == {
+        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK", "default": str(sdk.root)},
+        "MLIR_RELEASE_PROFILE": "host",
+    }
+
+
+def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> None:
+    folder = stage(request(sdk), tmp_path / "project")
+    assert json.loads((folder / "mlir" / "_release.json").read_text()) == {
+        "schema": 1,
+        "tag": "snapshot-20261120.02",
+        "revision": REVISION,
+        "llvm_version": "22.1.8",
+        "distribution": "mlir",
+        "profile": "host",
+        "target": "mlir-linux-x86_64-cp312",
+        "toolkit_version": "0.1.0",
+    }
+
+
+def test_everything_that_a_source_distribution_needs_is_in_the_project(sdk: Sdk, tmp_path: Path) -> None:
+    folder = stage(request(sdk), tmp_path / "project")
+    for name in (
+        "CMakeLists.txt",
+        "README.md",
+        "cmake/MLIRReleasePackage.cmake",
+        "licenses/LLVM.txt",
+        "licenses/zstd.txt",
+        "mlir/_release.py",
+        "mlir/_mlir_libs/_site_initialize_0.py",
+        "sboms/mlir.cdx.json",
+        "upstream/mlir/include/mlir/IR/Kept.td",
+        "upstream/mlir/lib/Bindings/Python/MainModule.cpp",
+        "upstream/mlir/python/mlir/ir.py",
+    ):
+        assert (folder / name).is_file(), name
+    assert not list(folder.rglob("__pycache__"))
+
+
+def test_the_same_request_gives_the_same_files(sdk: Sdk, tmp_path: Path) -> None:
+    def contents(folder: Path) -> dict[str, bytes]:
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    assert contents(stage(request(sdk), tmp_path / "one")) == contents(stage(request(sdk), tmp_path / "two"))
+
+
+def test_staging_again_keeps_the_build_folder_and_nothing_else(sdk: Sdk, tmp_path: Path) -> None:
+    folder = stage(request(sdk), tmp_path / "project")
+    for stray in (folder / "build" / "kept", folder / "mlir" / "stray.py", folder / "stray" / "file"):
+        stray.parent.mkdir(exist_ok=True)
+        stray.touch()
+    stage(request(sdk, profile="core"), folder)
+    assert (folder / "build" / "kept").is_file()
+    assert not (folder / "mlir" / "stray.py").exists()
+    assert not (folder / "stray").exists()
+    assert read_project(folder)["project"]["name"] == "mlir-core"
+
+
+@pytest.mark.parametrize(
+    ("floor", "glibc"),
+    [("manylinux_2_36_x86_64", "2.36"), ("manylinux_2_28_aarch64", "2.28"), ("macosx_14_0_arm64", None), ("", None)],
+)
+def test_packed_relocations_depend_on_the_platform_tag(sdk: Sdk, tmp_path: Path, floor: str, glibc: str | None) -> None:
+    project = read_project(stage(request(sdk, floor=floor), tmp_path / "project"))
+    assert project["tool"]["scikit-build"]["cmake"]["define"].get("MLIR_RELEASE_GLIBC") == glibc
+
+
+def test_the_test_addon_is_another_project_that_nobody_mistakes(sdk: Sdk, tmp_path: Path) -> None:
+    project = read_project(stage(request(sdk, test_addon=True), tmp_path / "project"))
+    assert project["project"]["name"] == "mlir-test-addon"
+    assert project["tool"]["scikit-build"]["install"]["components"] == ["mlir_test_addon"]
+    assert project["project"]["dependencies"] == []
+
+
+def test_an_sdk_of_another_revision_is_refused(sdk: Sdk) -> None:
+    with pytest.raises(UsageError) as caught:
+        request(sdk, revision="a" * 40)
+    assert caught.value.id == "sdk-wrong-revision"
+    assert REVISION in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("requirement", "pinned"),
+    [
+        ("nanobind>=2.9, <3.0", "nanobind~=2.9.0"),
+        ("nanobind>=2.4.1, <3", "nanobind~=2.4.1"),
+        ("pybind11>=2.9.0, <=2.10.3", "pybind11==2.10.3"),
+        ("pybind11==2.13.6", "pybind11==2.13.6"),
+    ],
+)
+def test_the_binding_library_is_what_upstream_tested(requirement: str, pinned: str) -> None:
+    assert pin_binding_library(("PyYAML>=5", requirement)) == pinned
+
+
+def test_no_binding_library_is_an_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        pin_binding_library(("numpy>=1",))
+    assert caught.value.id == "binding-library-unknown"
+
+
+def test_upper_bounds_do_not_reach_users() -> None:
+    upstream = ("numpy>=1.19.5, <=2.1.2", 'ml_dtypes>=0.5.0, <=0.6.0; python_version>="3.13"', "other!=1.5,<3")
+    assert runtime_dependencies(upstream) == [
+        "numpy>=1.19.5",
+        'ml_dtypes>=0.5.0; python_version >= "3.13"',
+        "other!=1.5",
+    ]
+
+
+class TestBillOfMaterials:
+    def read(self, sdk: Sdk, folder: Path, profile: Profile = "full") -> dict[str, Any]:
+        made = stage(request(sdk, profile=profile), folder)
+        (path,) = (made / "sboms").iterdir()
+        document: dict[str, Any] = json.loads(path.read_text())
+        return document
+
+    def test_it_names_what_is_linked_in(self, sdk: Sdk, tmp_path: Path) -> None:
+        document = self.read(sdk, tmp_path / "project")
+        assert document["bomFormat"] == "CycloneDX"
+        components = {component["name"]: component for component in document["components"]}
+        assert components.keys() == {"llvm-project", "zlib", "zstd", "nanobind", "robin-map"}
+        assert components["llvm-project"]["version"] == "22.1.8"
+        assert components["llvm-project"]["purl"] == f"pkg:github/llvm/llvm-project@{REVISION}"
+        properties = {entry["name"]: entry["value"] for entry in components["llvm-project"]["properties"]}
+        assert properties["mlir-release:code-generators"] == "X86,NVPTX,AMDGPU"
+        assert all(component["licenses"] for component in components.values())
+
+    def test_everything_depends_on_something_that_is_there(self, sdk: Sdk, tmp_path: Path) -> None:
+        document = self.read(sdk, tmp_path / "project")
+        references = {component["bom-ref"] for component in document["components"]}
+        (dependency,) = document["dependencies"]
+        assert set(dependency["dependsOn"]) == references
+        assert dependency["ref"] == document["metadata"]["component"]["bom-ref"]
+
+    def test_profiles_differ_and_the_serial_number_follows(self, sdk: Sdk, tmp_path: Path) -> None:
+        full, core = self.read(sdk, tmp_path / "full"), self.read(sdk, tmp_path / "core", "core")
+        assert full["serialNumber"] != core["serialNumber"]
+        assert self.read(sdk, tmp_path / "again")["serialNumber"] == full["serialNumber"]
+
+
+class TestReleaseModule:
+    """``mlir/_release.py`` and the check for mixed distributions, as installed beside a stand-in for the rest."""
+
+    @pytest.fixture
+    def site(self, sdk: Sdk, tmp_path: Path) -> Path:
+        site = tmp_path / "site-packages"
+        folder = stage(request(sdk), tmp_path / "project")
+        (folder / "mlir").rename(site)
+        package = tmp_path / "site" / "mlir"
+        package.parent.mkdir()
+        site.rename(package)
+        (package / "_mlir_libs" / "__init__.py").write_text("from . import _site_initialize_0\n")
+        (package.parent / "mlir-20261120.2.dist-info").mkdir()
+        return package.parent
+
+    def run(self, site: Path, code: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-W", "always", "-c", code]
+        return subprocess.run(command, cwd=site, capture_output=True, text=True, check=True)
+
+    def test_it_says_which_build_it_is(self, site: Path) -> None:
+        done = self.run(site, "import mlir._release as r; print(r.TAG, r.PROFILE, r.REVISION)")
+        assert done.stdout.split() == ["snapshot-20261120.02", "host", REVISION]
+
+    def test_one_distribution_is_quiet(self, site: Path) -> None:
+        (site / "mlir_tools-1.dist-info").mkdir()  # somebody else's
+        assert self.run(site, "import mlir._mlir_libs").stderr == ""
+
+    def test_mixed_distributions_are_named(self, site: Path) -> None:
+        (site / "mlir_core-20261120.2.dist-info").mkdir()
+        stderr = self.run(site, "import mlir._mlir_libs").stderr
+        assert "RuntimeWarning: mlir and mlir-core are installed in one environment" in stderr
+        assert "pip uninstall mlir mlir-core" in stderr
+
+
+def test_the_files_for_old_pythons_compile_there() -> None:
+    """The package's own files must run on the oldest CPython that any supported revision has: 3.9."""
+    import ast
+
+    from mlir_release.wheels.stage import PROJECT
+
+    files = sorted((PROJECT / "mlir").rglob("*.py"))
+    assert len(files) == 2
+    for file in files:
+        ast.parse(file.read_text(), feature_version=(3, 9))
