@@ -2,7 +2,8 @@
 """Make a fresh Debian or Ubuntu machine ready for ``make rehearsal`` and ``make test``; a few seconds when it is.
 
 Installs missing distribution packages (through sudo where not root), makes ``.venv`` beside this repository, and
-installs the toolkit into it with its extras. Standard library only, and any Python 3, because it runs first.
+installs the toolkit into it with its extras. Standard library only, and nothing
+newer than Python 3.6, because it runs first.
 """
 
 import argparse
@@ -33,23 +34,23 @@ PACKAGES = (
 TEST_PACKAGES = ("podman", "crun", "debootstrap")
 
 
-def main():
+def main() -> None:
     """Parse arguments, then set up what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", action="store_true", help="also what the tests need")
     arguments = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
+        wanted, found = ".".join(map(str, OLDEST)), ".".join(map(str, sys.version_info[:2]))
         sys.exit(
-            "error[python-too-old]: Python %d.%d or newer is needed to run the toolkit; %s is %d.%d\n"
+            f"error[python-too-old]: Python {wanted} or newer is needed; {sys.executable} is {found}\n"
             "  to do: install a newer Python and run: make PYTHON=python3.12 ..."
-            % (*OLDEST, sys.executable, *sys.version_info[:2])
         )
     packages = PACKAGES + (TEST_PACKAGES if arguments.tests else ())
     install_packages(packages, optional=TEST_PACKAGES)
     install_toolkit()
 
 
-def install_packages(packages, optional=()):
+def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = ()) -> None:
     """Install the packages that are missing; say what to do where that is impossible."""
     if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
         print(
@@ -81,7 +82,7 @@ def install_packages(packages, optional=()):
     print("warning: not installed: " + " ".join(name for name in missing if name in optional), file=sys.stderr)
 
 
-def is_installed(package):
+def is_installed(package: str) -> bool:
     """Whether dpkg has the package, or a program of that name is there anyway (cmake from elsewhere, say)."""
     program = {"ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
     if package not in ("python3-venv", "python3-dev") and shutil.which(program):
@@ -98,7 +99,7 @@ def is_installed(package):
     return done.stdout.endswith(b" installed")
 
 
-def can_make_environments():
+def can_make_environments() -> bool:
     """Debian splits ensurepip off its Python; without it ``venv`` fails half-way."""
     try:
         import ensurepip  # noqa: F401
@@ -108,7 +109,7 @@ def can_make_environments():
     return True
 
 
-def install_toolkit():
+def install_toolkit() -> None:
     """Make the virtual environment; install the toolkit, editable, when pyproject.toml or the Python changed."""
     python = VENV / "bin" / "python"
     wanted = hashlib.sha256(
