@@ -23,7 +23,8 @@ from mlir_release import errors  # noqa: E402
 HEADER = """# Errors
 
 Every expected failure ends with one message that says what, where, why and what to do, with one of these ids
-(in `--json` too). The exit code depends on the kind of error only. This page is generated: `python tools/list_errors.py --write`.
+(in `--json` too). The exit code depends on the kind of error only.
+This page is generated: `python tools/list_errors.py --write`.
 
 """
 
