@@ -89,7 +89,8 @@ def stage(request: WheelRequest, into: Path) -> Path:
     """Write the project for ``request`` into the folder ``into``, and return it.
 
     What is there already of an earlier stage is replaced, but for ``build/``, so that a build in the same folder again
-    is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel.
+    is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
+    ``MLIR_RELEASE_SDK`` says where the SDK is then. No path of this machine is in the project.
     """
     into = Path(into)
     into.mkdir(parents=True, exist_ok=True)
@@ -152,7 +153,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
             "Revision": f"https://github.com/llvm/llvm-project/tree/{info.revision}",
         }
     defines: dict[str, object] = {
-        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK", "default": str(request.sdk.root)},
+        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
         "MLIR_RELEASE_PROFILE": request.profile,
     }
     if glibc := _glibc_of(request.floor):

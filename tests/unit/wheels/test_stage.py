@@ -66,7 +66,7 @@ def test_the_project_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
     assert settings["env"] == {"SOURCE_DATE_EPOCH": str(EPOCH)}
     assert settings["install"]["components"] == ["mlir_package"]
     assert settings["cmake"]["define"] == {
-        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK", "default": str(sdk.root)},
+        "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
         "MLIR_RELEASE_PROFILE": "host",
     }
 
@@ -109,6 +109,14 @@ def test_the_same_request_gives_the_same_files(sdk: Sdk, tmp_path: Path) -> None
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     assert contents(stage(request(sdk), tmp_path / "one")) == contents(stage(request(sdk), tmp_path / "two"))
+
+
+def test_no_path_of_this_machine_is_in_the_project(sdk: Sdk, tmp_path: Path) -> None:
+    folder = stage(request(sdk), tmp_path / "project")
+    paths = [str(sdk.root.parent).encode(), str(tmp_path).encode()]
+    assert not [
+        file for file in folder.rglob("*") if file.is_file() and any(path in file.read_bytes() for path in paths)
+    ]
 
 
 def test_staging_again_keeps_the_build_folder_and_nothing_else(sdk: Sdk, tmp_path: Path) -> None:
