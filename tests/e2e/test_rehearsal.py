@@ -1,0 +1,139 @@
+"""The main job, whole, on real MLIR: what the README's first command does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+from mlir_release.rehearsal import rehearse
+from mlir_release.wheels.build import build_wheels, find_pythons
+from mlir_release.wheels.inspect import inspect
+from mlir_release.wheels.run import run_suites
+from mlir_release.wheels.stage import WheelRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from mlir_release.sdk.model import Sdk
+    from tests.e2e.conftest import Rehearsed
+
+
+def test_a_stranger_gets_a_working_mlir(rehearsed: Rehearsed) -> None:
+    report = rehearsed.report
+    assert report.rows[-1][1].startswith("MLIR ")
+    assert report.rows[-1][1].endswith(" works")
+    assert "mlir>=20200101" in report.command
+    assert len(report.wheels) == 1
+
+
+def test_the_pin_moved_and_the_tag_names_it(rehearsed: Rehearsed) -> None:
+    forge = rehearsed.options.workspace / "forge" / "repository.git"
+
+    def git(*args: str) -> str:
+        return subprocess.run(["git", "-C", forge, *args], check=True, capture_output=True, text=True).stdout.strip()
+
+    assert git("rev-parse", f"{rehearsed.report.tag}^{{commit}}") == git("rev-parse", "main")
+    assert git("show", "main:llvm-project.version") != git("show", "main~1:llvm-project.version")
+
+
+def test_upstreams_tests_pass_on_the_wheel_as_the_lists_say(rehearsed: Rehearsed) -> None:
+    (path,) = (rehearsed.options.workspace / "dist" / rehearsed.report.tag).glob("bindings-*.tests.json")
+    report = json.loads(path.read_text())
+    assert report["passed"]
+    assert report["counts"]["fail"] == report["counts"]["unexpected_pass"] == 0
+    assert report["counts"]["pass"] >= 80
+
+
+def test_the_wheel_is_what_it_says(rehearsed: Rehearsed) -> None:
+    report = inspect(rehearsed.wheel)
+    assert report.problems == ()
+    assert report.external == ()
+    assert report.release is not None
+    assert report.release["tag"] == rehearsed.report.tag
+    names = [file.name for file in report.files]
+    assert any("/sboms/" in name for name in names)
+    assert any("/licenses/" in name for name in names)
+    assert not any("Test" in name.rsplit("/", 1)[-1] and name.endswith(".so") for name in names)
+
+
+def test_a_second_run_makes_nothing_again(rehearsed: Rehearsed) -> None:
+    before = sorted(path for path in rehearsed.options.workspace.glob("forge/releases/**/*") if path.is_file())
+    again = rehearse(rehearsed.options)
+    assert again.tag == rehearsed.report.tag
+    assert again.wheels == []
+    after = sorted(path for path in rehearsed.options.workspace.glob("forge/releases/**/*") if path.is_file())
+    assert after == before
+
+
+def test_the_same_inputs_give_the_same_bytes_in_another_folder(
+    rehearsed: Rehearsed, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Built again in another folder, without a compiler cache."""
+    from packaging.version import Version
+
+    first = inspect(rehearsed.wheel)
+    assert first.release is not None
+    monkeypatch.setenv("CCACHE_DISABLE", "1")
+    request = WheelRequest(
+        distribution=first.distribution,
+        profile=first.release["profile"],
+        version=Version(first.version),
+        tag=first.release["tag"],
+        target=first.release["target"],
+        revision=sdk.info.revision,
+        sdk=sdk,
+    )
+    python = find_pythons([rehearsed.options.pythons[0]])
+    (built,) = build_wheels(request, python, output=tmp_path / "out", backend="build", cache=tmp_path / "elsewhere")
+    second = inspect(built.path)
+    if first.sha256 != second.sha256:
+        members = [{i.filename: i.CRC for i in zipfile.ZipFile(p).infolist()} for p in (rehearsed.wheel, built.path)]
+        differ = sorted(name for name in members[0].keys() | members[1] if members[0].get(name) != members[1].get(name))
+        raise AssertionError(f"these members differ: {differ}")
+
+
+def test_the_full_regression_passes_with_the_sdks_tools(sdk: Sdk, tmp_path: Path) -> None:
+    (report,) = run_suites(None, sdk=sdk, suites=["regression"], workdir=tmp_path)
+    assert report.passed, report.markdown()
+    assert report.counts["pass"] > 1500
+
+
+def test_any_cmake_project_can_use_the_sdk(sdk: Sdk, tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\n"
+        "project(consumer CXX C)\n"
+        "find_package(MLIR REQUIRED CONFIG)\n"
+        "add_executable(consumer consumer.cpp)\n"
+        "target_compile_features(consumer PRIVATE cxx_std_17)\n"
+        "target_compile_options(consumer PRIVATE -fno-rtti)\n"
+        "target_include_directories(consumer SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})\n"
+        "target_link_libraries(consumer PRIVATE MLIRIR MLIRArithDialect MLIRParser)\n"
+    )
+    (tmp_path / "consumer.cpp").write_text(
+        '#include "mlir/Dialect/Arith/IR/Arith.h"\n'
+        '#include "mlir/IR/MLIRContext.h"\n'
+        '#include "mlir/Parser/Parser.h"\n'
+        "int main() {\n"
+        "  mlir::MLIRContext context;\n"
+        "  context.loadDialect<mlir::arith::ArithDialect>();\n"
+        '  auto module = mlir::parseSourceString<mlir::ModuleOp>("%0 = arith.constant 42 : i32", &context);\n'
+        "  module->print(llvm::outs());\n"
+        "}\n"
+    )
+    build = tmp_path / "b"
+    configure = ["cmake", "-G", "Ninja", "-S", str(tmp_path), "-B", str(build), f"-DMLIR_DIR={sdk.cmake_dir / 'mlir'}"]
+    subprocess.run(configure, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", str(build)], check=True, capture_output=True)
+    done = subprocess.run([build / "consumer"], check=True, capture_output=True, text=True)
+    assert "arith.constant 42 : i32" in done.stdout
+
+
+def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:
+    command = [sys.executable, "-m", "mlir_release", "wheels", "inspect", "--json", str(rehearsed.wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["problems"] == []
