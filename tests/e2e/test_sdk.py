@@ -1,0 +1,169 @@
+"""A real SDK: made of the distribution's LLVM, moved, then used as a downstream project would use it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.cache import cache_directory
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.model import Sdk
+from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.sdk.tools import check_relocated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes the SDK of Debian's or Ubuntu's packages"),
+    pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("ninja") is None, reason="needs CMake and Ninja"),
+]
+
+CONSUMER = {
+    "CMakeLists.txt": """
+cmake_minimum_required(VERSION 3.20)
+project(consumer LANGUAGES C CXX)
+find_package(MLIR REQUIRED CONFIG)
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS} ${CMAKE_CURRENT_BINARY_DIR})
+set(LLVM_TARGET_DEFINITIONS Ops.td)
+mlir_tablegen(Ops.h.inc -gen-op-decls)
+mlir_tablegen(Ops.cpp.inc -gen-op-defs)
+mlir_tablegen(Dialect.h.inc -gen-dialect-decls)
+mlir_tablegen(Dialect.cpp.inc -gen-dialect-defs)
+add_public_tablegen_target(OpsIncGen)
+# A shared library, as a plugin or a Python module is: everything in it must be position-independent.
+add_library(dialect SHARED dialect.cpp)
+add_dependencies(dialect OpsIncGen)
+target_link_libraries(dialect PUBLIC MLIRIR MLIRParser MLIRFuncDialect)
+add_executable(consumer main.cpp)
+target_link_libraries(consumer PRIVATE dialect)
+""",
+    "Ops.td": """
+include "mlir/IR/OpBase.td"
+def Mine : Dialect { let name = "mine"; let cppNamespace = "::mine"; }
+def AddOp : Op<Mine, "add"> { let arguments = (ins I32:$lhs, I32:$rhs); let results = (outs I32:$sum); }
+""",
+    "dialect.cpp": """
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Parser/Parser.h"
+#include "Dialect.h.inc"
+#define GET_OP_CLASSES
+#include "Ops.h.inc"
+#include "Dialect.cpp.inc"
+#define GET_OP_CLASSES
+#include "Ops.cpp.inc"
+void mine::Mine::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "Ops.cpp.inc"
+  >();
+}
+int count(const char *text) {
+  mlir::MLIRContext context;
+  context.loadDialect<mine::Mine, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  if (!module)
+    return -1;
+  int found = 0;
+  module->walk([&](mine::AddOp) { ++found; });
+  return found;
+}
+""",
+    "main.cpp": r"""
+#include <cstdio>
+int count(const char *text);
+int main() {
+  std::printf("%d\n", count("func.func @f(%a: i32) -> i32 {\n"
+                            "  %0 = \"mine.add\"(%a, %a) : (i32, i32) -> i32\n"
+                            "  return %0 : i32\n}"));
+}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
+    """Made somewhere, then moved: where it was made is gone."""
+    cache = cache_directory()
+    release = available_release(cache=cache)
+    provided = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
+    # On the file system of the cache, so that files are linked, not copied.
+    folder = cache / "test-sdks" / str(os.getpid())
+    made = folder / "made"
+    shutil.copytree(provided.root, made, symlinks=True, copy_function=os.link)
+    moved = made.rename(folder / "moved")
+    yield Sdk.load(moved)
+    shutil.rmtree(folder)
+
+
+def test_it_is_complete_and_unchanged_after_the_move(sdk: Sdk) -> None:
+    sdk.verify()
+    check_relocated(sdk.root)
+
+
+def test_its_tools_run_after_the_move(sdk: Sdk) -> None:
+    for tool in ("mlir-opt", "mlir-translate", "mlir-tblgen", "FileCheck", "ld.lld"):
+        done = subprocess.run([sdk.tools / tool, "--version"], capture_output=True, text=True, check=True)
+        assert sdk.info.llvm_version in done.stdout
+    module = "func.func @f(%a: i32) -> i32 { return %a : i32 }"
+    lowered = subprocess.run(
+        [sdk.tools / "mlir-opt", "--convert-func-to-llvm"], input=module, capture_output=True, text=True, check=True
+    ).stdout
+    assert "llvm.func @f" in lowered
+
+
+def test_no_cmake_package_holds_an_absolute_path(sdk: Sdk) -> None:
+    for file in sdk.cmake_dir.rglob("*.cmake"):
+        if re.search(r"(Config|Exports|Targets)", file.name):
+            assert not re.search(r'["; ]/[a-z]+/', file.read_text(encoding="utf-8")), file
+
+
+def test_any_cmake_project_can_use_it(sdk: Sdk, tmp_path: Path) -> None:
+    """A dialect of its own, through TableGen, in a shared library that a program links."""
+    for name, text in CONSUMER.items():
+        (tmp_path / name).write_text(text)
+    build = tmp_path / "build"
+    configure = ["cmake", "-G", "Ninja", "-S", str(tmp_path), "-B", str(build), f"-DCMAKE_PREFIX_PATH={sdk.root}"]
+    for command in ([*configure, "-DCMAKE_BUILD_TYPE=MinSizeRel"], ["ninja", "-C", str(build)]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert subprocess.run([build / "consumer"], capture_output=True, text=True, check=True).stdout == "1\n"
+    needed = subprocess.run(["ldd", str(build / "consumer")], capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"libLLVM|libMLIR|libzstd|libz\.", needed), needed
+
+
+def test_the_same_packages_give_the_same_sdk(sdk: Sdk, tmp_path: Path) -> None:
+    from mlir_release.sdk.debian import DebianPackages
+    from mlir_release.sdk.source import fetch_source
+
+    cache = cache_directory()
+    prefix = DebianPackages(cache).unpack(int(sdk.info.llvm_version.split(".")[0]))
+    tree = fetch_source(sdk.info.revision, cache=cache)
+    again = import_sdk(
+        prefix,
+        source=tree.root,
+        output=cache / "test-sdks" / f"{os.getpid()}-again",
+        revision=sdk.info.revision,
+        source_epoch=sdk.info.source_epoch,
+    )
+    assert again.info == sdk.info
+    shutil.rmtree(again.root)
