@@ -90,6 +90,7 @@ def prepare(cache: Path) -> Image:
     """
     pythons = movable()
     suite, mirror = _distribution()
+    mirrors = [mirror] if mirror else []  # debootstrap knows one of its own
     identity = [Path(__file__).read_text(encoding="utf-8"), suite, mirror, *(f"{p.tag}{p.executable}" for p in pythons)]
     key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:12]
     home = cache / f"podman-{key}"
@@ -100,7 +101,7 @@ def prepare(cache: Path) -> Image:
         root = home / "root"
         shutil.rmtree(root, ignore_errors=True)
         include = f"--include={','.join(PACKAGES)}"
-        _run(["debootstrap", "--variant=minbase", include, suite, str(root), mirror], "the distribution's root")
+        _run(["debootstrap", "--variant=minbase", include, suite, str(root), *mirrors], "the distribution's root")
         for python in pythons:
             _copy_python(python, root)
         _install_programs(pythons[0], root, home)
@@ -144,12 +145,11 @@ def _distribution() -> tuple[str, str]:
         line.split("=", 1) for line in Path("/etc/os-release").read_text(encoding="utf-8").splitlines() if "=" in line
     )
     suite = release.get("VERSION_CODENAME", "bookworm").strip('"')
-    default = "http://archive.ubuntu.com/ubuntu" if release.get("ID") == "ubuntu" else "http://deb.debian.org/debian"
     targets = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)"], capture_output=True, text=True, check=False
     )
     sites = [line.split()[0] for line in targets.stdout.splitlines() if line.split()[1:] == [suite]]
-    return suite, sites[0] if sites else default
+    return suite, sites[0] if sites else ""
 
 
 def _copy_python(python: Python, root: Path) -> None:
