@@ -17,7 +17,7 @@ from mlir_release.publish.assets import sha256_of
 from mlir_release.publish.trial import Interpreter, check_import, make_environment, run_pip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.publish.commands import Command
@@ -115,7 +115,14 @@ def main_distribution(manifest: Manifest) -> str:
 
 
 def probe_published(
-    forge: Forge, output: Path, tag: str, *, base_url: str, branch: str, pythons: Sequence[Path]
+    forge: Forge,
+    output: Path,
+    tag: str,
+    *,
+    base_url: str,
+    branch: str,
+    pythons: Sequence[Path],
+    pip_options: Sequence[str] = (),
 ) -> ProbeOutcome:
     """:func:`probe` of a release that the pages in ``output`` show.
 
@@ -141,7 +148,9 @@ def probe_published(
         base_url,
         pythons=pythons,
         page_url=forge.page_url(tag),
-        newest=release is channel.latest,
+        newest=release in channel.offered[:1],
+        older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
+        pip_options=pip_options,
     )
 
 
@@ -153,6 +162,7 @@ def probe(
     page_url: str = "",
     distribution: str = "",
     newest: bool = True,
+    older: Collection[str] = (),
     pip_options: Sequence[str] = (),
 ) -> ProbeOutcome:
     """Run every documented command as someone who has only the pages would.
@@ -163,6 +173,7 @@ def probe(
     :param newest: the release is the newest of its kind that is not yanked (and no release candidate), so that the
         commands that name no version must lead to it
     :param page_url: the release's own page on the forge; not tried if empty
+    :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
     :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
         but no ``PIP_*`` variables
     :raises VerificationError: ``probe-failed``, with every command that did something else
@@ -179,7 +190,8 @@ def probe(
             wheel = _best(wheels, interpreter)
             for number, command in enumerate(tried):
                 downloads = Path(folder) / str(number)
-                steps.append(_try(command, python, interpreter, wheel, downloads, pip_options))
+                allowed = older if command.label in ("newest", "index") else ()
+                steps.append(_try(command, python, interpreter, wheel, allowed, downloads, pip_options))
             if wheel is not None and all(step.passed for step in steps):
                 steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
@@ -207,6 +219,7 @@ def _try(
     python: Path,
     interpreter: Interpreter,
     wheel: WheelEntry | None,
+    older: Collection[str],
     downloads: Path,
     pip_options: Sequence[str],
 ) -> ProbeStep:
@@ -220,11 +233,12 @@ def _try(
             got += " with another digest than the manifest's"
     else:
         got = _complaint(done.stderr) if done.returncode else "nothing arrived, and pip did not complain"
-    right = (done.returncode != 0 and not arrived) if wheel is None else got == wheel.filename
+    wanted = wheel.filename if wheel else got if got in older else ""
+    right = got == wanted if wanted else done.returncode != 0 and not arrived
     return ProbeStep(
         command=command,
         python=interpreter.name,
-        wanted=wheel.filename if wheel else "",
+        wanted=wanted,
         got=got,
         passed=right,
         seconds=time.monotonic() - start,

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from mlir_release.publish.assets import METADATA_SUFFIX
 from mlir_release.publish.manifest import Manifest, WheelEntry, Yank, yank_reason
 from mlir_release.publish.names import Kind, Order, order_of
@@ -111,6 +113,15 @@ class Channel:
     def latest(self) -> Published | None:
         """The newest release that is not yanked."""
         return next((release for release in self.releases if release.yanked is None), None)
+
+    @property
+    def offered(self) -> tuple[Published, ...]:
+        """What pip chooses from where no version is named, best first: neither yanked nor a release candidate."""
+        return tuple(
+            release
+            for release in self.releases
+            if release.yanked is None and not Version(release.manifest.version).is_prerelease
+        )
 
     @property
     def recent(self) -> tuple[Published, ...]:

@@ -12,7 +12,7 @@ import pytest
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.publish.decisions import yank
 from mlir_release.publish.index import generate
-from mlir_release.publish.probe import documented, probe
+from mlir_release.publish.probe import documented, probe, probe_published
 from mlir_release.publish.release import publish, upload
 from mlir_release.publish.trial import make_environment, run_pip
 from tests.release_stage import Stage, make_stage
@@ -250,3 +250,23 @@ def test_pages_in_a_folder(world: World, tmp_path: Path) -> None:
         pip_options=["--index-url", world.main_index],
     )
     assert len(outcome.installed) == 5
+
+
+def test_where_the_newest_has_no_wheel_an_older_one_is_right(world: World) -> None:
+    world.publish(OLDER, "20261120.1", PYTHON)
+    world.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    world.index()
+    options = ["--index-url", world.main_index]
+    outcome = probe_published(
+        world.stage.forge,
+        world.pages,
+        NEWER,
+        base_url=world.base,
+        branch="main",
+        pythons=[Path(sys.executable)],
+        pip_options=options,
+    )
+    got = {step.command.label: step.got for step in outcome.steps}
+    assert got["newest"] == got["index"] == wheel_name("20261120.1")
+    assert got["exact"].startswith("ERROR:")
+    assert got["pinned"].startswith("ERROR:")
