@@ -236,13 +236,15 @@ class Pages:
             "rows": [
                 {
                     "platform": row,
-                    "cells": [self._cell(links, previous, row, python) for python in pythons],
+                    "cells": [self._cell(release, links, previous, row, python) for python in pythons],
                 }
                 for row in platforms
             ],
         }
 
-    def _cell(self, links: list[Link], previous: Published | None, row: Platform, python: str) -> dict[str, Any] | None:
+    def _cell(
+        self, release: Published, links: list[Link], previous: Published | None, row: Platform, python: str
+    ) -> dict[str, Any] | None:
         from markupsafe import Markup
 
         for link in links:
@@ -250,7 +252,7 @@ class Pages:
                 return {
                     "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
                     "change": size_change(link.wheel, previous.manifest if previous else None),
-                    "yanked": link.yanked,
+                    "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
                 }
         return None
 
