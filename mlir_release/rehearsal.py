@@ -380,7 +380,7 @@ class _Rehearsal:
 
     def publish(self) -> None:
         from mlir_release.publish.index import generate
-        from mlir_release.publish.probe import probe
+        from mlir_release.publish.probe import probe_published
         from mlir_release.publish.release import publish
 
         interpreters = [python.executable for python in self.pythons]
@@ -394,7 +394,9 @@ class _Rehearsal:
             results.append(pages.text())
             self.report.index = str(site / "index.html")
         with self.report.step("probe: what a stranger gets") as results:
-            probed = probe(outcome.manifest, site.as_uri(), pythons=interpreters, page_url=outcome.url)
+            probed = probe_published(
+                self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
+            )
             results.append(f"{len(probed.installed)} commands lead to the wheel")
         latest = site / "snapshots" / "latest" / "index.html"
         main = min((wheel.distribution for wheel in outcome.manifest.wheels), key=lambda name: (name != "mlir", name))
