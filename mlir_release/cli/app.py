@@ -77,16 +77,15 @@ def app(quiet: bool) -> None:
 def main() -> None:
     """Entry point of ``mlir-release``: expected errors become one message and an exit code."""
     try:
-        app(prog_name="mlir-release", standalone_mode=False)
+        # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
+        code = app(prog_name="mlir-release", standalone_mode=False)
     except ReleaseError as error:
         console.error(error)
         sys.exit(int(error.exit_code))
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         console.say("interrupted; run the same command again to go on")
         sys.exit(130)
-    sys.exit(int(ExitCode.OK))
+    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))

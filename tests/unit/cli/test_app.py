@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import click
@@ -79,3 +80,17 @@ def test_no_forge(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "error[forge-not-found]" in done.stderr
     assert "forge init" in done.stderr
+
+
+def test_a_wheel_with_problems_ends_with_the_verification_code(tmp_path: Path) -> None:
+    wheel = tmp_path / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("thing-1.0.dist-info/RECORD", "thing/missing.py,sha256=x,1\n")
+    done = run("wheels", "inspect", str(wheel))
+    assert done.returncode == 6, done.stderr
+    assert "problem[" in done.stdout
+    (tmp_path / "broken-1.0-py3-none-any.whl").write_bytes(b"no archive")
+    assert run("wheels", "inspect", str(tmp_path / "broken-1.0-py3-none-any.whl")).returncode == 6
+    assert run("wheels", "inspect", str(tmp_path / "none.whl")).returncode == 2
