@@ -1,0 +1,106 @@
+"""Make carried commits reachable for everyone, before anything points at them.
+
+A topic branch in a fork only ever moves forward: each new stack is joined to what was there by a splice commit (the new
+stack's tree; parents: the new stack and the old topic head), so every state that was ever pinned can still be fetched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git import Git, Signature
+from mlir_release.integrate.config import ExportTarget
+from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.project import Project
+
+
+def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature, *, tries: int = 8) -> str:
+    """Have ``tip`` reachable from ``target``'s branch; returns the branch's head there. Nothing happens if it is.
+
+    :raises MachineError: if the remote can't be read
+    :raises ConflictError: if it refuses, or keeps moving
+    """
+    branch = f"refs/heads/{target.branch}"
+    seen = f"refs/mlir-release/export/{target.branch}"
+    for _ in range(tries):
+        remote_head = _remote_head(git, target, branch, seen)
+        if remote_head is None:
+            new = tip
+        elif is_ancestor(git, tip, remote_head):
+            return remote_head
+        elif is_ancestor(git, remote_head, tip):
+            new = tip
+        else:
+            message = f"Splice {tip[:12]} into {target.branch}\n\nKeeps every commit that was ever pinned reachable.\n"
+            new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
+        # A plain push: fails unless it is a fast-forward of what the remote has at that moment.
+        if push(git, target.remote, f"{new}:{branch}"):
+            return new
+    raise ConflictError(
+        "export-busy",
+        f"the export branch {target.branch} moved {tries} times while it was being extended",
+        where=target.remote,
+        remedy="run the same command again; nothing points at the commit yet",
+    )
+
+
+def _remote_head(git: Git, target: ExportTarget, branch: str, seen: str) -> str | None:
+    done = git.run("ls-remote", "--", target.remote, branch, check=False)
+    if done.returncode != 0:
+        raise _unreachable(target, done.stderr)
+    if not done.stdout.strip():
+        return None
+    done = git.run("fetch", "--quiet", "--no-tags", "--", target.remote, f"+{branch}:{seen}", check=False)
+    if done.returncode != 0:
+        raise _unreachable(target, done.stderr)
+    return git.resolve(seen)
+
+
+def _unreachable(target: ExportTarget, stderr: bytes) -> MachineError:
+    return MachineError(
+        "export-unreachable",
+        "the export remote can't be read",
+        where=target.remote,
+        why=stderr.decode(errors="replace").strip(),
+        remedy="check export.remote in integrate.toml, the network and your rights; nothing was committed",
+    )
+
+
+def export_stack(project: Project, tip: str) -> str:
+    """Export LLVM's carried stack. :raises UsageError: if ``integrate.toml`` does not say where to."""
+    if project.config.export is None:
+        raise UsageError(
+            "export-not-configured",
+            "patches are carried, but integrate.toml has no [export]",
+            where=tip,
+            why="a commit of the downstream may only point at what others can fetch",
+            remedy="add [export] with remote (a fork of the upstream) and branch",
+        )
+    return export_commit(project.upstream, tip, project.config.export, project.signature())
+
+
+def export_others(project: Project, commit: str = "HEAD") -> dict[str, str]:
+    """Export the other submodules that ``[[export.also]]`` names; path -> head of the export branch."""
+    heads = {}
+    for target in project.config.also_export:
+        entry = entry_at(project.outer, commit, target.path)
+        if entry is None or entry.kind != "commit":
+            raise UsageError(
+                "export-not-submodule",
+                f"{target.path!r} in [[export.also]] is not a submodule at {commit}",
+                where=str(project.outer.directory),
+                remedy="correct the path in integrate.toml",
+            )
+        inner = Git(project.outer.directory / target.path)
+        if inner.resolve(entry.oid) is None:
+            raise MachineError(
+                "export-commit-missing",
+                f"the submodule {target.path!r} lacks the commit that the branch points at",
+                where=entry.oid,
+                remedy=f"git submodule update --init {target.path}, on the machine that made the commit",
+            )
+        heads[target.path] = export_commit(inner, entry.oid, target, project.signature())
+    return heads

@@ -1,0 +1,161 @@
+"""Bring an integrate to an end: check that everything can be fetched, squash or keep, write the pull request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, VerificationError
+from mlir_release.git import format_message
+from mlir_release.integrate.patches import carried, upstream_has
+from mlir_release.integrate.report import shown
+from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
+from mlir_release.integrate.strategy import Verdict
+from mlir_release.worktree import commit_tree, is_ancestor, tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.pulls import PullRequests
+    from mlir_release.integrate.walk import Walk
+
+
+def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
+    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
+    main = f"refs/remotes/{project.config.remote}/{project.config.main}"
+    if project.outer.resolve(main) is None:
+        main = f"refs/heads/{project.config.main}"
+    commits = project.outer.text("rev-list", "--first-parent", "--reverse", f"{main}..refs/heads/{branch}").split()
+    found = []
+    for commit in commits:
+        message = project.outer.message(commit)
+        found.append((commit, message.partition("\n")[0], project.trailers(commit)))
+    return found
+
+
+def check_reachable(project: Project, branch: str) -> None:
+    """:raises VerificationError: naming the first commit of the branch whose LLVM others can't fetch."""
+    head = project.fetch_upstream()
+    export = project.config.export
+    exported = ""
+    if export is not None:
+        done = project.upstream.run(
+            *("fetch", "--quiet", "--no-tags", "--", export.remote),
+            f"+refs/heads/{export.branch}:refs/mlir-release/export/{export.branch}",
+            check=False,
+        )
+        exported = f"refs/mlir-release/export/{export.branch}" if done.returncode == 0 else ""
+    for commit, subject, _ in branch_commits(project, branch):
+        pin = project.pin(commit)
+        if is_ancestor(project.upstream, pin, head) or (exported and is_ancestor(project.upstream, pin, exported)):
+            continue
+        raise VerificationError(
+            "land-unreachable",
+            f"{commit[:12]} ({subject}) points at an LLVM commit that others can't fetch",
+            where=pin,
+            why="it is neither upstream nor on the export branch",
+            remedy="mlir-release integrate export, from the machine that has it; then land again",
+        )
+
+
+def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
+    """Title and body, from the ledger and the walk."""
+    pin = project.pin(f"refs/heads/{branch}")
+    head = project.upstream_head()
+    base = project.base_of(pin, head)
+    commits = branch_commits(project, branch)
+    first = next((t[T_UPSTREAM] for _, _, t in commits if T_START in t and T_UPSTREAM in t), "")
+    passed, breaks = _totals(commits)
+    lines = [f"Advances LLVM from {first or 'its former commit'} to {base}: {passed} affecting commits.", ""]
+    patches = carried(project.upstream, base, pin)
+    if patches:
+        lines += ["### Carried patches", ""]
+        for patch in patches:
+            state = upstream_has(project.upstream, patch, base, head)
+            details = [
+                patch.kind,
+                patch.why,
+                patch.link,
+                f"drop when {patch.drop_when}" if patch.drop_when else "",
+                state,
+            ]
+            lines.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(d for d in details if d)})")
+        lines.append("")
+    changes = [(c, s) for c, s, t in commits if T_UPSTREAM not in t and T_PIN not in t]
+    if changes:
+        lines += ["### Changes to this repository", "", *(f"- `{c[:12]}` {shown(s)}" for c, s in changes), ""]
+    broken = [t[T_UPSTREAM] for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD]
+    if broken:
+        lines += ["### Upstream commits that broke this project", "", *(f"- {sha}" for sha in broken), ""]
+    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.command)}`.")
+    return f"Integrate LLVM at {base[:12]}", "\n".join(lines)
+
+
+def _totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
+    passed = sum(int(t.get(T_COMMITS, "0")) for _, _, t in commits)
+    breaks = sum(1 for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD) + sum(
+        int(t.get(T_BREAKS, "0")) for _, _, t in commits
+    )
+    return passed, breaks
+
+
+def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
+    """Check, squash if asked, push, write the pull request and mark it ready. Returns the branch's head.
+
+    The unsquashed head stays at ``refs/mlir-release/landed/<branch>``. Run again, it finds itself done.
+    """
+    project, branch = walk.project, walk.branch
+    project.refuse_dirty()
+    check_reachable(project, branch)
+    title, body = pull_request_text(project, branch)
+    outer = project.outer
+    old = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
+    new = _squash(project, branch, old, title, body) if squash else old
+    if new != old:
+        kept = f"refs/mlir-release/landed/{branch}"
+        outer.run("update-ref", kept, old)
+        if not outer.update_ref(f"refs/heads/{branch}", new, expected=old):
+            raise ConflictError("branch-moved", f"{branch} moved meanwhile", where=branch, remedy="land again")
+    _push(walk, branch, new)
+    if pulls is not None:
+        pulls.ensure_draft(branch=branch, base=project.config.main, title=title, body=body)
+        pulls.mark_ready(branch=branch)
+    return new
+
+
+def _squash(project: Project, branch: str, head: str, title: str, body: str) -> str:
+    commits = branch_commits(project, branch)
+    if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
+        return head
+    main = f"refs/remotes/{project.config.remote}/{project.config.main}"
+    fork = project.outer.text("merge-base", main, head)
+    passed, breaks = _totals(commits)
+    pin = project.pin(head)
+    base = project.base_of(pin, project.upstream_head())
+    trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: str(passed), T_BREAKS: str(breaks)}
+    trailers[T_PATCHES] = str(len(carried(project.upstream, base, pin)))
+    message = format_message(title, body, trailers)
+    return commit_tree(project.outer, tree_of(project.outer, head), [fork], message, project.signature())
+
+
+def _push(walk: Walk, branch: str, new: str) -> None:
+    outer, remote = walk.project.outer, walk.project.config.remote
+    walk.store.push(remote)
+    there = outer.text("ls-remote", "--", remote, f"refs/heads/{branch}").split("\t")[0]
+    kept = outer.resolve(f"refs/mlir-release/landed/{branch}")
+    if there == new:
+        return
+    if there and outer.resolve(there) is None or (there and not _ours(walk, there, new, kept)):
+        raise ConflictError(
+            "branch-moved-remotely",
+            f"{branch} at {remote} has commits that are not here",
+            where=there,
+            remedy="mlir-release integrate sync, then land again",
+        )
+    lease = f"--force-with-lease=refs/heads/{branch}:{there}"
+    outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}")
+
+
+def _ours(walk: Walk, there: str, new: str, kept: str | None) -> bool:
+    outer = walk.project.outer
+    return is_ancestor(outer, there, new) or (kept is not None and is_ancestor(outer, there, kept))

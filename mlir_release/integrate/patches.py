@@ -1,0 +1,265 @@
+"""Carried patches: a stack of commits on an upstream commit, each with a ledger in its trailers.
+
+Rebasing is done on objects only and is a function of the stack and its target: the same on every machine, whatever was
+interrupted before. No work tree, no index and no ref takes part, so a conflict has nothing that could be lost.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.git import Git, parse_trailers
+from mlir_release.worktree import commit_tree, is_ancestor, merge_trees, replay_commit, tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlir_release.git import Signature
+
+T_KIND = "Carried-Kind"
+T_OF = "Carried-Of"
+T_WHY = "Carried-Why"
+T_LINK = "Carried-Upstream"
+T_DROP = "Carried-Drop-When"
+
+_REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
+_PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """A carried commit. ``of`` is the upstream commit that it picks or reverts, if it names one."""
+
+    sha: str
+    subject: str
+    kind: str  #: cherry-pick, revert or local
+    of: str
+    why: str
+    link: str
+    drop_when: str
+
+    def as_json(self) -> dict[str, str]:
+        """All fields."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Carried patches on an upstream commit. ``tip`` is ``base`` itself if none is carried."""
+
+    base: str
+    tip: str
+    kept: tuple[Patch, ...]
+    dropped: tuple[tuple[Patch, str], ...] = ()  #: with the reason
+
+
+class PatchConflict(NeedsPersonError):
+    """A carried patch does not apply. Nothing was changed by finding that out."""
+
+    def __init__(self, patch: Patch, target: str, files: Sequence[str], original: str) -> None:
+        super().__init__(
+            "carried-conflict",
+            f"the carried patch {original[:12]} ({patch.subject}) does not apply on {target[:12]}",
+            where=", ".join(files),
+            why="upstream changed the same lines" + (f"; it is carried because: {patch.why}" if patch.why else ""),
+            remedy=(
+                "one of three: (1) mlir-release integrate next --advance-to an earlier commit; "
+                f"(2) rebase the stack by hand onto {target} in the upstream checkout, then mlir-release integrate next "
+                f"--advance-to {target} --resolved YOUR-COMMIT; "
+                f"(3) mlir-release integrate patches drop {original[:12]}, if it is not needed any more"
+            ),
+        )
+        self.patch, self.target, self.files = patch, target, tuple(files)
+
+
+def read_patch(git: Git, sha: str) -> Patch:
+    """A carried commit and its ledger; what git itself writes for picks and reverts is understood, too."""
+    message = git.message(sha)
+    trailers = parse_trailers(message)
+    reverted, picked = _REVERTED.search(message), _PICKED.search(message)
+    of = trailers.get(T_OF, "") or (reverted[1] if reverted else picked[1] if picked else "")
+    return Patch(
+        sha=sha,
+        subject=message.partition("\n")[0],
+        kind=trailers.get(T_KIND) or ("revert" if reverted else "cherry-pick" if picked else "local"),
+        of=of,
+        why=trailers.get(T_WHY, ""),
+        link=trailers.get(T_LINK, ""),
+        drop_when=trailers.get(T_DROP, ""),
+    )
+
+
+def carried(git: Git, base: str, pin: str) -> list[Patch]:
+    """The commits that ``pin`` has on top of ``base``, oldest first.
+
+    :raises NeedsPersonError: if one of them is a merge, which can't be replayed as a patch
+    """
+    patches = []
+    for line in git.text("rev-list", "--reverse", "--topo-order", "--parents", f"{base}..{pin}").splitlines():
+        sha, *parents = line.split()
+        if len(parents) != 1:
+            raise NeedsPersonError(
+                "carried-merge",
+                f"the carried commit {sha[:12]} is a merge",
+                where=f"{base[:12]}..{pin[:12]} in {git.directory}",
+                why="a merge can't be replayed onto another upstream commit as one patch",
+                remedy="make the carried commits a straight line (git rebase), then mlir-release integrate next "
+                "--advance-to the same base --resolved YOUR-COMMIT",
+            )
+        patches.append(read_patch(git, sha))
+    return patches
+
+
+def upstream_has(git: Git, patch: Patch, base: str, target: str) -> str:
+    """Why upstream at ``target`` has what ``patch`` does (an upstream commit's id says it), or an empty string."""
+    if not patch.of:
+        return ""
+    if patch.kind == "revert":
+        reverted = _standing_revert(git, patch.of, base, target)
+        return f"upstream reverts it too, in {reverted[:12]}" if reverted else ""
+    landed = is_ancestor(git, patch.of, target)
+    if landed and not _standing_revert(git, patch.of, base, target):
+        return f"upstream has it: {patch.of[:12]}"
+    return ""
+
+
+def _standing_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
+    """The commit in ``base..target`` that reverts ``sha`` and is not itself reverted there; or an empty string."""
+    output = git.text("log", "--format=%H", "--fixed-strings", f"--grep=This reverts commit {sha}", f"{base}..{target}")
+    for found in output.splitlines():
+        if depth > 8 or not _standing_revert(git, found, base, target, depth + 1):
+            return found
+    return ""
+
+
+def _same_change(git: Git, patch: Patch, base: str, target: str) -> str:
+    """An upstream commit in ``base..target`` with the patch's own patch-id, or an empty string."""
+    paths = git.run("diff-tree", "--no-commit-id", "--name-only", "-r", "-z", patch.sha).stdout.split(b"\0")[:-1]
+    spec = [":(literal)" + path.decode(errors="surrogateescape") for path in paths]
+    commits = git.text("rev-list", f"{base}..{target}", "--", *spec) if spec else ""
+    if not commits:
+        return ""
+    own = _patch_ids(git, patch.sha)
+    theirs = _patch_ids(git, commits)
+    return next((sha for identifier, sha in theirs.items() if identifier in own), "")
+
+
+def _patch_ids(git: Git, commits: str) -> dict[str, str]:
+    diff = git.run("diff-tree", "--stdin", "-p", input=(commits + "\n").encode()).stdout
+    lines = git.run("patch-id", "--stable", input=diff).stdout.decode().split()
+    return dict(zip(lines[0::2], lines[1::2], strict=True))
+
+
+def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
+    """``patches``, carried on ``base``, replayed onto ``target``; those that upstream has by then are left out.
+
+    :raises PatchConflict: for the first that does not apply
+    """
+    tip, tree = target, tree_of(git, target)
+    kept: list[Patch] = []
+    dropped: list[tuple[Patch, str]] = []
+    for patch in patches:
+        reason = upstream_has(git, patch, base, target)
+        if reason:
+            dropped.append((patch, reason))
+            continue
+        merge = merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
+        if merge.conflicts:
+            same = _same_change(git, patch, base, target)
+            if same:
+                dropped.append((patch, f"upstream has the same change: {same[:12]}"))
+                continue
+            raise PatchConflict(patch, target, merge.conflicts, patch.sha)
+        if merge.tree == tree:
+            dropped.append((patch, "upstream has it: nothing is left of the patch"))
+            continue
+        tip = replay_commit(git, patch.sha, merge.tree, tip)
+        tree = merge.tree
+        kept.append(read_patch(git, tip))
+    return Stack(target, tip, tuple(kept), tuple(dropped))
+
+
+def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[str, str], signature: Signature) -> str:
+    """A new tip: ``commit`` picked, or reverted, on ``tip``, with the ledger's trailers. No ref moves.
+
+    :param ledger: trailer -> value; empty values are left out
+    :raises NeedsPersonError: if it does not apply
+    :raises UsageError: if nothing would change, or the commit is a merge
+    """
+    parents = git.text("rev-list", "-1", "--parents", commit).split()[1:]
+    if len(parents) != 1:
+        raise UsageError(
+            "patch-not-linear",
+            f"{commit[:12]} has {len(parents)} parents; only a commit with one can be picked or reverted",
+            remedy="name the single commit that you need",
+        )
+    here, there = tree_of(git, commit), tree_of(git, parents[0])
+    merge = (
+        merge_trees(git, commit, tree_of(git, tip), there)
+        if revert
+        else (merge_trees(git, parents[0], tree_of(git, tip), here))
+    )
+    if merge.conflicts:
+        raise NeedsPersonError(
+            "patch-does-not-apply",
+            f"{commit[:12]} can't be {'reverted' if revert else 'picked'} here",
+            where=", ".join(merge.conflicts),
+            why="these files conflict",
+            remedy=f"do it by hand on top of {tip} in {git.directory}, then mlir-release integrate next --advance-to "
+            "the same base --resolved YOUR-COMMIT",
+        )
+    if merge.tree == tree_of(git, tip):
+        raise UsageError(
+            "patch-empty",
+            f"{'reverting' if revert else 'picking'} {commit[:12]} changes nothing: it is "
+            f"{'not in' if revert else 'already in'} the carried LLVM",
+            remedy="mlir-release integrate patches list shows what is carried",
+        )
+    trailers = "\n".join(f"{key}: {' '.join(value.split())}" for key, value in ledger.items() if value)
+    if not revert:
+        raw = git.run("cat-file", "commit", commit).stdout.partition(b"\n\n")[2].rstrip(b"\n")
+        return replay_commit(git, commit, merge.tree, tip, message=raw + b"\n\n" + trailers.encode() + b"\n")
+    subject = git.message(commit).partition("\n")[0]
+    message = f'Revert "{subject}"\n\nThis reverts commit {commit}.\n\n{trailers}\n'
+    return commit_tree(git, merge.tree, [tip], message, signature)
+
+
+def without(git: Git, patches: Sequence[Patch], base: str, unwanted: str) -> Stack:
+    """The stack on ``base`` without the patch whose id begins with ``unwanted``.
+
+    :raises UsageError: if none or several do
+    :raises PatchConflict: if a later patch needs it
+    """
+    matching = [patch for patch in patches if patch.sha.startswith(unwanted)]
+    if len(matching) != 1 or len(unwanted) < 4:
+        raise UsageError(
+            "patch-unknown",
+            f"{unwanted!r} names {len(matching)} of the carried patches",
+            remedy="mlir-release integrate patches list shows them; give at least four digits of one",
+        )
+    tip, tree, kept = base, tree_of(git, base), []
+    for patch in patches:
+        if patch is matching[0]:
+            continue
+        merge = merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
+        if merge.conflicts:
+            raise PatchConflict(patch, base, merge.conflicts, patch.sha)
+        tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
+        kept.append(read_patch(git, tip))
+    return Stack(base, tip, tuple(kept), ((matching[0], "dropped by hand"),))
+
+
+def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:
+    """A stack that a person rebased by hand, if it stands exactly on ``target``. :raises UsageError:"""
+    base = git.run("merge-base", resolved, head, check=False).stdout.decode().strip()
+    if base != target:
+        raise UsageError(
+            "resolved-elsewhere",
+            f"the resolved stack {resolved[:12]} does not stand on {target[:12]}",
+            why=f"it stands on {base[:12]}" if base else "it shares no history with the upstream",
+            remedy=f"rebase it onto {target}, or --advance-to where it stands",
+        )
+    return Stack(target, resolved, tuple(carried(git, target, resolved)))

@@ -1,0 +1,21 @@
+"""What an integrate needs of the place where pull requests live. The GitHub adapter is in ``pulls_github``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class PullRequests(Protocol):
+    """Pull requests of the downstream repository, by branch. Every method may be repeated."""
+
+    def ensure_draft(self, *, branch: str, base: str, title: str, body: str) -> str:
+        """Open a draft for ``branch``, or set title and body of the open one. Returns its address."""
+
+    def comment(self, *, branch: str, key: str, body: str) -> None:
+        """Comment on the open pull request; a comment with the same ``key`` is replaced, not repeated."""
+
+    def mark_ready(self, *, branch: str) -> None:
+        """Turn the draft into one that asks for review."""
+
+    def dispatch(self, *, workflow: str, branch: str) -> None:
+        """Start a workflow on ``branch`` (what a job's own token pushes starts none)."""

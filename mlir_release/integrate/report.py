@@ -1,0 +1,242 @@
+"""What a failed smoke test says: the errors in its log, once each, and the upstream commits that most likely did it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlir_release.git import Git
+    from mlir_release.integrate.project import Project, UpstreamCommit
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One error. ``kind``: failed-target, compiler, linker, assertion, test or build-tool."""
+
+    kind: str
+    where: str  #: file, target or test; may be empty
+    text: str
+
+    def as_json(self) -> dict[str, str]:
+        """All fields."""
+        return dict(vars(self))
+
+
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("failed-target", re.compile(r"^FAILED: (?:\[[^\]]*\] )?(?P<where>\S+)(?P<text>.*)$")),
+    ("compiler", re.compile(r"^(?P<where>[^\s:][^:\n]*):\d+(?::\d+)?: (?P<text>(?:fatal )?error: .*)$")),
+    ("compiler", re.compile(r"^(?P<where>[^\s(][^(\n]*)\(\d+(?:,\d+)?\): (?P<text>(?:fatal )?error [A-Z]+\d+: .*)$")),
+    ("compiler", re.compile(r"^CMake Error at (?P<where>[^:\n]+):\d+ (?P<text>.*)$")),
+    ("linker", re.compile(r"^(?P<where>.*?)(?P<text>undefined (?:reference to|symbol:?) .*)$")),
+    ("linker", re.compile(r"^(?P<where>)(?P<text>(?:ld\S*|collect2|lld\S*): error: .*)$")),
+    ("assertion", re.compile(r"^(?P<where>)(?P<text>.*Assertion [`'].*['`] failed.*)$")),
+    ("assertion", re.compile(r"^(?P<where>)(?P<text>(?:LLVM ERROR: |UNREACHABLE executed).*)$")),
+    ("test", re.compile(r"^(?:FAIL|XPASS|TIMEOUT|UNRESOLVED): (?P<where>.+?)(?: \(\d+ of \d+\))?(?P<text>)$")),
+    ("test", re.compile(r"^\s*\d+ - (?P<where>\S+) \((?P<text>Failed|Timeout|SEGFAULT|Subprocess aborted)\)")),
+    ("build-tool", re.compile(r"^ERROR: (?P<where>[^:\s]+(?:/BUILD\S*|:\S+)?):(?:\d+:\d+: )?(?P<text>.*)$")),
+)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PROGRESS = re.compile(r"^\[\d+/\d+\] ")
+
+
+def findings_in(log: bytes) -> list[Finding]:
+    """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown, not stumbled over."""
+    found: dict[tuple[str, str], Finding] = {}
+    for raw in log.splitlines():
+        if len(raw) > 4000:
+            raw = raw[:4000]
+        line = _PROGRESS.sub("", _COLOUR.sub("", raw.decode(errors="backslashreplace"))).rstrip()
+        for kind, pattern in _PATTERNS:
+            match = pattern.match(line)
+            if match:
+                finding = Finding(kind, match["where"].strip().rstrip(":"), match["text"].strip())
+                # The same error in another translation unit is the same error.
+                found.setdefault((kind, finding.text or finding.where), finding)
+                break
+    return list(found.values())
+
+
+# -- suspects ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An upstream commit that may be to blame, with what it has in common with the errors."""
+
+    commit: UpstreamCommit
+    score: int
+    evidence: tuple[str, ...]
+
+
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+_QUOTED = re.compile(r"[‘'`\"]([^’'`\"]+)[’'`\"]")
+_FILE = re.compile(r"[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
+
+
+def clues(findings: Sequence[Mapping[str, Any]]) -> tuple[set[str], set[str]]:
+    """Base names of the files, and the symbols, that errors name."""
+    files: set[str] = set()
+    symbols: set[str] = set()
+    for finding in findings:
+        text = f"{finding['where']} {finding['text']}"
+        files |= {PurePosixPath(name).name for name in _FILE.findall(text)}
+        for quoted in _QUOTED.findall(str(finding["text"])):
+            symbols |= set(_WORD.findall(quoted))
+    return files, symbols - {"const", "void", "class", "struct", "this", "mlir", "llvm", "auto", "error", "failed"}
+
+
+def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Mapping[str, Any]]) -> list[Suspect]:
+    """``commits`` by how much they have to do with the errors, likeliest first; those with nothing in common left out.
+
+    A symbol that a commit removes weighs more than one that it merely touches.
+    """
+    files, symbols = clues(findings)
+    if not commits or not (files or symbols):
+        return []
+    found = []
+    stdin = "".join(f"{commit.sha}\n" for commit in commits[:500]).encode()
+    output = git.run("diff-tree", "--stdin", "-p", "-U0", "-r", "--root", "--no-color", "--format=%x00%H", input=stdin)
+    diffs = {part[:40].decode(): part[40:].decode(errors="replace") for part in output.stdout.split(b"\0")[1:]}
+    for commit in commits:
+        diff = diffs.get(commit.sha, "")
+        touched = {PurePosixPath(line.split(" b/")[-1]).name for line in diff.splitlines() if line.startswith("diff ")}
+        removed = {word for line in diff.splitlines() if line[:1] == "-" for word in _WORD.findall(line)}
+        added = {word for line in diff.splitlines() if line[:1] == "+" for word in _WORD.findall(line)}
+        evidence = [f"touches {name}" for name in sorted(touched & files)]
+        evidence += [f"removes {name}" for name in sorted((removed - added) & symbols)]
+        evidence += [f"changes {name}" for name in sorted(removed & added & symbols)]
+        evidence += [f"adds {name}" for name in sorted((added - removed) & symbols)]
+        score = sum(3 if item.startswith("removes") else 2 if item.startswith("touches") else 1 for item in evidence)
+        if score:
+            found.append(Suspect(commit, score, tuple(evidence)))
+    return sorted(found, key=lambda suspect: -suspect.score)
+
+
+# -- rendering ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything that a person needs to begin with. Made by :func:`make_report`."""
+
+    outcome: str
+    branch: str
+    good: str
+    bad: str
+    findings: tuple[Mapping[str, Any], ...]
+    suspects: tuple[Suspect, ...]
+    range: tuple[UpstreamCommit, ...]
+    log: str  #: path of the whole log on this machine, or empty
+    advice: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "outcome": self.outcome,
+            "branch": self.branch,
+            "good": self.good,
+            "bad": self.bad,
+            "culprit": self.bad if self.outcome == "culprit" else None,
+            "range": [{"commit": c.sha, "subject": shown(c.subject)} for c in self.range],
+            "findings": [dict(finding) for finding in self.findings],
+            "suspects": [
+                {"commit": s.commit.sha, "subject": shown(s.commit.subject), "evidence": list(s.evidence)}
+                for s in self.suspects
+            ],
+            "log": self.log,
+            "advice": self.advice,
+        }
+
+    def as_markdown(self, *, commit_url: str = "") -> str:
+        """For a pull-request comment, a step summary or a message."""
+
+        def link(commit: UpstreamCommit) -> str:
+            short = f"`{commit.sha[:12]}`"
+            return (
+                f"[{short}]({commit_url}{commit.sha}) {shown(commit.subject)}"
+                if commit_url
+                else (f"{short} {shown(commit.subject)}")
+            )
+
+        lines = [f"## {_TITLES.get(self.outcome, self.outcome)}", ""]
+        if self.outcome == "culprit" and self.range:
+            lines += [
+                f"Culprit: {link(self.range[0])}",
+                "",
+                f"`{self.bad[:12]}` tested bad, `{self.good[:12]}` good.",
+                "",
+            ]
+        elif self.outcome in ("range", "stuck", "conflict") and self.range:
+            lines += [f"Last good: `{self.good[:12]}`. Among these {len(self.range)}:", ""]
+            lines += [f"- {link(commit)}" for commit in self.range[:20]] + [""]
+        elif self.bad:
+            lines += [f"Under test: `{self.bad[:12]}`", ""]
+        if self.findings:
+            lines += [f"### Errors ({len(self.findings)})", "", "```text"]
+            for finding in self.findings[:25]:
+                where = f"{finding['where']}: " if finding["where"] else ""
+                lines.append(f"{where}{finding['text']}".replace("```", "'''")[:300])
+            lines += ["```", ""]
+        if self.suspects and self.outcome != "culprit":
+            lines += ["### Suspects", ""]
+            lines += [f"- {link(s.commit)} ({', '.join(s.evidence[:6])})" for s in self.suspects[:8]] + [""]
+        if self.advice:
+            lines += [self.advice, ""]
+        return "\n".join(lines)
+
+
+_TITLES = {
+    "head": "LLVM is at head",
+    "culprit": "An upstream commit breaks this project",
+    "range": "An upstream commit breaks this project; the commits around it can't be tested",
+    "broken-base": "The branch itself fails where it stands",
+    "stuck": "No commit ahead can be tested",
+    "conflict": "A carried patch does not apply",
+    "bad": "The smoke test fails",
+}
+
+_ADVICE = {
+    "culprit": "Next: `mlir-release integrate next`, fix this project, commit, push; then `integrate sync` and `run`.",
+    "range": "Next: look at the errors, then `mlir-release integrate next --advance-to BAD`, fix, commit, `run`.",
+    "broken-base": "Next: fix this project at its present LLVM commit, commit, `mlir-release integrate run`.",
+    "stuck": "Next: wait for upstream to mend its build, or carry the mend: `integrate patches add`.",
+}
+
+
+def shown(text: str) -> str:
+    """Text that may hold undecodable bytes, fit for output."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def make_report(
+    project: Project,
+    *,
+    outcome: str,
+    branch: str,
+    good: str,
+    bad: str,
+    commits: Sequence[UpstreamCommit],
+    findings: Sequence[Mapping[str, Any]],
+    key: str = "",
+    advice: str = "",
+) -> Report:
+    """Put a report together. ``commits``: the range that is to blame, oldest first."""
+    log = project.state_directory() / "logs" / f"{key}.log"
+    return Report(
+        outcome=outcome,
+        branch=branch,
+        good=good,
+        bad=bad,
+        findings=tuple(findings),
+        suspects=tuple(suspects(project.upstream, commits, findings)),
+        range=tuple(commits),
+        log=os.fspath(log) if key and log.is_file() else "",
+        advice=advice or _ADVICE.get(outcome, ""),
+    )

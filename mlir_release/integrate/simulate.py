@@ -1,0 +1,214 @@
+"""Replay recorded or generated walks through the same strategy code, counting smoke tests and rounds."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from math import comb, log2
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import UsageError
+from mlir_release.integrate import strategy as st
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class World:
+    """One integrate: what the downstream would do at each of ``n`` affecting commits.
+
+    :param breaks: position of a break -> position where upstream heals it by itself, or None if it persists
+    :param untestable: positions where no smoke test can run
+    :param flaky: probability that a test of a good commit fails all the same
+    :param factors: relative risk of each commit as a strategy may know it; empty: nothing known
+    """
+
+    n: int
+    breaks: Mapping[int, int | None]
+    untestable: frozenset[int] = frozenset()
+    flaky: float = 0.0
+    factors: Sequence[float] = ()
+
+    def verdict(self, position: int, fixed: frozenset[int]) -> st.Verdict:
+        """What an unfailing smoke test says at ``position`` with some breaks fixed downstream."""
+        if position in self.untestable:
+            return st.Verdict.UNTESTABLE
+        for start, healed in self.breaks.items():
+            if start <= position and start not in fixed and (healed is None or position < healed):
+                return st.Verdict.BAD
+        return st.Verdict.GOOD
+
+
+@dataclass
+class Outcome:
+    """What one replayed integrate cost and said. ``tests`` counts every run of the smoke command, retries included."""
+
+    tests: int = 0
+    rounds: int = 0
+    culprits: list[int] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    false_culprits: int = 0
+    finished: bool = False
+
+
+def replay(
+    world: World,
+    strategy: st.Strategy,
+    *,
+    rate: st.BreakRate | None = None,
+    retries: int = 1,
+    retest: bool = False,
+    generator: random.Random | None = None,
+) -> Outcome:
+    """Walk through ``world``: probe, advance, name the culprit, fix it there, go on.
+
+    :param retest: test every fix by itself before going on, instead of letting the next probe ahead vouch for it
+    """
+    outcome = Outcome()
+    fixed: frozenset[int] = frozenset()
+    here = 0  # the affecting commit at which the branch stands
+    rate = rate or st.BreakRate()
+    generator = generator or random.Random(0)
+    while True:
+        known: dict[int, st.Verdict] = {}
+        factors = world.factors[here:] if world.factors else [1.0] * (world.n - here)
+        base_risk = st.BASE_RISK_FIXED if fixed else st.BASE_RISK_START
+        chances = st.risks(rate, factors, base_risk=base_risk)
+        forced = retest and bool(fixed)
+        while True:
+            knowledge = st.Knowledge(world.n - here, known, chances)
+            decision = st.Probe((0,)) if forced and not known else strategy.decide(knowledge)
+            if not isinstance(decision, st.Probe):
+                break
+            outcome.rounds += 1
+            for position in decision.positions:
+                known[position] = _test(world, here + position, fixed, outcome, retries, generator)
+        match decision:
+            case st.Done() | st.Stuck():
+                outcome.finished = isinstance(decision, st.Done)
+                return outcome
+            case st.Culprit(position):
+                broken = here + position
+                outcome.culprits.append(broken)
+            case st.Range(good, bad):
+                broken = here + bad
+                outcome.ranges.append((here + good, broken))
+            case st.BaseBroken(position):
+                broken = here + position
+        culprits = {start for start in world.breaks if start <= broken} - fixed
+        if not culprits:
+            outcome.false_culprits += 1
+            if isinstance(decision, st.BaseBroken):  # a flaky base: a person looks, and starts the walk again
+                continue
+        low = max((p for p, verdict in known.items() if verdict is st.Verdict.GOOD and here + p < broken), default=0)
+        rate = rate.after(commits=broken - here, breaks=1)
+        fixed |= {start for start in culprits if start > here + low} or culprits
+        here = broken
+
+
+def _test(
+    world: World, position: int, fixed: frozenset[int], outcome: Outcome, retries: int, generator: random.Random
+) -> st.Verdict:
+    truth = world.verdict(position, fixed)
+    for _ in range(1 + retries):
+        outcome.tests += 1
+        flaked = truth is st.Verdict.GOOD and world.flaky > 0 and generator.random() < world.flaky
+        if truth is not st.Verdict.BAD and not flaked:
+            return truth
+    return st.Verdict.BAD
+
+
+# -- sets of walks -----------------------------------------------------------------------------------------------------
+
+
+def load_walks(path: Path) -> list[World]:
+    """Recorded walks, oldest first. :raises UsageError: if the file is not of that form."""
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))["walks"]
+        records = sorted(records, key=lambda record: record["date"])
+        return [
+            World(n=record["advances"], breaks={int(after): None for after in record["fix_after_advance"]})
+            for record in records
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            "walks-unreadable",
+            "the file with the recorded walks can't be read",
+            where=str(path),
+            why=f"{type(error).__name__}: {error}",
+            remedy='give a JSON file {"walks": [{"date": …, "advances": N, "fix_after_advance": [positions]}, …]}',
+        ) from error
+
+
+def generate_walks(*, commits: int, break_rate: float, flaky: float, seeds: int, telling: float = 0.0) -> list[World]:
+    """``seeds`` walks over ``commits`` commits, each of which breaks with probability ``break_rate``.
+
+    :param telling: share of the commits that touch nothing the downstream uses and so can't break it; the others break
+        the more often, and the strategy is told which is which (0: nothing to tell)
+    """
+    worlds = []
+    for seed in range(seeds):
+        generator = random.Random(seed)
+        idle = [generator.random() < telling for _ in range(commits)]
+        rate = break_rate / (1 - telling)
+        breaks = {i + 1: None for i, skip in enumerate(idle) if generator.random() < (0.0 if skip else rate)}
+        # Told with a grain of salt: even a commit that seems to be irrelevant may break something.
+        factors = [0.02 if skip else 1 / (1 - telling) for skip in idle] if telling else ()
+        worlds.append(World(n=commits, breaks=breaks, flaky=flaky, factors=factors))
+    return worlds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Sums over a set of walks. ``linear`` and ``floor`` are what the ratios are to."""
+
+    strategy: str
+    walks: int
+    tests: int
+    rounds: int
+    linear: int  #: one test a commit, one re-test a fix
+    floor: float  #: Σ log2 C(n, d) + d, in tests
+    culprits: int
+    missed: int  #: breaks that were not named
+    false_culprits: int
+
+    def as_json(self) -> dict[str, object]:
+        """The sums, and the ratios that people compare."""
+        return {
+            **vars(self),
+            "floor": round(self.floor, 2),
+            "tests_to_linear": round(self.tests / self.linear, 4),
+            "tests_to_floor": round(self.tests / self.floor, 4) if self.floor else None,
+            "rounds_to_linear": round(self.rounds / self.linear, 4),
+        }
+
+
+def summarize(
+    worlds: Sequence[World], name: str, *, width: int = 1, retries: int = 1, learn: bool = True, retest: bool = False
+) -> Summary:
+    """Replay all of ``worlds`` in order. ``learn``: each walk's break rate is known to the next, as it is in git."""
+    strategy = st.make_strategy(name, width)
+    rate = st.BreakRate()
+    outcomes = []
+    for number, world in enumerate(worlds):
+        outcome = replay(
+            world, strategy, rate=rate, retries=retries, retest=retest, generator=random.Random(f"flaky {number}")
+        )
+        outcomes.append(outcome)
+        if learn:
+            rate = rate.after(commits=world.n, breaks=len(outcome.culprits) + len(outcome.ranges))
+    named = [set(outcome.culprits) | {bad for _, bad in outcome.ranges} for outcome in outcomes]
+    return Summary(
+        strategy=name if width == 1 or name == "linear" else f"{name} x{width}",
+        walks=len(worlds),
+        tests=sum(outcome.tests for outcome in outcomes),
+        rounds=sum(outcome.rounds for outcome in outcomes),
+        linear=sum(world.n + len(world.breaks) for world in worlds),
+        floor=sum(log2(comb(world.n, len(world.breaks))) + len(world.breaks) for world in worlds),
+        culprits=sum(len(outcome.culprits) for outcome in outcomes),
+        missed=sum(len(set(world.breaks) - found) for world, found in zip(worlds, named, strict=True)),
+        false_culprits=sum(outcome.false_culprits for outcome in outcomes),
+    )

@@ -1,0 +1,171 @@
+"""Run the smoke test at one upstream commit: in a linked work tree of its own, so that several run side by side.
+
+Slots (folders of work trees) are used again by later probes, so that builds in ignored folders are incremental.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.cache import cache_directory
+from mlir_release.errors import ExitCode, MachineError
+from mlir_release.git import Git
+from mlir_release.integrate.strategy import Verdict
+from mlir_release.worktree import commit_tree, exclusive, place_worktree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mlir_release.integrate.project import Project
+
+#: A smoke command finds LLVM's sources, its pristine upstream commit and the branch's name here.
+SOURCE_VARIABLE = "MLIR_RELEASE_LLVM_SOURCE"
+COMMIT_VARIABLE = "MLIR_RELEASE_LLVM_COMMIT"
+
+
+@dataclass(frozen=True)
+class SmokeResult:
+    """What running the command said. ``exits``: exit code of each attempt, None for a timeout."""
+
+    verdict: Verdict
+    exits: tuple[int | None, ...]
+    seconds: float
+    log: Path
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A prepared work tree of the downstream with LLVM in it."""
+
+    outer: Path
+    sources: Path
+
+
+@contextmanager
+def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
+    """A slot with the downstream at ``outer_commit`` and LLVM at ``llvm`` (patches included), held for this process."""
+    with ExitStack() as stack:
+        folder = _free_slot(project, stack)
+        config = project.config
+        outer = folder / project.outer.directory.name
+        inside = config.submodule or config.checkout
+        sources = outer / inside if inside else folder / "llvm-project"
+        # Git's lists of linked work trees are shared: one process at a time changes them.
+        with exclusive(folder.parent / "prepare.lock"):
+            place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm))
+            place_worktree(project.upstream, sources, llvm)
+            _other_submodules(project, Git(outer))
+        yield Slot(outer, sources)
+
+
+def _free_slot(project: Project, stack: ExitStack) -> Path:
+    name = hashlib.sha256(os.fsencode(project.state_directory())).hexdigest()[:16]
+    root = cache_directory() / "integrate" / name
+    for number in range(1024):
+        folder = root / f"slot-{number}"
+        if stack.enter_context(exclusive(folder / "lock", wait=False)):
+            return folder
+    raise MachineError("slots-taken", "1024 smoke tests run already", where=str(root), remedy="wait for them")
+
+
+def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
+    """A commit on no branch: ``outer_commit`` with LLVM at ``llvm``."""
+    if project.pin(outer_commit) == llvm:
+        return outer_commit
+    tree = project.tree_with_pin(outer_commit, llvm)
+    return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
+
+
+def _other_submodules(project: Project, outer: Git) -> None:
+    done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
+    paths = [os.fsdecode(record.partition(b"\n")[2]) for record in done.stdout.split(b"\0")[:-1]]
+    others = [path for path in paths if path != project.config.submodule]
+    if others:
+        outer.run("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
+
+
+def smoke_test(
+    project: Project, slot: Slot, upstream: str, log: Path, *, command: Sequence[str] = (), attempts: int | None = None
+) -> SmokeResult:
+    """Run the smoke command (or another) in a slot until it passes or has failed ``attempts`` times.
+
+    Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
+
+    :param log: file that receives the output of the last attempt, bytes as they come
+    :raises MachineError: if the command can't be run at all: that is no verdict on any commit
+    """
+    config = project.config
+    variables = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    exits: list[int | None] = []
+    start = time.monotonic()
+    for _ in range(attempts or config.attempts):
+        code = _run(command or config.command, slot.outer, variables, config.timeout, log)
+        exits.append(code)
+        if code == ExitCode.UNTESTABLE:
+            return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start, log)
+        if code == 0:
+            return SmokeResult(Verdict.GOOD, tuple(exits), time.monotonic() - start, log)
+    return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start, log)
+
+
+def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str], timeout: float, log: Path) -> int | None:
+    """Exit code; None after ``timeout`` seconds."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env={**environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that a timeout ends the compilers, too
+            )
+        except OSError as error:
+            raise _no_command(command, str(error)) from error
+        try:
+            code = process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
+            return None
+        finally:
+            _end_group(process)
+    if code in (126, 127):
+        raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
+    if code < 0:
+        raise MachineError(
+            "smoke-killed",
+            f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
+            where=" ".join(command),
+            why="the machine may be out of memory, or somebody ended it",
+            remedy="run again; what was recorded before is kept",
+        )
+    return code
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End whatever the command left running."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _no_command(command: Sequence[str], why: str) -> MachineError:
+    return MachineError(
+        "smoke-command-missing",
+        f"the smoke command can't be run: {command[0]!r}",
+        where=" ".join(command),
+        why=why,
+        remedy="correct smoke.command in integrate.toml (it runs in the top folder of the downstream); no verdict was "
+        "recorded",
+    )

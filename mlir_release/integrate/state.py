@@ -1,0 +1,230 @@
+"""What is known, kept in git: verdicts on a ref of their own, the walk's past in the trailers of its commits.
+
+One file a verdict, named by a hash of all that the verdict depends on, so that what two machines found out merges by
+union, and a verdict once reached is never derived again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import ConflictError, MachineError
+from mlir_release.git import NO_OBJECT, Git, GitError
+from mlir_release.integrate.strategy import BreakRate, Verdict
+from mlir_release.worktree import push, tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.git import Signature
+    from mlir_release.integrate.project import Project
+
+PROBES = "refs/mlir-release/probes/"
+
+#: Trailers of the integrate branch's commits.
+T_START = "Integrate-Start"
+T_UPSTREAM = "Integrate-Upstream"
+T_PIN = "Integrate-Pin"
+T_COMMITS = "Integrate-Commits"
+T_BREAKS = "Integrate-Breaks"
+T_PATCHES = "Integrate-Patches"
+T_VERDICT = "Integrate-Verdict"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One smoke test's result and all that it depends on."""
+
+    verdict: Verdict
+    upstream: str  #: pristine upstream commit
+    upstream_tree: str  #: its tree with the carried patches
+    outer: str  #: outer tree without the pin
+    setting: str  #: hash of command and environment
+    exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
+    seconds: float = 0.0
+    findings: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def key(self) -> str:
+        """The record's file name."""
+        return probe_key(outer=self.outer, upstream_tree=self.upstream_tree, setting=self.setting)
+
+    def as_json(self) -> dict[str, Any]:
+        """The file's content."""
+        return {**vars(self), "exits": list(self.exits), "findings": [dict(finding) for finding in self.findings]}
+
+    @staticmethod
+    def from_json(data: Any) -> Record:
+        """The reverse. :raises ValueError: if it is not a record."""
+        try:
+            record = Record(
+                verdict=Verdict(data["verdict"]),
+                upstream=str(data["upstream"]),
+                upstream_tree=str(data["upstream_tree"]),
+                outer=str(data["outer"]),
+                setting=str(data["setting"]),
+                exits=tuple(None if code is None else int(code) for code in data["exits"]),
+                seconds=float(data["seconds"]),
+                findings=tuple(dict(finding) for finding in data["findings"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a probe record: {error}") from error
+        return record
+
+
+def probe_key(*, outer: str, upstream_tree: str, setting: str) -> str:
+    """Name of the verdict on an outer tree (without pin) with an upstream tree, tested in a setting."""
+    return hashlib.sha256("\0".join((outer, upstream_tree, setting)).encode()).hexdigest()[:40]
+
+
+def setting_of(command: tuple[str, ...], variables: tuple[str, ...]) -> str:
+    """Hash of the smoke command and what it runs in: operating system, machine, the variables that were declared."""
+    values = {name: os.environ.get(name) for name in variables}
+    data = json.dumps([list(command), platform.system(), platform.machine(), values], sort_keys=True)
+    return hashlib.sha256(data.encode()).hexdigest()[:40]
+
+
+class ProbeStore:
+    """The verdicts of one integrate branch."""
+
+    def __init__(self, git: Git, branch: str, signature: Signature) -> None:
+        self.git = git
+        self.ref = PROBES + branch
+        self.signature = signature
+        self._remote_ref = f"refs/mlir-release/remote-probes/{branch}"
+
+    def load(self) -> dict[str, Record]:
+        """All records, by key. Files that are not records (of a newer version, say) are passed over."""
+        return self._load(self.ref)
+
+    def _load(self, ref: str) -> dict[str, Record]:
+        blobs = self._blobs(ref)
+        if not blobs:
+            return {}
+        wanted = list(blobs.items())
+        output = self.git.run("cat-file", "--batch", input="".join(f"{oid}\n" for _, oid in wanted).encode()).stdout
+        records: dict[str, Record] = {}
+        offset = 0
+        for name, _ in wanted:
+            end = output.index(b"\n", offset)
+            size = int(output[offset:end].split()[2])
+            content = output[end + 1 : end + 1 + size]
+            offset = end + 1 + size + 1
+            try:
+                records[name] = Record.from_json(json.loads(content))
+            except ValueError:
+                continue
+        return records
+
+    def _blobs(self, ref: str) -> dict[str, str]:
+        if self.git.resolve(ref) is None:
+            return {}
+        lines = self.git.run("ls-tree", "-z", ref).stdout.split(b"\0")[:-1]
+        return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
+
+    def record(self, *records: Record) -> None:
+        """Add records, in one commit; one that has a verdict already stays as it is."""
+        for _ in range(100):
+            old = self.git.resolve(self.ref)
+            present = self._blobs(self.ref) if old else {}
+            new = {
+                record.key: (json.dumps(record.as_json(), indent=1, sort_keys=True) + "\n").encode()
+                for record in records
+                if record.key not in present
+            }
+            if not new:
+                return
+            subject = ", ".join(f"{record.verdict} at {record.upstream[:12]}" for record in records[:3])
+            try:
+                commit = self.git.commit_files(old, new, f"Record {subject}\n", self.signature)
+                if self.git.update_ref(self.ref, commit, expected=old or NO_OBJECT):
+                    return
+            except GitError as error:
+                raise MachineError(
+                    "verdict-not-recorded",
+                    f"a verdict could not be written: {subject}",
+                    where=f"{self.git.directory}: {self.ref}",
+                    why=error.why,
+                    remedy="make room (or mend the permissions) and run again: what was recorded before is intact, and "
+                    "only this smoke test runs once more",
+                ) from error
+        raise ConflictError(
+            "probes-busy", "other processes keep recording verdicts", where=self.ref, remedy="try again"
+        )
+
+    def pull(self, remote: str) -> None:
+        """Add what the remote knows. :raises MachineError: if it can't be reached."""
+        done = self.git.run(
+            "fetch", "--quiet", "--no-tags", "--", remote, f"+{self.ref}:{self._remote_ref}", check=False
+        )
+        if done.returncode != 0:
+            stderr = done.stderr.decode(errors="replace")
+            if "couldn't find remote ref" in stderr:
+                return
+            raise MachineError(
+                "remote-unreachable",
+                f"the remote {remote!r} can't be read",
+                where=str(self.git.directory),
+                why=stderr.strip(),
+                remedy="check its address (git remote -v) and the network, then run this again",
+            )
+        for _ in range(100):
+            old, theirs = self.git.resolve(self.ref), self.git.resolve(self._remote_ref)
+            if theirs is None or old == theirs:
+                return
+            new = theirs if old is None else self._union(old, theirs)
+            if new == old or self.git.update_ref(self.ref, new, expected=old or NO_OBJECT):
+                return
+
+    def _union(self, ours: str, theirs: str) -> str:
+        mine, other = self._blobs(ours), self._blobs(theirs)
+        merged = {**other, **mine}
+        base = self.git.text("merge-base", ours, theirs) if self._related(ours, theirs) else ""
+        if base == theirs:
+            return ours
+        if base == ours:
+            return theirs
+        lines = b"".join(f"100644 blob {oid}\t{name}\0".encode() for name, oid in merged.items())
+        tree = self.git.run("mktree", "-z", input=lines).stdout.decode().strip()
+        if tree == tree_of(self.git, theirs):
+            return theirs
+        done = self.git.run(
+            *("commit-tree", tree, "-p", ours, "-p", theirs),
+            input=b"Merge verdicts\n",
+            env=self.signature.environment(),
+        )
+        return done.stdout.decode().strip()
+
+    def _related(self, ours: str, theirs: str) -> bool:
+        return self.git.run("merge-base", ours, theirs, check=False).returncode == 0
+
+    def push(self, remote: str) -> None:
+        """Give the remote what is known here, merged with what it knows."""
+        for _ in range(20):
+            if self.git.resolve(self.ref) is None:
+                return
+            self.pull(remote)
+            if self.git.resolve(self.ref) == self.git.resolve(self._remote_ref):
+                return
+            if push(self.git, remote, f"{self.ref}:{self.ref}"):
+                return
+        raise ConflictError("probes-busy", "other machines keep pushing verdicts", where=self.ref, remedy="try again")
+
+
+def learned_rate(project: Project, *, limit: int = 400) -> BreakRate:
+    """The break rate that the history says: trailers of the last ``limit`` advances reachable from HEAD."""
+    keys = (T_COMMITS, T_BREAKS, T_VERDICT)
+    fields = "%x00".join(f"%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
+    output = project.outer.run("log", "-z", f"-n{limit}", f"--grep=^{T_COMMITS}: ", f"--format={fields}%x00", "HEAD")
+    values = output.stdout.decode(errors="replace").split("\0")
+    rate = BreakRate()
+    for commits, breaks, verdict in zip(values[0::4], values[1::4], values[2::4], strict=False):
+        if commits.strip().isdecimal():
+            counted = int(breaks) if breaks.strip().isdecimal() else int(verdict.strip() == Verdict.BAD)
+            rate = rate.after(commits=int(commits), breaks=min(counted, int(commits)))
+    return rate

@@ -1,0 +1,321 @@
+"""Which commits to test next, given what is known: pure functions, no git, no clock.
+
+Positions: 0 is where the branch stands now (its present pin and its present sources), 1..n are the affecting upstream
+commits after it, oldest first. Position 0 is *assumed* good until an answer would rest on it; then it is tested like any
+other. That one rule covers the start of a walk and the commit that a person has just fixed.
+
+A break is looked for as in group testing (Sobel and Groll, 1959): a test at position i says whether any commit in
+(last good, i] breaks. With independent breaks of probability p_i, a test carries most information where the odds that
+everything up to it is good are even; after a failure, where it halves the probability of the first break.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_release.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Break probability of a commit when nothing is known yet: FACTS of real integrates say 2–7 %.
+DEFAULT_BREAK_RATE = 0.04
+#: Probability that position 0 is bad: right after a start (main is tested), and after somebody's fix.
+BASE_RISK_START = 0.01
+BASE_RISK_FIXED = 0.08
+
+
+class Verdict(StrEnum):
+    """What a smoke test said, after retries. Untestable: exit code 125, or the carried patches do not apply."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of positions 0..n.
+
+    :param n: number of affecting commits ahead
+    :param verdicts: by position; a position that is not in it is untested
+    :param risks: break probability by position, ``n + 1`` of them, each in (0, 1); empty: the defaults
+    """
+
+    n: int
+    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    risks: Sequence[float] = ()
+
+    def risk(self, position: int) -> float:
+        """The break probability of one position."""
+        if self.risks:
+            return self.risks[position]
+        return DEFAULT_BREAK_RATE if position else BASE_RISK_START
+
+    def untested(self, low: int, high: int) -> list[int]:
+        """Untested positions in ``low..high``, both included, ascending."""
+        return [position for position in range(low, high + 1) if position not in self.verdicts]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Test these positions, side by side if there is room; ascending, never empty, never one that has a verdict."""
+
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A verified edge: ``position`` tested bad, ``position - 1`` tested good."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """``good`` tested good and ``bad`` tested bad; nothing in between could be tested."""
+
+    good: int
+    bad: int
+
+
+@dataclass(frozen=True)
+class BaseBroken:
+    """Position 0 itself tests bad, or can't be tested while ``bad`` fails: no upstream commit ahead is to blame."""
+
+    bad: int
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """``good`` is the last good position and nothing tested after it could be tested, the head included."""
+
+    good: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """The head tested good."""
+
+    position: int
+
+
+Decision = Probe | Culprit | Range | BaseBroken | Stuck | Done
+
+
+class Strategy(Protocol):
+    """Decides from knowledge alone, so that any machine that knows the same decides the same."""
+
+    def decide(self, known: Knowledge) -> Decision:
+        """The next probes, or the end of this stretch of the walk."""
+
+    def reached(self, known: Knowledge) -> int:
+        """The position that the branch may advance to: the strategy vouches for it, and it tested good (or is 0)."""
+
+
+# -- the parts that strategies share ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """The search interval: ``low`` is the last good (or assumed good) position, ``high`` the first bad after it."""
+
+    low: int
+    high: int | None
+
+
+def bracket(known: Knowledge) -> Bracket:
+    """The bracket for strategies that may skip breaks which heal by themselves: above the newest good position."""
+    low = max((position for position, verdict in known.verdicts.items() if verdict is Verdict.GOOD), default=0)
+    bad = [p for p, verdict in known.verdicts.items() if verdict is Verdict.BAD and (p > low or p == low == 0)]
+    return Bracket(low, min(bad, default=None))
+
+
+def verified_end(known: Knowledge, low: int, high: int) -> Decision:
+    """The answer once nothing testable is left between ``low`` and ``high``, resting on tested positions only."""
+    if high == 0:
+        return BaseBroken(0)
+    base = known.verdicts.get(low)
+    if base is None:
+        return Probe((low,))
+    if base is not Verdict.GOOD:
+        return BaseBroken(high)
+    return Culprit(high) if high == low + 1 else Range(low, high)
+
+
+def _gave_up(known: Knowledge, low: int) -> bool:
+    """Whether neither the next commit, nor the head, nor enough between can be tested (a budget, logarithmic in n)."""
+    tested = [p for p in range(low + 1, known.n + 1) if known.verdicts.get(p) is Verdict.UNTESTABLE]
+    if not tested or tested[0] != low + 1 or tested[-1] != known.n:
+        return False
+    return len(tested) >= min(known.n - low, 2 + 2 * math.ceil(math.log2(known.n - low + 1)))
+
+
+# -- the strategies ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Linear:
+    """One commit after the other: names every break, even one that upstream heals by itself."""
+
+    def decide(self, known: Knowledge) -> Decision:
+        """The first position without a verdict, unless a bad one comes before it."""
+        low = 0
+        for position in range(known.n + 1):
+            verdict = known.verdicts.get(position)
+            if verdict is Verdict.BAD:
+                return verified_end(known, low, position)
+            if verdict is Verdict.GOOD:
+                low = position
+            elif verdict is None and (position > 0 or known.n == 0):
+                return Probe((position,))
+        return Done(low) if low == known.n and known.verdicts.get(low) is Verdict.GOOD else Stuck(low)
+
+    def reached(self, known: Knowledge) -> int:
+        """The last good position with nothing bad or untested before it."""
+        low = 0
+        for position in range(1, known.n + 1):
+            verdict = known.verdicts.get(position)
+            if verdict is Verdict.GOOD:
+                low = position
+            elif verdict is not Verdict.UNTESTABLE:
+                break
+        return low
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """``width`` probes a round, placed where their answers carry most information under the risks.
+
+    ``head_first`` makes it the classic: test the head; if that fails, bisect.
+    """
+
+    width: int = 1
+    head_first: bool = False
+
+    def decide(self, known: Knowledge) -> Decision:
+        """See :class:`Strategy`."""
+        here = bracket(known)
+        low, high = here.low, here.high
+        top = known.n if high is None else high - 1
+        base_open = low == 0 and 0 not in known.verdicts
+        ahead = known.untested(low + 1, top)
+        if high is not None:
+            if not ahead:
+                return verified_end(known, low, high)
+        elif low == known.n:
+            return Done(low) if known.verdicts.get(low) is Verdict.GOOD else Probe((0,)) if base_open else Stuck(low)
+        elif not ahead or _gave_up(known, low):
+            return Stuck(low)
+        elif self.head_first and known.n in ahead:
+            return Probe((known.n,))
+        if base_open and high is not None:
+            ahead = [0, *ahead]
+        return Probe(choose(known, here, ahead, self.width))
+
+    def reached(self, known: Knowledge) -> int:
+        """The newest good position: a break before it that healed by itself is no obstacle."""
+        return bracket(known).low
+
+
+def choose(known: Knowledge, here: Bracket, candidates: Sequence[int], width: int) -> tuple[int, ...]:
+    """Up to ``width`` of ``candidates`` (ascending, not empty) that cut the distribution of the first break evenly."""
+    if len(candidates) <= width:
+        return tuple(candidates)
+    start = here.low if here.low in known.verdicts else here.low - 1
+    last = known.n if here.high is None else here.high
+    positions = range(start + 1, last + 1)
+    # The chance that every commit up to a position is good, as logarithm; expm1 keeps small risks exact.
+    survival = list(accumulate(math.log1p(-known.risk(position)) for position in positions))
+    broken = [-math.expm1(value) for value in survival]
+    reach = broken[-1] if here.high is not None else min(broken[-1], width / (width + 1))
+    parts = width + 1 if here.high is not None else width
+    chosen: set[int] = set()
+    for part in range(1, width + 1):
+        target = reach * part / parts
+        index = bisect_left(broken, target * (1 - 1e-12))
+        if index > 0 and target - broken[index - 1] < broken[index] - target:
+            index -= 1
+        position = _nearest(known, here, [c for c in candidates if c not in chosen], positions[index])
+        chosen.add(position)
+    return tuple(sorted(chosen))
+
+
+def _nearest(known: Knowledge, here: Bracket, candidates: Sequence[int], ideal: int) -> int:
+    """The candidate to test for ``ideal``: itself, or a neighbour; away from commits that can't be tested.
+
+    Where the ideal is untestable its neighbours probably are, too: step away by doubling distances, first down (an
+    advance is an advance), once the next commit is known to be untestable up.
+    """
+    index = bisect_left(candidates, ideal)
+    if index < len(candidates) and candidates[index] == ideal:
+        return ideal
+    if known.verdicts.get(ideal) is not Verdict.UNTESTABLE:
+        around = candidates[max(0, index - 1) : index + 1]
+        return min(around, key=lambda candidate: abs(candidate - ideal))
+    top = known.n + 1 if here.high is None else here.high
+    failed = sum(1 for p, v in known.verdicts.items() if v is Verdict.UNTESTABLE and here.low < p < top)
+    step = 1 << min(failed - 1, 30)
+    if known.verdicts.get(here.low + 1) is Verdict.UNTESTABLE:
+        return candidates[min(bisect_left(candidates, ideal + step), len(candidates) - 1)]
+    return candidates[max(bisect_left(candidates, ideal - step + 1) - 1, 0)]
+
+
+def make_strategy(name: str, width: int = 1) -> Strategy:
+    """``linear``, ``head``, ``adaptive`` (default) or ``parallel`` (adaptive, 8 wide unless told otherwise)."""
+    if name == "linear":
+        return Linear()
+    if name == "head":
+        return Adaptive(width=width, head_first=True)
+    if name == "adaptive":
+        return Adaptive(width=width)
+    if name == "parallel":
+        return Adaptive(width=width if width > 1 else 8)
+    raise UsageError(
+        "strategy-unknown",
+        f"there is no strategy called {name!r}",
+        remedy=f"use one of: {', '.join(STRATEGIES)}",
+    )
+
+
+STRATEGIES = ("linear", "head", "adaptive", "parallel")
+
+
+@dataclass(frozen=True)
+class BreakRate:
+    """What earlier walks of the same downstream say about the break probability: a Beta distribution's two counts."""
+
+    breaks: float = 1.0
+    passes: float = 25.0
+
+    def mean(self) -> float:
+        """The expected break probability of the next commit."""
+        return self.breaks / (self.breaks + self.passes)
+
+    def after(self, *, commits: int, breaks: int) -> BreakRate:
+        """The same, having seen ``commits`` affecting commits more, ``breaks`` of which broke the downstream."""
+        return BreakRate(self.breaks + breaks, self.passes + max(0, commits - breaks))
+
+
+def risks(rate: BreakRate, factors: Sequence[float], *, base_risk: float) -> list[float]:
+    """Break probability by position, for ``len(factors)`` commits.
+
+    :param factors: how many times likelier than the average each commit is to break the downstream; all 1: nothing known
+    """
+    mean = rate.mean()
+    return [base_risk, *(min(0.95, max(1e-6, mean * factor)) for factor in factors)]
+
+
+def estimate_tests(known: Knowledge, strategy: Strategy) -> float:
+    """Expected number of smoke tests to the head: the information in the untested commits, and one re-test a break."""
+    low = bracket(known).low
+    chances = [known.risk(position) for position in range(low + 1, known.n + 1)]
+    if isinstance(strategy, Linear):
+        return sum(1 + chance for chance in chances)
+    bits = sum(-p * math.log2(p) - (1 - p) * math.log2(1 - p) for p in chances)
+    return max(bits + sum(chances), 1.0 if chances else 0.0)

@@ -1,0 +1,477 @@
+"""The walk itself: observe what git says, ask the strategy, probe, advance; until head, or a person is needed.
+
+Nothing is remembered between two steps but what is in git, so every step can be the first of a new process, on another
+machine too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_seconds
+from mlir_release.errors import ConflictError, ExitCode, MachineError
+from mlir_release.git import NO_OBJECT, format_message
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.export import export_stack
+from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, check_resolved, rebase
+from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.smoke import prepared, smoke_test
+from mlir_release.integrate.state import (
+    T_COMMITS,
+    T_PATCHES,
+    T_PIN,
+    T_START,
+    T_UPSTREAM,
+    T_VERDICT,
+    ProbeStore,
+    Record,
+    learned_rate,
+    setting_of,
+)
+from mlir_release.worktree import commit_tree, is_ancestor, push
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.integrate.project import Project, UpstreamCommit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What git says at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
+
+    branch: str
+    head: str  #: outer commit
+    pin: str
+    base: str  #: pristine upstream commit under the pin
+    until: str  #: upstream commit that the walk goes to
+    patches: tuple[Patch, ...]
+    ahead: tuple[UpstreamCommit, ...]
+    outer_key: str
+    fixed: bool  #: the branch has other commits since its last advance
+    rate: st.BreakRate
+
+    def upstream_at(self, position: int) -> str:
+        """The pristine upstream commit of a position."""
+        return self.ahead[position - 1].sha if position else self.base
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkEnd:
+    """How a walk ended."""
+
+    outcome: str  #: head, culprit, range, broken-base, stuck or conflict
+    branch: str
+    base: str  #: where the branch stands
+    remaining: int  #: affecting commits ahead
+    good: str = ""
+    bad: str = ""  #: the culprit, or the first commit known bad
+    suspects: tuple[UpstreamCommit, ...] = ()
+    record: Record | None = None
+    tests: int = 0
+    conflict: PatchConflict | None = field(default=None, compare=False)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 at head, 7 if a person is needed."""
+        return ExitCode.OK if self.outcome == "head" else ExitCode.NEEDS_PERSON
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "outcome": self.outcome,
+            "branch": self.branch,
+            "base": self.base,
+            "remaining": self.remaining,
+            "good": self.good,
+            "bad": self.bad,
+            "suspects": [{"commit": commit.sha, "subject": _printable(commit.subject)} for commit in self.suspects],
+            "record": self.record.as_json() if self.record else None,
+            "smoke_tests": self.tests,
+            "conflict": self.conflict.as_json() if self.conflict else None,
+        }
+
+
+def _printable(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+class Walk:
+    """One integrate branch being walked.
+
+    :param branch: default: the integrate branch that is checked out
+    :param publish: push the branch and the verdicts as they come
+    :param weigh: gives the relative risk of each commit ahead (default: all alike)
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        branch: str | None = None,
+        publish: bool = False,
+        weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+    ) -> None:
+        self.project = project
+        self.branch = branch or project.branch()
+        self.publish = publish
+        self.store = ProbeStore(project.outer, self.branch, project.signature())
+        self.setting = setting_of(project.config.command, project.config.environment)
+        self.tests = 0
+        self._weigh = weigh
+        self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
+
+    # -- observe ----------------------------------------------------------------------------------------------------
+
+    def observe(self, *, until: str | None = None, fetch: bool = True) -> Observation:
+        """Look at the branch, the upstream and the verdicts. Fetches the upstream unless told not to."""
+        project = self.project
+        upstream_head = project.fetch_upstream() if fetch else project.upstream_head()
+        head = project.outer.text(
+            "rev-parse", "--verify", "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}"
+        )
+        pin = project.pin(head)
+        recorded, fixed = self._last_advance(head)
+        project.check_base(recorded, upstream_head)
+        base = project.base_of(pin, upstream_head)
+        goal = upstream_head
+        if until is not None:
+            commit = project.upstream_commit(until)
+            goal = commit.sha if commit.sha == base else project.within(until, base, upstream_head).sha
+        return Observation(
+            branch=self.branch,
+            head=head,
+            pin=pin,
+            base=base,
+            until=goal,
+            patches=tuple(carried(project.upstream, base, pin)),
+            ahead=tuple(project.affecting(base, goal)),
+            outer_key=project.outer_key(head),
+            fixed=fixed,
+            rate=learned_rate(project),
+        )
+
+    def _last_advance(self, head: str) -> tuple[str, bool]:
+        """The upstream commit that the last advance (or the start) recorded, and whether commits came after it."""
+        output = self.project.outer.text(
+            *("log", "--first-parent", "-n200", f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)", head)
+        )
+        for number, line in enumerate(output.split("\n")):
+            if line.strip():
+                return line.split()[0], number > 0
+        return "", True
+
+    def stack_at(self, seen: Observation, upstream: str) -> Stack:
+        """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
+        if not seen.patches:
+            return Stack(upstream, upstream, ())
+        if upstream == seen.base:
+            return Stack(upstream, seen.pin, seen.patches)
+        key = (seen.pin, upstream)
+        if key not in self._stacks:
+            try:
+                self._stacks[key] = rebase(self.project.upstream, seen.patches, seen.base, upstream)
+            except PatchConflict as conflict:
+                self._stacks[key] = conflict
+        found = self._stacks[key]
+        if isinstance(found, PatchConflict):
+            raise found
+        return found
+
+    def _question(self, seen: Observation, upstream: str, tree: str) -> Record:
+        """The record of the test at ``upstream``, but for its answer."""
+        return Record(
+            verdict=st.Verdict.UNTESTABLE,
+            upstream=upstream,
+            upstream_tree=tree,
+            outer=seen.outer_key,
+            setting=self.setting,
+        )
+
+    def verdicts(self, seen: Observation) -> dict[int, Record]:
+        """What was found out already, by position."""
+        position_of = {commit.sha: number for number, commit in enumerate(seen.ahead, 1)} | {seen.base: 0}
+        found = {}
+        for key, record in self.store.load().items():
+            position = position_of.get(record.upstream)
+            if position is None or record.outer != seen.outer_key or record.setting != self.setting:
+                continue
+            try:
+                tree = self.project.tree(self.stack_at(seen, record.upstream).tip)
+            except PatchConflict:
+                continue
+            if key == self._question(seen, record.upstream, tree).key:
+                found[position] = record
+        return found
+
+    def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
+        """What the strategies work on: recorded verdicts, and conflicts that were met."""
+        verdicts = {position: record.verdict for position, record in records.items()}
+        for position in range(1, len(seen.ahead) + 1):
+            if isinstance(self._stacks.get((seen.pin, seen.upstream_at(position))), PatchConflict):
+                verdicts[position] = st.Verdict.UNTESTABLE
+        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
+        base_risk = st.BASE_RISK_FIXED if seen.fixed else st.BASE_RISK_START
+        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, base_risk=base_risk))
+
+    # -- probe ------------------------------------------------------------------------------------------------------
+
+    def probe(self, seen: Observation, upstream: str) -> Record:
+        """The verdict at ``upstream``: the recorded one, else by a smoke test. Not recorded yet.
+
+        :raises PatchConflict: if the carried patches do not apply there
+        """
+        stack = self.stack_at(seen, upstream)
+        question = self._question(seen, upstream, self.project.tree(stack.tip))
+        known = self.store.load().get(question.key)
+        if known is not None:
+            return known
+        log = self.project.state_directory() / "logs" / f"{question.key}.log"
+        with prepared(self.project, seen.head, stack.tip) as slot:
+            console.say(f"    testing {upstream[:12]}")
+            result = smoke_test(self.project, slot, upstream, log)
+        self.tests += len(result.exits)
+        console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
+        findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
+        return Record(
+            **{
+                **vars(question),
+                "verdict": result.verdict,
+                "exits": result.exits,
+                "seconds": round(result.seconds, 1),
+                "findings": tuple(finding.as_json() for finding in findings[:50]),
+            }
+        )
+
+    def probe_all(self, seen: Observation, positions: Sequence[int], width: int) -> None:
+        """Test positions, up to ``width`` side by side; each verdict is recorded as soon as it is there."""
+
+        def one(upstream: str) -> None:
+            try:
+                self.store.record(self.probe(seen, upstream))
+            except PatchConflict as conflict:
+                console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
+
+        commits = [seen.upstream_at(position) for position in positions]
+        if width == 1 or len(commits) == 1:
+            for commit in commits:
+                one(commit)
+        else:
+            with ThreadPoolExecutor(width) as pool:
+                list(pool.map(one, commits))
+        if self.publish:
+            self.store.push(self.project.config.remote)
+
+    # -- advance ----------------------------------------------------------------------------------------------------
+
+    def advance(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
+        """Commit "Advance LLVM to …" on the branch. The carried stack is exported before anything points at it."""
+        project = self.project
+        if stack.kept:
+            export_stack(project, stack.tip)
+        passed = len(project.affecting(seen.base, upstream.sha))
+        lines = [f"{upstream.sha} {_printable(upstream.subject)}"]
+        lines += [f"carries {patch.sha[:12]} {_printable(patch.subject)}" for patch in stack.kept]
+        lines += [f"drops {p.sha[:12]} {_printable(p.subject)}: {reason}" for p, reason in stack.dropped]
+        message = format_message(
+            f"Advance LLVM to {upstream.sha[:12]}",
+            "\n".join(lines),
+            {
+                T_UPSTREAM: upstream.sha,
+                T_PIN: stack.tip,
+                T_COMMITS: str(passed),
+                T_PATCHES: str(len(stack.kept)),
+                T_VERDICT: verdict,
+            },
+        )
+        tree = project.tree_with_pin(seen.head, stack.tip)
+        commit = commit_tree(project.outer, tree, [seen.head], message, project.signature())
+        project.move_branch(self.branch, commit)
+        console.say(f"    advanced to {upstream.sha[:12]}, {passed} affecting commits on")
+        if self.publish:
+            self.push_branch()
+        return commit
+
+    def push_branch(self) -> None:
+        """Push the branch and its verdicts. :raises ConflictError: if somebody else pushed to the branch."""
+        remote = self.project.config.remote
+        self.store.push(remote)
+        if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
+            raise ConflictError(
+                "branch-moved-remotely",
+                f"{self.branch} moved at {remote}",
+                where=self.branch,
+                why="somebody pushed a commit that is not here",
+                remedy="mlir-release integrate sync, then run the same command again",
+            )
+
+    def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
+        """Advance once, without a test: to the next affecting commit, or exactly to ``to``. None if there is none.
+
+        :param resolved: a commit with the carried stack rebased by hand onto ``to``
+        :raises PatchConflict: if the carried patches do not apply there
+        """
+        self.project.refuse_dirty()
+        seen = self.observe()
+        if to is not None:
+            given = self.project.upstream_commit(to)
+            if resolved is None or given.sha != seen.base:
+                given = self.project.within(to, seen.base, seen.until)
+            target = given
+        elif seen.ahead:
+            target = seen.ahead[0]
+        else:
+            return None
+        if resolved is not None:
+            tip = self.project.upstream_commit(resolved).sha
+            stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
+        else:
+            stack = self.stack_at(seen, target.sha)
+        known = next((r for r in self.verdicts(seen).values() if r.upstream == target.sha), None)
+        return self.advance(seen, target, stack, str(known.verdict) if known else "untested")
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None) -> WalkEnd:
+        """Probe, advance, narrow, until the goal or a culprit; the branch then stands at the last good commit."""
+        self.project.refuse_dirty()
+        if self.publish:
+            self.store.pull(self.project.config.remote)
+        goal, fetch = until, True
+        while True:
+            seen = self.observe(until=goal, fetch=fetch)
+            goal, fetch = seen.until, False  # one walk goes to one head
+            records = self.verdicts(seen)
+            known = self.knowledge(seen, records)
+            decision = strategy.decide(known)
+            best = strategy.reached(known)
+            if best > 0:
+                target = seen.ahead[best - 1]
+                self.advance(seen, target, self.stack_at(seen, target.sha), str(st.Verdict.GOOD))
+                continue
+            if not isinstance(decision, st.Probe):
+                return self._end(seen, records, decision)
+            self.probe_all(seen, decision.positions, width)
+
+    def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
+        end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), tests=self.tests)
+        if self.publish:
+            self.push_branch()
+        match decision:
+            case st.Culprit(position):
+                return end(
+                    outcome="culprit",
+                    good=seen.upstream_at(position - 1),
+                    bad=seen.upstream_at(position),
+                    suspects=(seen.ahead[position - 1],),
+                    record=records.get(position),
+                )
+            case st.Range(good, bad):
+                return end(
+                    outcome="range",
+                    good=seen.upstream_at(good),
+                    bad=seen.upstream_at(bad),
+                    suspects=seen.ahead[good:bad],
+                    record=records.get(bad),
+                    conflict=self._conflict_in(seen, good + 1, bad - 1),
+                )
+            case st.BaseBroken(position):
+                record = records.get(0) or records.get(position)
+                return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)
+            case st.Stuck(good):
+                conflict = self._conflict_in(seen, good + 1, good + 1)
+                return end(
+                    outcome="conflict" if conflict else "stuck",
+                    good=seen.upstream_at(good),
+                    bad=seen.upstream_at(min(good + 1, len(seen.ahead))),
+                    suspects=seen.ahead[good : good + 1] if conflict else seen.ahead[good:],
+                    conflict=conflict,
+                )
+        return end(outcome="head", good=seen.base)
+
+    def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
+        for position in range(low, min(high, len(seen.ahead)) + 1):
+            found = self._stacks.get((seen.pin, seen.upstream_at(position)))
+            if isinstance(found, PatchConflict):
+                return found
+        return None
+
+
+# -- start -------------------------------------------------------------------------------------------------------------
+
+
+def start(project: Project, *, publish: bool = False) -> str:
+    """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
+
+    Run again before anything was advanced, it finds the branch that it made.
+    """
+    outer, config = project.outer, project.config
+    project.refuse_dirty()
+    remote_main = f"refs/remotes/{config.remote}/{config.main}"
+    done = outer.run(
+        *("fetch", "--quiet", "--no-tags", "--", config.remote, f"+refs/heads/{config.main}:{remote_main}"), check=False
+    )
+    if done.returncode != 0:
+        raise MachineError(
+            "remote-unreachable",
+            f"the remote {config.remote!r} can't be read, or has no branch {config.main!r}",
+            where=str(outer.directory),
+            why=done.stderr.decode(errors="replace").strip(),
+            remedy="check downstream.remote and downstream.branch in integrate.toml, and the network",
+        )
+    head = project.fetch_upstream()
+    local = outer.resolve(f"refs/heads/{config.main}")
+    if local is not None and not is_ancestor(outer, local, remote_main):
+        raise ConflictError(
+            "main-diverged",
+            f"the local {config.main} has commits that {config.remote} does not have",
+            where=str(outer.directory),
+            remedy=f"push or move them away, so that {config.main} can be fast-forwarded; nothing was changed",
+        )
+    main = outer.text("rev-parse", "--verify", remote_main)
+    name, existing = _branch_name(project, main)
+    commit = existing or _start_commit(project, main, head)
+    if local is None:
+        outer.run("branch", "--quiet", "--track", config.main, remote_main)
+    outer.run("switch", "--quiet", config.main)
+    outer.run("merge", "--quiet", "--ff-only", main)
+    if (outer.directory / ".gitmodules").is_file():
+        outer.run("submodule", "--quiet", "update", "--init")
+    if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
+        raise ConflictError("branch-taken", f"{name} was made by somebody else just now", remedy="run start again")
+    outer.run("switch", "--quiet", name)
+    project.follow()
+    if publish:
+        Walk(project).push_branch()
+    return name
+
+
+def _start_commit(project: Project, main: str, upstream_head: str) -> str:
+    base = project.base_of(project.pin(main), upstream_head)
+    ahead = len(project.affecting(base, upstream_head))
+    message = format_message(
+        f"Start integrating LLVM from {base[:12]}",
+        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.paths)}.",
+        {T_START: main, T_UPSTREAM: base},
+    )
+    return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
+
+
+def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
+    """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
+    date = project.clock().strftime("%Y%m%d")
+    plain = project.config.branch.replace("{date}", date)
+    remote = f"refs/remotes/{project.config.remote}/"
+    taken = {ref.name.removeprefix("refs/heads/").removeprefix(remote): ref.commit for ref in project.outer.refs()}
+    number = 0
+    while True:
+        name = plain if number == 0 else f"{plain}_{number}"
+        if name not in taken:
+            return name, None
+        if project.trailers(taken[name]).get(T_START) == main and project.outer.resolve(f"refs/heads/{name}"):
+            return name, taken[name]
+        number += 1
