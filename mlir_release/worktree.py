@@ -112,7 +112,7 @@ class Merge:
 _ANONYMOUS = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "mlir-release"), ("EMAIL", "mlir-release@localhost"), ("DATE", "0 +0000"))
+    for what, value in (("NAME", "mlir-release"), ("EMAIL", "mlir-release@localhost"), ("DATE", "1000000000 +0000"))
 }
 
 

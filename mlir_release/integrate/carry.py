@@ -66,7 +66,7 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
 
 
 def export(project: Project) -> dict[str, str]:
-    """Make every carried state that HEAD points at reachable: LLVM's, and the other submodules'. Path -> export head."""
+    """Make every carried state that HEAD points at reachable, in all submodules. Path -> export branch's head."""
     pin = project.pin()
     base = project.base_of(pin, project.fetch_upstream())
     heads = export_others(project)
@@ -102,7 +102,7 @@ def sync(walk: Walk) -> bool:
                 "main-conflicts",
                 f"{project.config.main} does not merge into {branch} by itself",
                 where=", ".join(merge.conflicts),
-                remedy=f"git merge {project.config.remote}/{project.config.main}, resolve, commit, push; then sync again",
+                remedy=f"git merge {project.config.remote}/{project.config.main}, resolve, commit and push by hand",
             )
         head = outer.text("rev-parse", "HEAD")
         message = f"Merge {project.config.main} into {branch}\n"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git import Git, Signature
-from mlir_release.integrate.config import ExportTarget
 from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
 
 

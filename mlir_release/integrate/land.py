@@ -26,7 +26,7 @@ def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mappin
     if project.outer.resolve(main) is None:
         main = f"refs/heads/{project.config.main}"
     commits = project.outer.text("rev-list", "--first-parent", "--reverse", f"{main}..refs/heads/{branch}").split()
-    found = []
+    found: list[tuple[str, str, Mapping[str, str]]] = []
     for commit in commits:
         message = project.outer.message(commit)
         found.append((commit, message.partition("\n")[0], project.trailers(commit)))
@@ -145,7 +145,7 @@ def _push(walk: Walk, branch: str, new: str) -> None:
     kept = outer.resolve(f"refs/mlir-release/landed/{branch}")
     if there == new:
         return
-    if there and outer.resolve(there) is None or (there and not _ours(walk, there, new, kept)):
+    if (there and outer.resolve(there) is None) or (there and not _ours(walk, there, new, kept)):
         raise ConflictError(
             "branch-moved-remotely",
             f"{branch} at {remote} has commits that are not here",

@@ -67,8 +67,8 @@ class PatchConflict(NeedsPersonError):
             why="upstream changed the same lines" + (f"; it is carried because: {patch.why}" if patch.why else ""),
             remedy=(
                 "one of three: (1) mlir-release integrate next --advance-to an earlier commit; "
-                f"(2) rebase the stack by hand onto {target} in the upstream checkout, then mlir-release integrate next "
-                f"--advance-to {target} --resolved YOUR-COMMIT; "
+                f"(2) rebase the stack by hand onto {target} in the upstream checkout, then mlir-release "
+                f"integrate next --advance-to {target} --resolved YOUR-COMMIT; "
                 f"(3) mlir-release integrate patches drop {original[:12]}, if it is not needed any more"
             ),
         )

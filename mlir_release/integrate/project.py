@@ -308,7 +308,7 @@ class Project:
                 self.upstream.run("checkout", "--quiet", "--detach", pin)
 
     def move_branch(self, branch: str, commit: str) -> None:
-        """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError: if it moved."""
+        """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError:"""
         done = self.outer.run("merge", "--quiet", "--ff-only", commit, check=False)
         if done.returncode != 0:
             raise ConflictError(

@@ -12,7 +12,6 @@ import subprocess
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.cache import cache_directory
@@ -23,6 +22,7 @@ from mlir_release.worktree import commit_tree, exclusive, place_worktree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.integrate.project import Project
 

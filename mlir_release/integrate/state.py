@@ -43,6 +43,7 @@ class Record:
     verdict: Verdict
     upstream: str  #: pristine upstream commit
     upstream_tree: str  #: its tree with the carried patches
+    pristine_tree: str  #: the upstream commit's own tree
     outer: str  #: outer tree without the pin
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
@@ -66,6 +67,7 @@ class Record:
                 verdict=Verdict(data["verdict"]),
                 upstream=str(data["upstream"]),
                 upstream_tree=str(data["upstream_tree"]),
+                pristine_tree=str(data["pristine_tree"]),
                 outer=str(data["outer"]),
                 setting=str(data["setting"]),
                 exits=tuple(None if code is None else int(code) for code in data["exits"]),

@@ -1,8 +1,8 @@
 """Which commits to test next, given what is known: pure functions, no git, no clock.
 
 Positions: 0 is where the branch stands now (its present pin and its present sources), 1..n are the affecting upstream
-commits after it, oldest first. Position 0 is *assumed* good until an answer would rest on it; then it is tested like any
-other. That one rule covers the start of a walk and the commit that a person has just fixed.
+commits after it, oldest first. Position 0 is *assumed* good until an answer would rest on it; then it is tested like
+any other. That one rule covers the start of a walk and the commit that a person has just fixed.
 
 A break is looked for as in group testing (Sobel and Groll, 1959): a test at position i says whether any commit in
 (last good, i] breaks. With independent breaks of probability p_i, a test carries most information where the odds that
@@ -118,7 +118,7 @@ class Strategy(Protocol):
         """The position that the branch may advance to: the strategy vouches for it, and it tested good (or is 0)."""
 
 
-# -- the parts that strategies share ------------------------------------------------------------------------------------
+# -- the parts that strategies share -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class BreakRate:
 def risks(rate: BreakRate, factors: Sequence[float], *, base_risk: float) -> list[float]:
     """Break probability by position, for ``len(factors)`` commits.
 
-    :param factors: how many times likelier than the average each commit is to break the downstream; all 1: nothing known
+    :param factors: how many times likelier than the average each commit is to break the downstream; 1: nothing known
     """
     mean = rate.mean()
     return [base_risk, *(min(0.95, max(1e-6, mean * factor)) for factor in factors)]

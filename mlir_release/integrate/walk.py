@@ -6,7 +6,6 @@ machine too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +34,7 @@ from mlir_release.integrate.state import (
 from mlir_release.worktree import commit_tree, is_ancestor, push
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mlir_release.integrate.project import Project, UpstreamCommit
 
@@ -123,6 +122,7 @@ class Walk:
         self.setting = setting_of(project.config.command, project.config.environment)
         self.tests = 0
         self._weigh = weigh
+        self._asked: set[tuple[str, str]] = set()
         self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
 
     # -- observe ----------------------------------------------------------------------------------------------------
@@ -188,23 +188,30 @@ class Walk:
             verdict=st.Verdict.UNTESTABLE,
             upstream=upstream,
             upstream_tree=tree,
+            pristine_tree=self.project.tree(upstream),
             outer=seen.outer_key,
             setting=self.setting,
         )
 
     def verdicts(self, seen: Observation) -> dict[int, Record]:
-        """What was found out already, by position."""
-        position_of = {commit.sha: number for number, commit in enumerate(seen.ahead, 1)} | {seen.base: 0}
+        """What was found out already, by position.
+
+        A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
+        """
+        records = self.store.load()
+        trees = {record.pristine_tree for record in records.values()}
         found = {}
-        for key, record in self.store.load().items():
-            position = position_of.get(record.upstream)
-            if position is None or record.outer != seen.outer_key or record.setting != self.setting:
+        for position in range(len(seen.ahead) + 1):
+            upstream = seen.upstream_at(position)
+            asked = position == 0 or seen.ahead[position - 1].tree in trees or (seen.pin, upstream) in self._asked
+            if not asked:
                 continue
             try:
-                tree = self.project.tree(self.stack_at(seen, record.upstream).tip)
+                tree = self.project.tree(self.stack_at(seen, upstream).tip)
             except PatchConflict:
                 continue
-            if key == self._question(seen, record.upstream, tree).key:
+            record = records.get(self._question(seen, upstream, tree).key)
+            if record is not None:
                 found[position] = record
         return found
 
@@ -228,6 +235,7 @@ class Walk:
         stack = self.stack_at(seen, upstream)
         question = self._question(seen, upstream, self.project.tree(stack.tip))
         known = self.store.load().get(question.key)
+        self._asked.add((seen.pin, upstream))
         if known is not None:
             return known
         log = self.project.state_directory() / "logs" / f"{question.key}.log"

@@ -1,0 +1,62 @@
+"""Where an integrate stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.patches import upstream_has
+from mlir_release.integrate.report import shown
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.walk import Walk
+
+
+def status(walk: Walk, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
+    """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
+    seen = walk.observe(until=until, fetch=fetch)
+    records = walk.verdicts(seen)
+    known = walk.knowledge(seen, records)
+    config = walk.project.config
+    upstream = walk.project.upstream
+    return {
+        "branch": seen.branch,
+        "pin": seen.pin,
+        "base": seen.base,
+        "upstream_head": seen.until,
+        "carried_at": config.carried_at,
+        "patches": [
+            {**patch.as_json(), "contained": upstream_has(upstream, patch, seen.base, seen.until)}
+            for patch in seen.patches
+        ],
+        "ahead": [
+            {"commit": c.sha, "subject": shown(c.subject), "verdict": str(known.verdicts.get(i, ""))}
+            for i, c in enumerate(seen.ahead, 1)
+        ],
+        "base_verdict": str(known.verdicts.get(0, "")),
+        "tests_left": round(st.estimate_tests(known, st.make_strategy(config.strategy, config.width)), 1),
+        "break_rate": round(seen.rate.mean(), 4),
+    }
+
+
+def render(data: dict[str, Any], *, limit: int = 40) -> str:
+    """For people: newest first, the next commit last."""
+    lines = [f"{data['branch']}: LLVM at {data['base'][:12]} in {data['carried_at']}"]
+    lines.append(f"{len(data['ahead'])} affecting commits ahead, about {data['tests_left']} smoke tests")
+    if data["patches"]:
+        lines.append(f"{len(data['patches'])} carried patches:")
+        for patch in data["patches"]:
+            lines.append(f"  {patch['sha'][:12]} {shown(patch['subject'])} [{patch['kind']}]")
+            for label, key in (("why", "why"), ("upstream", "link"), ("drop when", "drop_when"), ("now", "contained")):
+                if patch[key]:
+                    lines.append(f"      {label}: {shown(patch[key])}")
+    else:
+        lines.append("no carried patches")
+    ahead = list(reversed(data["ahead"]))
+    cut = max(0, len(ahead) - limit)
+    if cut:
+        lines.append(f"  … {cut} newer")
+    for number, commit in enumerate(ahead[cut:], cut):
+        mark = "next ->" if number == len(ahead) - 1 else ""
+        lines.append(f"  {commit['commit'][:12]} {commit['verdict']:<10} {commit['subject'][:90]} {mark}".rstrip())
+    return "\n".join(lines)
