@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "index": ("release:index", "Release", "Generate the pages that pip and people read."),
     "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
+    "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
 }
 
 

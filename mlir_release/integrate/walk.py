@@ -193,6 +193,15 @@ class Walk:
             setting=self.setting,
         )
 
+    def asks(self, seen: Observation, record: Record) -> bool:
+        """Whether ``record`` answers the question that testing its commit on this branch would be."""
+        try:
+            tree = self.project.tree(self.stack_at(seen, record.upstream).tip)
+        except PatchConflict:
+            return False
+        question = self._question(seen, record.upstream, tree)
+        return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
+
     def verdicts(self, seen: Observation) -> dict[int, Record]:
         """What was found out already, by position.
 

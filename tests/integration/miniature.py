@@ -12,7 +12,10 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 URL = "https://mini.invalid/"
@@ -237,9 +240,7 @@ def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small
     up.step("healing", "[mlir] Tune add", add="-")
     up.flush()
     up.filler(1, others=others)
-    up.step(
-        "healed", f'Revert "[mlir] Tune add"\n\nThis reverts commit {up.commits["healing"]}.\n', add="+"
-    )
+    up.step("healed", f'Revert "[mlir] Tune add"\n\nThis reverts commit {up.commits["healing"]}.\n', add="+")
     up.filler(gap, others=others)
     up.step("unbuildable", "[mlir] Half a change", broken=True)
     up.step("buildable", "[mlir] The other half", broken=False)
@@ -249,7 +250,9 @@ def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small
     up.commit("[mlir] A fix that downstreams need", {"mlir/needed.c": "int needed;\n"}, name="needed")
     up.filler(gap, others=others)
     if patched:
-        up.step("bug reverted", f'Revert "[mlir] Make newest faster"\n\nThis reverts commit {up.commits["bug"]}.\n', bug="7")
+        up.step(
+            "bug reverted", f'Revert "[mlir] Make newest faster"\n\nThis reverts commit {up.commits["bug"]}.\n', bug="7"
+        )
         up.filler(gap, others=others)
         up.commit("[mlir] Rewrite the notes", {"mlir/notes.txt": "upstream's own notes\n"}, name="conflict")
     up.step("drop last", "[mlir] Rename last", last="newest")

@@ -1,0 +1,74 @@
+"""One round of probes over several machines: a plan names them, each writes a record, one gathers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import UsageError
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.state import Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.integrate.walk import Walk
+
+
+def plan(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
+    """The next round: ``probes`` (upstream commits, maybe none) and the ``head`` of the branch that they belong to.
+
+    Where the carried patches do not apply, that is found out here, at once, and costs no machine.
+    """
+    seen = walk.observe(until=until)
+    while True:
+        known = walk.knowledge(seen, walk.verdicts(seen))
+        decision = strategy.decide(known)
+        if not isinstance(decision, st.Probe):
+            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": []}
+        commits = [seen.upstream_at(position) for position in decision.positions]
+        applying = [commit for commit in commits if _applies(walk, seen, commit)]
+        if len(applying) == len(commits):
+            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
+
+
+def _applies(walk: Walk, seen: Any, commit: str) -> bool:
+    try:
+        walk.stack_at(seen, commit)
+    except PatchConflict:
+        return False
+    return True
+
+
+def gather(walk: Walk, folder: Path) -> int:
+    """Record the ``*.json`` in ``folder`` that probe jobs wrote. Returns how many.
+
+    Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
+
+    :raises UsageError: naming the file that is no such record
+    """
+    seen = walk.observe()
+    ahead = {seen.base, *(commit.sha for commit in seen.ahead)}
+    records = []
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            record = Record.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise _refused(path, str(error)) from error
+        if record.upstream not in ahead or not walk.asks(seen, record):
+            raise _refused(path, "it is about another commit, other sources or another command")
+        records.append(record)
+    if records:
+        walk.store.record(*records)
+    return len(records)
+
+
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(
+        "probe-record-refused",
+        "a probe's record is not what was asked for",
+        where=str(path),
+        why=why,
+        remedy="run the round again; nothing was recorded",
+    )
