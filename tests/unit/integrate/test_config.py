@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.integrate.config import load_config, parse_config
+
+GOOD = """
+[upstream]
+url = "https://example.com/llvm.git"
+[downstream]
+submodule = "third_party/llvm"
+[smoke]
+command = "./smoke.sh --fast"
+"""
+
+
+def test_the_shortest_configuration() -> None:
+    config = parse_config(tomllib.loads(GOOD), where="x")
+    assert config.command == ("./smoke.sh", "--fast")
+    assert config.paths == ("mlir", "utils/bazel")
+    assert config.carried_at == "third_party/llvm"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("[smoke]", "[smoke]\ncolour = 1"), "colour"),
+        (("[upstream]", "[upsteam]"), "upsteam"),
+        (('url = "https://example.com/llvm.git"', ""), "url"),
+        (('submodule = "third_party/llvm"', ""), "exactly one"),
+        (('submodule = "third_party/llvm"', 'submodule = "x"\npin-file = "y"'), "exactly one"),
+        (('"third_party/llvm"', '"../llvm"'), "inside the repository"),
+        (('"third_party/llvm"', "3"), "a string"),
+        (('command = "./smoke.sh --fast"', ""), "lacks the command"),
+        (("[smoke]", "[smoke]\nattempts = 0"), "attempts"),
+        (("[smoke]", "[smoke]\nattempts = true"), "whole number"),
+        (("[smoke]", '[walk]\nstrategy = "fast"\n[smoke]'), "no strategy"),
+        (("[smoke]", '[walk]\nbranch = "llvm"\n[smoke]'), "{date}"),
+        (("[smoke]", '[track]\nignore-subjects = ["("]\n[smoke]'), "regular expression"),
+        (("[smoke]", '[export]\nremote = "x"\n[smoke]'), "both remote and branch"),
+        (("[smoke]", "[smoke"), "not TOML"),
+    ],
+)
+def test_every_mistake_is_one_clear_error(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    (tmp_path / "integrate.toml").write_text(GOOD.replace(*change))
+    with pytest.raises(UsageError) as caught:
+        load_config(tmp_path)
+    assert caught.value.id == "integrate-config-invalid"
+    assert says in caught.value.what

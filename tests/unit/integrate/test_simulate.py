@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.integrate.simulate import generate_walks, load_walks, summarize
+
+RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
+
+
+def test_the_figures_on_recorded_walks_hold_even_if_every_fix_is_tested_by_itself() -> None:
+    worlds = load_walks(RECORDED)
+    summary = summarize(worlds, "adaptive", retries=0, retest=True)
+    assert summary.missed == summary.false_culprits == 0
+    assert summary.tests <= 0.42 * summary.linear
+    assert summary.tests <= 1.25 * summary.floor
+    assert summarize(worlds, "parallel", width=8, retries=0, retest=True).rounds <= summary.linear / 5
+
+
+def test_the_figures_on_generated_walks() -> None:
+    worlds = generate_walks(commits=150, break_rate=0.02, flaky=0.0, seeds=100)
+    summary = summarize(worlds, "adaptive", retries=0, retest=True)
+    assert summary.missed == summary.false_culprits == 0
+    assert summary.tests <= summary.linear / 5
+    assert summary.tests <= 1.3 * summary.floor
+    assert summarize(worlds, "parallel", width=8, retries=0, retest=True).rounds <= summary.linear / 10
+
+
+def test_linear_costs_one_test_a_commit_and_one_a_fix() -> None:
+    worlds = load_walks(RECORDED)
+    summary = summarize(worlds, "linear", retries=0, retest=True)
+    first_commit_breaks = sum(1 in world.breaks for world in worlds)  # there the base is tested, too
+    assert summary.tests == summary.linear + first_commit_breaks
+
+
+def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "walks.json"
+    path.write_text("{}")
+    with pytest.raises(UsageError) as caught:
+        load_walks(path)
+    assert caught.value.id == "walks-unreadable"

@@ -1,0 +1,144 @@
+"""What every strategy must hold for any pattern of breaks."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as gen
+
+from mlir_release.errors import UsageError
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.simulate import World, replay
+
+ALL = [st.Linear(), st.Adaptive(head_first=True), st.Adaptive(), st.Adaptive(width=3), st.Adaptive(width=8)]
+
+
+@gen.composite
+def worlds(draw: gen.DrawFn) -> World:
+    n = draw(gen.integers(0, 60))
+    starts = draw(gen.sets(gen.integers(1, max(n, 1)), max_size=min(n, 12))) if n else set()
+    breaks: dict[int, int | None] = {}
+    for start in sorted(starts):
+        healed = draw(gen.one_of(gen.none(), gen.integers(start + 1, n + 1)))
+        breaks[start] = None if healed is None or healed > n else healed
+    untestable = frozenset(draw(gen.sets(gen.integers(1, n), max_size=n))) if n and draw(gen.booleans()) else frozenset()
+    return World(n=n, breaks=breaks, untestable=untestable)
+
+
+@dataclass
+class Checked:
+    """A strategy that checks each of its decisions against what it was told."""
+
+    inner: st.Strategy
+    calls: int = 0
+    ends: list[tuple[st.Decision, st.Knowledge]] = field(default_factory=list)
+
+    def decide(self, known: st.Knowledge) -> st.Decision:
+        self.calls += 1
+        assert self.calls < 5000, "does not end"
+        decision = self.inner.decide(known)
+        good, bad = st.Verdict.GOOD, st.Verdict.BAD
+        match decision:
+            case st.Probe(positions):
+                assert positions
+                assert list(positions) == sorted(set(positions))
+                assert not set(positions) & set(known.verdicts), "probes what is known"
+                assert all(0 <= position <= known.n for position in positions)
+            case st.Culprit(position):
+                assert known.verdicts[position] is bad
+                assert known.verdicts[position - 1] is good
+            case st.Range(low, high):
+                assert known.verdicts[low] is good
+                assert known.verdicts[high] is bad
+                assert high > low + 1
+                assert all(known.verdicts[p] is st.Verdict.UNTESTABLE for p in range(low + 1, high))
+            case st.Done(position):
+                assert position == known.n
+                assert known.verdicts[position] is good
+            case st.BaseBroken(position):
+                assert known.verdicts[0] is not good
+                assert known.verdicts[position] is bad
+            case st.Stuck(position):
+                assert known.verdicts.get(position, good) is not bad
+                assert known.verdicts[known.n] is st.Verdict.UNTESTABLE
+        reached = self.reached(known)
+        assert reached == 0 or known.verdicts[reached] is good
+        self.ends.append((decision, known))
+        return decision
+
+    def reached(self, known: st.Knowledge) -> int:
+        return self.inner.reached(known)
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=repr)
+@given(world=worlds())
+def test_ends_and_never_claims_more_than_it_tested(strategy: st.Strategy, world: World) -> None:
+    replay(world, Checked(strategy))
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=repr)
+@given(world=worlds())
+def test_names_every_break_that_persists_and_blames_no_other_commit(strategy: st.Strategy, world: World) -> None:
+    outcome = replay(world, strategy)
+    assert set(outcome.culprits) <= set(world.breaks)
+    assert len(outcome.culprits) == len(set(outcome.culprits))
+    if not outcome.finished:
+        return  # untestable to the end: nothing is claimed of what lies there
+    for start, healed in world.breaks.items():
+        if healed is None:
+            assert start in outcome.culprits or any(low < start <= high for low, high in outcome.ranges)
+
+
+@given(world=worlds())
+def test_linear_names_the_breaks_that_heal_by_themselves_too(world: World) -> None:
+    world = World(n=world.n, breaks=world.breaks)  # all testable
+    visible = {
+        start
+        for start in world.breaks
+        if not any(s < start and (h is None or h > start) and s not in world.breaks for s, h in world.breaks.items())
+    }
+    assert set(replay(world, st.Linear()).culprits) == visible
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=repr)
+def test_one_retry_keeps_flaky_tests_from_naming_culprits(strategy: st.Strategy) -> None:
+    false = {0: 0, 2: 0}
+    for retries in false:
+        for seed in range(40):
+            world = World(n=60, breaks={20: None}, flaky=0.05)
+            outcome = replay(world, strategy, retries=retries, generator=random.Random(seed))
+            false[retries] += outcome.false_culprits
+    assert false[2] < false[0]
+
+
+def test_position_zero_is_tested_only_when_an_answer_rests_on_it() -> None:
+    bad_at_one = st.Knowledge(5, {1: st.Verdict.BAD})
+    assert st.Adaptive().decide(bad_at_one) == st.Probe((0,))
+    assert st.Linear().decide(bad_at_one) == st.Probe((0,))
+    both = st.Knowledge(5, {0: st.Verdict.GOOD, 1: st.Verdict.BAD})
+    assert st.Adaptive().decide(both) == st.Culprit(1)
+    assert 0 not in [p for d in [st.Adaptive().decide(st.Knowledge(5))] if isinstance(d, st.Probe) for p in d.positions]
+
+
+def test_likely_commits_draw_the_probe() -> None:
+    risks = [0.01] + [0.001] * 9 + [0.5] + [0.001] * 10
+    known = st.Knowledge(20, {0: st.Verdict.GOOD, 20: st.Verdict.BAD}, risks)
+    decision = st.Adaptive().decide(known)
+    assert isinstance(decision, st.Probe)
+    assert decision.positions[0] in (9, 10)
+
+
+def test_unknown_strategy_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        st.make_strategy("fastest")
+    assert caught.value.id == "strategy-unknown"
+
+
+def test_rates_are_learned() -> None:
+    rate = st.BreakRate()
+    assert rate.after(commits=100, breaks=10).mean() > rate.mean()
+    assert rate.after(commits=100, breaks=0).mean() < rate.mean()
+    assert st.estimate_tests(st.Knowledge(100), st.Adaptive()) < st.estimate_tests(st.Knowledge(100), st.Linear()) / 2
