@@ -111,7 +111,8 @@ class Project:
         refspec = f"refs/heads/{self.config.upstream_branch}:{self.upstream_ref}"
         source = self.config.upstream_url if self.config.submodule else "origin"
         options = [] if self.config.submodule else ["--filter=blob:none"]
-        done = self.upstream.run("fetch", "--quiet", "--no-tags", *options, "--", source, refspec, check=False)
+        # Not --quiet: that would hide why a ref was rejected.
+        done = self.upstream.run("fetch", "--no-tags", *options, "--", source, refspec, check=False)
         stderr = done.stderr.decode(errors="replace")
         if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
             raise ConflictError(
