@@ -49,8 +49,9 @@ def _walk(directory: Path, *, push: bool = False, anywhere: bool = False) -> Wal
     from mlir_release.worktree import current_branch
 
     project = _project(directory)
-    branch = (current_branch(project.outer) or "HEAD") if anywhere else None
-    return Walk(project, branch=branch, publish=push, weigh=weigher(project))
+    if anywhere:  # only looks: reading what every commit touches would cost more than all the rest
+        return Walk(project, branch=current_branch(project.outer) or "HEAD")
+    return Walk(project, publish=push, weigh=weigher(project))
 
 
 def _choose(walk: Walk, strategy: str | None, width: int | None) -> tuple[Strategy, int]:

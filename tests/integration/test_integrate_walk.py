@@ -264,7 +264,9 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     world = make_world()
     start(opened(world))
     walk = walking(world)
-    tip = carry.add(walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when="")
+    tip = carry.add(
+        walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
+    )
     patches = walk.observe().patches
     assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
     assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")

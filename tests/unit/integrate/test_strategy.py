@@ -24,7 +24,9 @@ def worlds(draw: gen.DrawFn) -> World:
     for start in sorted(starts):
         healed = draw(gen.one_of(gen.none(), gen.integers(start + 1, n + 1)))
         breaks[start] = None if healed is None or healed > n else healed
-    untestable = frozenset(draw(gen.sets(gen.integers(1, n), max_size=n))) if n and draw(gen.booleans()) else frozenset()
+    untestable = (
+        frozenset(draw(gen.sets(gen.integers(1, n), max_size=n))) if n and draw(gen.booleans()) else frozenset()
+    )
     return World(n=n, breaks=breaks, untestable=untestable)
 
 
