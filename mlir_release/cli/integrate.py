@@ -148,6 +148,7 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @_strategy
 @_width
 @_until
+@click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream and go on.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @_push
@@ -158,6 +159,7 @@ def run(
     strategy: str | None,
     width: int | None,
     until: str | None,
+    no_probes: bool,
     wait: bool,
     every: int,
     push: bool,
@@ -166,10 +168,13 @@ def run(
     while True:
         walk = _walk(directory, push=push)
         chosen, wide = _choose(walk, strategy, width)
-        end = walk.run(chosen, width=wide, until=until)
+        end = walk.run(chosen, width=wide, until=until, probing=not no_probes)
         pulls = _pulls() if push else None
         if pulls is not None:
             _update_pull_request(walk, pulls)
+        if end.outcome == "untested":
+            console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
+            return
         if end.outcome != "head":
             _report_end(walk, end, pulls)
         console.result(f"LLVM is at head, {end.base}" if not wait else "", end.as_json())
@@ -226,10 +231,11 @@ def _publish(walk: Walk, report: Report, pulls: PullRequests | None) -> None:
 @integrate.command()
 @click.argument("rev")
 @click.option("--record-to", type=click.Path(path_type=Path), help="Write the record there, too.")
+@click.option("--verdict-is-success", is_flag=True, help="Exit 0 whatever the verdict (it is in the record).")
 @_push
 @json_option
 @click.pass_obj
-def probe(directory: Path, rev: str, record_to: Path | None, push: bool) -> None:
+def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success: bool, push: bool) -> None:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
     walk = _walk(directory, push=push)
     seen = walk.observe()
@@ -243,7 +249,8 @@ def probe(directory: Path, rev: str, record_to: Path | None, push: bool) -> None
         temporary.replace(record_to)
     console.result(f"{record.upstream[:12]} is {record.verdict}", record.as_json())
     codes = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
-    raise click.exceptions.Exit(int(codes[str(record.verdict)]))
+    if not verdict_is_success:
+        raise click.exceptions.Exit(int(codes[str(record.verdict)]))
 
 
 @integrate.command()
@@ -257,6 +264,7 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
     from mlir_release.integrate.fanout import plan as make
 
     walk = _walk(directory)
+    walk.store.pull(walk.project.config.remote)
     data = make(walk, _choose(walk, strategy, width)[0], until=until)
     for name in ("probes", "head", "branch"):
         console.output(name, data[name])

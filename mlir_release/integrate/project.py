@@ -350,26 +350,35 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     project = Project(config, outer, outer, clock)
     if config.submodule:
         project.pin()  # says so if it is no submodule
-        project.upstream = _submodule(outer, config.submodule)
+        project.upstream = _submodule(project)
     else:
         project.upstream = _mirror(project)
     refuse_treeless(project.upstream)
     return project
 
 
-def _submodule(outer: Git, path: str) -> Git:
+def _submodule(project: Project) -> Git:
+    """The submodule's repository; cloned (without old blobs) if it is not there yet."""
+    outer, path = project.outer, project.config.submodule
     folder = outer.directory / path
+    if (folder / ".git").exists():
+        return Git(folder)
+    done = outer.run("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path, check=False)
     if not (folder / ".git").exists():
-        done = outer.run("submodule", "--quiet", "update", "--init", "--", path, check=False)
-        if done.returncode != 0 or not (folder / ".git").exists():
-            raise MachineError(
-                "submodule-not-cloned",
-                f"the submodule {path!r} could not be cloned",
-                where=str(folder),
-                why=done.stderr.decode(errors="replace").strip(),
-                remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
-            )
-    return Git(folder)
+        raise MachineError(
+            "submodule-not-cloned",
+            f"the submodule {path!r} could not be cloned",
+            where=str(folder),
+            why=done.stderr.decode(errors="replace").strip(),
+            remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
+        )
+    project.upstream = Git(folder)
+    if done.returncode != 0:
+        # The submodule's own remote lacks commits that are carried: they are on the export branch.
+        pin = project.pin()
+        project.require(pin)
+        project.upstream.run("checkout", "--quiet", "--force", "--detach", pin)
+    return project.upstream
 
 
 def _mirror(project: Project) -> Git:

@@ -63,7 +63,7 @@ class Observation:
 class WalkEnd:
     """How a walk ended."""
 
-    outcome: str  #: head, culprit, range, broken-base, stuck or conflict
+    outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
     branch: str
     base: str  #: where the branch stands
     remaining: int  #: affecting commits ahead
@@ -77,7 +77,7 @@ class WalkEnd:
     @property
     def exit_code(self) -> ExitCode:
         """0 at head, 7 if a person is needed."""
-        return ExitCode.OK if self.outcome == "head" else ExitCode.NEEDS_PERSON
+        return ExitCode.OK if self.outcome in ("head", "untested") else ExitCode.NEEDS_PERSON
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -353,8 +353,11 @@ class Walk:
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
-    def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None) -> WalkEnd:
-        """Probe, advance, narrow, until the goal or a culprit; the branch then stands at the last good commit."""
+    def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, probing: bool = True) -> WalkEnd:
+        """Probe, advance, narrow, until the goal or a culprit; the branch then stands at the last good commit.
+
+        :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
+        """
         self.project.refuse_dirty()
         if self.publish:
             self.store.pull(self.project.config.remote)
@@ -372,13 +375,27 @@ class Walk:
                 continue
             if not isinstance(decision, st.Probe):
                 return self._end(seen, records, decision)
+            if not probing and not self._all_conflicts(seen, decision):
+                return self._end(seen, records, decision)
             self.probe_all(seen, decision.positions, width)
+
+    def _all_conflicts(self, seen: Observation, decision: st.Probe) -> bool:
+        """Whether none of the probes needs a smoke test: the carried patches do not apply."""
+        for position in decision.positions:
+            try:
+                self.stack_at(seen, seen.upstream_at(position))
+            except PatchConflict:
+                continue
+            return False
+        return True
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
         end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), tests=self.tests)
         if self.publish:
             self.push_branch()
         match decision:
+            case st.Probe():
+                return end(outcome="untested")
             case st.Culprit(position):
                 return end(
                     outcome="culprit",

@@ -6,8 +6,7 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +20,9 @@ from mlir_release.integrate.walk import Walk, start
 from mlir_release.worktree import is_ancestor
 from tests.integration import miniature
 from tests.integration.miniature import NOON, World
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture

@@ -130,8 +130,12 @@ def test_the_whole_integrate(make_world: Any, carrier: str, name: str, width: in
     assert world.git("status", "--porcelain") == ""
 
 
-def test_another_machine_goes_on_and_derives_no_verdict_again(make_world: Any, tmp_path: Path) -> None:
-    world = make_world()
+@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
+def test_another_machine_goes_on_and_derives_no_verdict_again(
+    make_world: Any, tmp_path: Path, carrier: str, patched: bool
+) -> None:
+    world = make_world(carrier, patched=patched)
     start(opened(world), publish=True)
     first = walking(world, publish=True).run(st.Adaptive())
     assert first.outcome == "culprit"

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.integrate.config import load_config, parse_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = """
 [upstream]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from mlir_release.integrate.report import clues, findings_in
 
 LOG = b"""[12/400] Building CXX object a.o
-FAILED: lib/a.o 
+FAILED: lib/a.o
 /usr/bin/c++ -c a.cpp
 \x1b[1m/src/lib/a.cpp:12:7: \x1b[31merror: \x1b[0mno member named 'getFoo' in 'mlir::Bar'
 /src/lib/b.cpp:99:1: error: no member named 'getFoo' in 'mlir::Bar'
