@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,7 +251,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
     console.result(f"{record.upstream[:12]} is {record.verdict}", record.as_json())
     codes = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
     if not verdict_is_success:
-        raise click.exceptions.Exit(int(codes[str(record.verdict)]))
+        sys.exit(int(codes[str(record.verdict)]))
 
 
 @integrate.command()

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Set it to try every kill point; else this many, evenly spread.
 EXHAUSTIVE = "MLIR_RELEASE_EXHAUSTIVE"
-SAMPLE = 16
+SAMPLE = 10
 
 #: First on the PATH: counts git commands, and after the chosen one ends its whole process group.
 SHIM = """#!/bin/sh
