@@ -80,7 +80,7 @@ def _pulls() -> PullRequests | None:
 @click.pass_obj
 def start(directory: Path, push: bool) -> None:
     """Begin: main up to date, and a dated branch."""
-    from mlir_release.integrate.walk import start as begin
+    from mlir_release.integrate.start import start as begin
 
     name = begin(_project(directory), publish=push)
     pulls = _pulls() if push else None

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from mlir_release.integrate.project import open_project
+from mlir_release.integrate.start import start
 from mlir_release.integrate.strategy import make_strategy
-from mlir_release.integrate.walk import Walk, start
+from mlir_release.integrate.walk import Walk
 from mlir_release.worktree import current_branch
 from tests.integration.miniature import NOON
 

@@ -16,7 +16,8 @@ from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.project import Project, open_project
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.walk import Walk, start
+from mlir_release.integrate.start import start
+from mlir_release.integrate.walk import Walk
 from mlir_release.worktree import is_ancestor
 from tests.integration import miniature
 from tests.integration.miniature import NOON, World

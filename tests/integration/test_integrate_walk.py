@@ -20,8 +20,9 @@ from mlir_release.integrate.land import check_reachable, land, pull_request_text
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.project import Project, open_project
 from mlir_release.integrate.report import make_report
+from mlir_release.integrate.start import start
 from mlir_release.integrate.status import render, status
-from mlir_release.integrate.walk import Walk, WalkEnd, start
+from mlir_release.integrate.walk import Walk, WalkEnd
 from mlir_release.worktree import is_ancestor
 from tests.integration import miniature
 from tests.integration.miniature import FIXES, NOON, World

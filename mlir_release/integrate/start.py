@@ -1,0 +1,87 @@
+"""Begin an integrate: main up to date, and a dated branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, MachineError
+from mlir_release.git import NO_OBJECT, format_message
+from mlir_release.integrate.state import T_START, T_UPSTREAM
+from mlir_release.integrate.walk import Walk
+from mlir_release.worktree import commit_tree, is_ancestor
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.project import Project
+
+
+def start(project: Project, *, publish: bool = False) -> str:
+    """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
+
+    Run again before anything was advanced, it finds the branch that it made.
+    """
+    outer, config = project.outer, project.config
+    project.refuse_dirty()
+    remote_main = f"refs/remotes/{config.remote}/{config.main}"
+    done = outer.run(
+        *("fetch", "--quiet", "--no-tags", "--", config.remote, f"+refs/heads/{config.main}:{remote_main}"), check=False
+    )
+    if done.returncode != 0:
+        raise MachineError(
+            "remote-unreachable",
+            f"the remote {config.remote!r} can't be read, or has no branch {config.main!r}",
+            where=str(outer.directory),
+            why=done.stderr.decode(errors="replace").strip(),
+            remedy="check downstream.remote and downstream.branch in integrate.toml, and the network",
+        )
+    head = project.fetch_upstream()
+    local = outer.resolve(f"refs/heads/{config.main}")
+    if local is not None and not is_ancestor(outer, local, remote_main):
+        raise ConflictError(
+            "main-diverged",
+            f"the local {config.main} has commits that {config.remote} does not have",
+            where=str(outer.directory),
+            remedy=f"push or move them away, so that {config.main} can be fast-forwarded; nothing was changed",
+        )
+    main = outer.text("rev-parse", "--verify", remote_main)
+    name, existing = _branch_name(project, main)
+    commit = existing or _start_commit(project, main, head)
+    if local is None:
+        outer.run("branch", "--quiet", "--track", config.main, remote_main)
+    outer.run("switch", "--quiet", config.main)
+    outer.run("merge", "--quiet", "--ff-only", main)
+    if (outer.directory / ".gitmodules").is_file():
+        outer.run("submodule", "--quiet", "update", "--init")
+    if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
+        raise ConflictError("branch-taken", f"{name} was made by somebody else just now", remedy="run start again")
+    outer.run("switch", "--quiet", name)
+    project.follow()
+    if publish:
+        Walk(project).push_branch()
+    return name
+
+
+def _start_commit(project: Project, main: str, upstream_head: str) -> str:
+    base = project.base_of(project.pin(main), upstream_head)
+    ahead = len(project.affecting(base, upstream_head))
+    message = format_message(
+        f"Start integrating LLVM from {base[:12]}",
+        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.paths)}.",
+        {T_START: main, T_UPSTREAM: base},
+    )
+    return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
+
+
+def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
+    """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
+    date = project.clock().strftime("%Y%m%d")
+    plain = project.config.branch.replace("{date}", date)
+    remote = f"refs/remotes/{project.config.remote}/"
+    taken = {ref.name.removeprefix("refs/heads/").removeprefix(remote): ref.commit for ref in project.outer.refs()}
+    number = 0
+    while True:
+        name = plain if number == 0 else f"{plain}_{number}"
+        if name not in taken:
+            return name, None
+        if project.trailers(taken[name]).get(T_START) == main and project.outer.resolve(f"refs/heads/{name}"):
+            return name, taken[name]
+        number += 1
