@@ -9,7 +9,7 @@ help:
 	@echo "make rehearsal   the whole main job on this machine, on real MLIR (ARGS='--python 3.12' and so on)"
 	@echo "make test        lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make unit        only the tests that take seconds"
-	@echo "make lint types  only ruff, only mypy"
+	@echo "make lint types  only ruff and the workflow checks, only mypy"
 	@echo "make clean       remove the virtual environment and the rehearsal's workspace (caches stay)"
 
 setup:
@@ -24,6 +24,10 @@ rehearsal: setup
 lint: setup
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
+	$(VENV)/python tools/list_errors.py
+	$(VENV)/zizmor --quiet --offline --persona=auditor .
+	$(VENV)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/check-jsonschema --builtin-schema vendor.github-actions actions/*/action.yml
 
 types: setup
 	$(VENV)/mypy
