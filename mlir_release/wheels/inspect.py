@@ -21,7 +21,7 @@ from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.tags import check_tags, platform_truth
 
 if TYPE_CHECKING:
-    from packaging.metadata import Metadata
+    from packaging.metadata import RawMetadata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +147,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
             elf[info.filename] = _read_elf(path, info.filename, data)
     metadata, found = _metadata(archive, f"{dist_info}/METADATA")
     problems += found
-    if metadata is not None:
-        problems += _check_identity(metadata, name, version)
+    problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
     truth = platform_truth(path, tags, elf)
     problems += [
@@ -164,10 +163,10 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         filename=path.name,
         size=path.stat().st_size,
         sha256=sha256_of(path),
-        distribution=metadata.name if metadata is not None else name,
+        distribution=metadata.get("name", name),
         version=version,
-        requires_python=str(metadata.requires_python) if metadata is not None and metadata.requires_python else None,
-        requires_dist=tuple(map(str, metadata.requires_dist or ())) if metadata is not None else (),
+        requires_python=metadata.get("requires_python"),
+        requires_dist=tuple(metadata.get("requires_dist", ())),
         tags=tags,
         true_platform_tag=truth.tag,
         system=truth.system,
@@ -255,30 +254,29 @@ def _dist_info(path: Path, names: list[str]) -> str:
     return found[0]
 
 
-def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[Metadata | None, list[Problem]]:
-    from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
+def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[RawMetadata, list[Problem]]:
+    """``METADATA`` as it stands, and what is invalid in it."""
+    from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
 
-    raw = archive.read(name)
+    text = archive.read(name)
+    raw, _ = parse_email(text)
     try:
-        return Metadata.from_email(raw, validate=True), []
+        Metadata.from_email(text, validate=True)
     except (InvalidMetadata, ExceptionGroup) as error:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else [error]
-        problems = [Problem(id="metadata-invalid", message=f"METADATA: {cause}") for cause in causes]
-    try:
-        return Metadata.from_email(raw, validate=False), problems
-    except (InvalidMetadata, ExceptionGroup):
-        return None, problems
+        return raw, [Problem(id="metadata-invalid", message=f"METADATA: {cause}") for cause in causes]
+    return raw, []
 
 
-def _check_identity(metadata: Metadata, name: str, version: str) -> list[Problem]:
-    from packaging.utils import canonicalize_name
+def _check_identity(metadata: RawMetadata, name: str, version: str) -> list[Problem]:
+    from packaging.utils import canonicalize_name, canonicalize_version
 
     problems = []
-    if canonicalize_name(metadata.name) != name:
-        message = f"the file name says {name}, METADATA says {metadata.name}"
+    if canonicalize_name(metadata.get("name", "")) != name:
+        message = f"the file name says {name}, METADATA says {metadata.get('name', 'nothing')}"
         problems.append(Problem(id="name-mismatch", message=message))
-    if str(metadata.version) != version:
-        message = f"the file name says version {version}, METADATA says {metadata.version}"
+    if canonicalize_version(metadata.get("version", "")) != canonicalize_version(version):
+        message = f"the file name says version {version}, METADATA says {metadata.get('version', 'nothing')}"
         problems.append(Problem(id="version-mismatch", message=message))
     return problems
 

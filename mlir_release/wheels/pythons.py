@@ -121,7 +121,7 @@ def _everything() -> list[Python]:
 def _one(text: str, oldest: tuple[int, int]) -> Python:
     match = _WANTED.fullmatch(text)
     if match is None:
-        if os.sep in text or Path(text).exists() or text.endswith(".exe"):
+        if os.sep in text or Path(text).is_file():
             python = describe(Path(text).absolute())
             _check_age(python, oldest)
             return python

@@ -132,11 +132,11 @@ class TestReport:
         }
 
     def write(self, path: Path) -> Path:
-        """Write the JSON (``<target>.tests.json`` if ``path`` is a folder) and return its path."""
+        """Write the JSON (``<target>.tests.json`` in it, if ``path`` is a folder) and return its path."""
         return _write(path, f"{self.target}.tests.json", json.dumps(self.as_json(), indent=2) + "\n")
 
     def write_junit(self, path: Path) -> Path:
-        """Write JUnit XML (``<target>.junit.xml`` if ``path`` is a folder) and return its path."""
+        """Write JUnit XML (``<target>.junit.xml`` in it, if ``path`` is a folder) and return its path."""
         return _write(path, f"{self.target}.junit.xml", junit(self))
 
     def markdown(self) -> str:
@@ -151,7 +151,8 @@ def shorten(message: str) -> str:
 
 
 def _write(path: Path, name: str, text: str) -> Path:
-    if path.is_dir():
+    if path.is_dir() or not path.suffix:
+        path.mkdir(parents=True, exist_ok=True)
         path = path / name
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
