@@ -152,8 +152,8 @@ def shorten(message: str) -> str:
 
 def _write(path: Path, name: str, text: str) -> Path:
     if path.is_dir() or not path.suffix:
-        path.mkdir(parents=True, exist_ok=True)
         path = path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from packaging.version import Version
+
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.wheels import build, container, schedule
+from mlir_release.wheels.backends import BuildBackend, Job, check_compiler
+from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
+from mlir_release.wheels.process import StepFailed, Usage
+from mlir_release.wheels.pythons import Python
+from mlir_release.wheels.stage import WheelRequest
+from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.wheel_factory import make_wheel
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.model import Sdk
+
+PYTHONS = [
+    Python(tag=f"cp3{minor}", version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}")) for minor in (12, 11, 10)
+]
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    root = tmp_path_factory.mktemp("sdk")
+    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+
+
+@pytest.fixture
+def request_(sdk: Sdk) -> WheelRequest:
+    return WheelRequest(
+        distribution="mlir",
+        profile="host",
+        version=Version("20261120.2"),
+        tag="snapshot-20261120.02",
+        target="mlir-linux-x86_64-cp312",
+        revision=REVISION,
+        sdk=sdk,
+    )
+
+
+@dataclass
+class FakeBackend:
+    """Builds small wheels; fails for the CPythons in ``fail`` with the line that they map to in the log."""
+
+    fail: dict[str, str] = field(default_factory=dict)
+    untrue: bool = False
+    jobs: list[Job] = field(default_factory=list)
+    running: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    name: str = "fake"
+
+    def check(self) -> None:
+        pass
+
+    def floor(self, wanted: str) -> str:
+        return wanted
+
+    def build(self, job: Job) -> tuple[Path, Usage]:
+        with self.lock:
+            self.jobs.append(job)
+            self.running += 1
+            self.most = max(self.most, self.running)
+        time.sleep(0.05)
+        with self.lock:
+            self.running -= 1
+        if job.python.tag in self.fail:
+            job.log.write_text(f"compiling\n{self.fail[job.python.tag]}\n")
+            raise StepFailed(["ninja"], 1, job.log)
+        files = {"mlir/_x.cpython-39-x86_64-linux-gnu.so": b""} if self.untrue else {}
+        return make_wheel(job.fresh("built"), python=job.python.tag, files=files), Usage(wall=1.0, cpu=2.0)
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
+    fake = FakeBackend()
+    monkeypatch.setattr(build, "choose_backend", lambda wanted, platform: fake)
+    return fake
+
+
+def test_a_wheel_for_each_cpython_in_the_order_asked_for(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    built = build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert [wheel.python.tag for wheel in built] == ["cp312", "cp311", "cp310"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(wheel.path.name for wheel in built)
+    assert {wheel.cpu_seconds for wheel in built} == {2.0}
+    assert all(wheel.wall_seconds > 0 for wheel in built)
+
+
+def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    import json
+
+    build_wheels(request_, PYTHONS[:2], output=tmp_path / "out", cache=tmp_path / "cache")
+    targets = {
+        job.python.tag: json.loads((job.project / "mlir" / "_release.json").read_text())["target"]
+        for job in backend.jobs
+    }
+    assert targets == {"cp312": "mlir-linux-x86_64-cp312", "cp311": "mlir-linux-x86_64-cp311"}
+    assert for_python(request_, Python(tag="cp313t", version="3.13.0", executable=Path())).target.endswith("-cp313t")
+
+
+def test_side_by_side_within_the_plan(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "machine_plan", lambda count, jobs: schedule.Plan(builds=2, compilers=4))
+    build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert backend.most == 2
+    assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)
+
+
+def test_one_failure_costs_no_other_wheel(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    backend.fail = {"cp311": "error: no matching function"}
+    with pytest.raises(BuildFailed) as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "wheel-build-failed"
+    assert "cp311" in raised.value.what
+    assert "no matching function" in raised.value.why
+    assert [wheel.python.tag for wheel in raised.value.built] == ["cp312", "cp310"]
+    assert len(list((tmp_path / "out").glob("*.whl"))) == 2
+
+
+def test_a_single_failure_is_shown_as_itself_with_the_end_of_its_log(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.fail = {"cp312": "error: it is broken"}
+    with pytest.raises(VerificationError) as raised:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "wheel-build-failed"
+    assert raised.value.why.endswith("error: it is broken")
+    assert Path(raised.value.where).read_text().startswith("compiling")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fatal error: error writing to x.o: No space left on device",
+        "OSError: [Errno 28] ENOSPC",
+        "There is not enough space on the disk.",
+    ],
+)
+def test_a_disk_that_becomes_full_is_told_apart(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, line: str
+) -> None:
+    backend.fail = {"cp312": line}
+    with pytest.raises(MachineError) as raised:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "no-disk-space"
+
+
+def test_no_disk_space_is_found_before_anything_is_built(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage(NamedTuple):
+        free: int
+
+    monkeypatch.setattr(build.shutil, "disk_usage", lambda folder: Usage(free=100_000_000))  # type: ignore[attr-defined]
+    with pytest.raises(MachineError, match=r"100\.0 MB free") as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "no-disk-space"
+    assert backend.jobs == []
+
+
+def test_what_is_not_true_does_not_leave_the_build(
+    request_: WheelRequest, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.untrue = True
+    with pytest.raises(VerificationError) as raised:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "wheel-untrue"
+    assert "_x.cpython-39" in raised.value.why
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_again_and_again(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    for _ in range(2):
+        (wheel,) = build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert list((tmp_path / "out").iterdir()) == [wheel.path]
+    assert backend.jobs[0].project == backend.jobs[1].project  # the same place, so that compiler caches hit
+
+
+def test_two_runs_at_once_take_turns(request_: WheelRequest, backend: FakeBackend, tmp_path: Path) -> None:
+    def run() -> None:
+        build_wheels(request_, PYTHONS[:1], output=tmp_path / "out", cache=tmp_path / "cache")
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(backend.jobs) == 3
+    assert backend.most == 1
+
+
+def test_different_wheels_have_different_places(request_: WheelRequest, sdk: Sdk) -> None:
+    from dataclasses import replace
+
+    keys = {
+        build.key(request) for request in (request_, replace(request_, plain=True), replace(request_, test_addon=True))
+    }
+    assert len(keys) == 3
+
+
+def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        build_wheels(request_, [], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "no-python-chosen"
+
+
+def test_a_cpython_that_is_too_old(request_: WheelRequest, tmp_path: Path) -> None:
+    old = Python(tag="cp39", version="3.9.18", executable=Path("/x/python3.9"))
+    with pytest.raises(UsageError) as raised:
+        build_wheels(request_, [old], output=tmp_path / "out", cache=tmp_path / "cache")
+    assert raised.value.id == "python-too-old"
+    assert "22.1.8" in raised.value.what
+
+
+def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(MachineError) as raised:
+        build_wheels(request_, PYTHONS, output=tmp_path / "out", backend="build", cache=tmp_path / "cache")
+    assert raised.value.id == "no-compiler"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_compiler_that_cxx_names_and_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    with pytest.raises(MachineError, match="no C\\+\\+ compiler") as raised:
+        check_compiler()
+    assert raised.value.where == "CXX=no-such-compiler"
+
+
+def test_without_an_engine_the_plain_way_is_taken_and_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
+    monkeypatch.setattr(container, "find_engine", lambda: None)
+    assert isinstance(build.choose_backend("auto", "linux-x86_64"), BuildBackend)
+    assert "no container engine is installed" in capsys.readouterr().err
+    with pytest.raises(MachineError) as raised:
+        build.choose_backend("cibuildwheel", "linux-x86_64")
+    assert raised.value.id == "container-engine-unusable"
+
+
+def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
+    monkeypatch.setattr(container, "find_engine", lambda: container.Engine(name="podman"))
+    monkeypatch.setattr(container, "why_unusable", lambda engine, image: None)
+    assert build.choose_backend("auto", "linux-x86_64").name == "cibuildwheel"
+    assert build.choose_backend("build", "linux-x86_64").name == "build"
+
+
+def test_a_macs_own_cpythons_are_left_alone_but_on_build_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build.platform, "system", lambda: "Darwin")  # type: ignore[attr-defined]
+    monkeypatch.delenv("CI", raising=False)
+    assert build.choose_backend("auto", "macos-arm64").name == "build"
+    monkeypatch.setenv("CI", "true")
+    assert build.choose_backend("auto", "macos-arm64").name == "cibuildwheel"
