@@ -53,6 +53,8 @@ class VirtualEnvironment:
 
     def install(self, *arguments: str | Path) -> None:
         """``pip install`` into it. :raises MachineError: ``pip-failed``, with what pip said"""
+        if not arguments:
+            return
         command = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-input"]
         done = subprocess.run(
             [*map(str, command), *map(str, arguments)],
