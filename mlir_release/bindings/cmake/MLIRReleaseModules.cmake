@@ -19,6 +19,7 @@ function(mlir_release_tune_modules package)
   foreach(_module IN LISTS _modules)
     # The macro that CMake defines for each shared library differs, which would make the precompiled header useless.
     set_target_properties(${_module} PROPERTIES DEFINE_SYMBOL "")
+    target_compile_options(${_module} PRIVATE -Os)  # as nanobind does by itself, pybind11 does not
   endforeach()
   # nanobind's own sources are made to be compiled as one; apart, they cost three times as much.
   foreach(_library IN ITEMS nanobind-mlir nanobind-ft-mlir)
