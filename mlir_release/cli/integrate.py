@@ -460,12 +460,30 @@ def land(directory: Path, squash: bool) -> None:
 
 @integrate.command()
 @click.option("--walks", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recorded walks (JSON).")
-@click.option("--commits", type=click.IntRange(1), default=150, show_default=True)
-@click.option("--break-rate", type=click.FloatRange(0, 1), default=0.02, show_default=True)
-@click.option("--flaky", type=click.FloatRange(0, 1), default=0.0, show_default=True)
-@click.option("--seeds", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--strategy", "name", default="adaptive", show_default=True)
-@click.option("--width", type=click.IntRange(1, 256), default=1, show_default=True)
+@click.option(
+    "--commits",
+    help="Generated walks: affecting commits in each.",
+    type=click.IntRange(1),
+    default=150,
+    show_default=True,
+)
+@click.option(
+    "--break-rate",
+    help="Generated walks: how likely each commit breaks the downstream.",
+    type=click.FloatRange(0, 1),
+    default=0.02,
+    show_default=True,
+)
+@click.option(
+    "--flaky",
+    help="How likely a smoke test fails though nothing is broken.",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+)
+@click.option("--seeds", help="Generated walks: how many.", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--strategy", "name", default="adaptive", show_default=True, help="The strategy to count for.")
+@click.option("--width", type=click.IntRange(1, 256), default=1, show_default=True, help="Probes side by side.")
 @click.option("--retries", type=click.IntRange(0), default=1, show_default=True, help="Of a failed smoke test.")
 @json_option
 def simulate(
