@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.wheels import venv
-from mlir_release.wheels.process import Usage, run_logged
+from mlir_release.wheels.process import StepFailed, Usage, run_logged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,29 +165,32 @@ def build_variables(job: Job) -> dict[str, str]:
 def retag(wheel: Path, job: Job) -> tuple[Path, Usage]:
     """Give a ``linux_…`` wheel the platform tag that its binaries deserve, by ``auditwheel repair``.
 
-    Nothing is vendored: a wheel that needs a library from outside is refused.
+    Nothing is vendored: a wheel that needs a library from outside is refused. What auditwheel overlooks, the check of
+    the finished wheel finds.
 
     :raises VerificationError: ``wheel-needs-outside-library``
     """
-    from mlir_release.wheels.inspect import inspect
-    from mlir_release.wheels.tags import glibc_of
+    folder = job.fresh("tagged")
+    try:
+        usage = run_logged(
+            [
+                *(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"),
+                *("--patcher", "none", "--wheel-dir", folder, wheel),
+            ],
+            log=job.log,
+            environment=os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)},
+        )
+    except StepFailed:
+        from mlir_release.wheels.inspect import inspect
 
-    report = inspect(wheel)
-    if report.external or glibc_of(report.true_platform_tag) is None:
+        report = inspect(wheel)
+        if not report.external:
+            raise
         raise VerificationError(
             "wheel-needs-outside-library",
             f"{wheel.name} needs libraries that it does not carry",
             where=str(wheel),
-            why=f"needed: {', '.join(report.external) or 'something that no manylinux policy promises'}",
+            why=f"needed: {', '.join(report.external)}",
             remedy="link them statically: what does the SDK's CMake package export?",
-        )
-    folder = job.fresh("tagged")
-    usage = run_logged(
-        [
-            *(sys.executable, "-m", "auditwheel", "repair", "--plat", report.true_platform_tag, "--only-plat"),
-            *("--patcher", "none", "--wheel-dir", folder, wheel),
-        ],
-        log=job.log,
-        environment=os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)},
-    )
+        ) from None
     return next(folder.glob("*.whl")), usage

@@ -27,7 +27,7 @@ def container() -> podman.Image:
         # Loud on purpose: without this test nothing shows that the production way works.
         sys.stderr.write(f"\n*** cibuildwheel IS NOT TESTED here: {reason} ***\n")
         pytest.skip(f"cibuildwheel is not tested here: {reason}")
-    image = podman.prepare(cache_directory())
+    image = podman.prepare(cache_directory(), podman.movable()[:1])
     probe = image.run(["podman", "run", "--rm", podman.NAME, "true"])
     if probe.returncode != 0:
         sys.stderr.write(f"\n*** cibuildwheel IS NOT TESTED here: podman cannot run: {probe.stderr} ***\n")

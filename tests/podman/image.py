@@ -83,12 +83,13 @@ def _home(python: Python) -> Path:
     return Path("/usr/bin") if home in (Path("/usr"), Path("/")) else home
 
 
-def prepare(cache: Path) -> Image:
+def prepare(cache: Path, pythons: Sequence[Python] = ()) -> Image:
     """Make the image, unless the cache has it.
 
+    :param pythons: the CPythons in it; by default all that can be copied
     :raises RuntimeError: a step failed; the message ends with what it printed
     """
-    pythons = movable()
+    pythons = pythons or movable()
     suite, mirror = _distribution()
     mirrors = [mirror] if mirror else []  # debootstrap knows one of its own
     identity = [Path(__file__).read_text(encoding="utf-8"), suite, mirror, *(f"{p.tag}{p.executable}" for p in pythons)]
