@@ -273,7 +273,8 @@ def _package_version(library: Path, package: str) -> str:
 
 
 def _check_versions(prefix: Prefix, upstream: UpstreamSource) -> None:
-    if prefix.version != upstream.version:
+    # Distributions drop the "git" of versions between releases (23.0.0git); no release is numbered X.0.0 since LLVM 18.
+    if prefix.version.removesuffix("git") != upstream.version.removesuffix("git"):
         raise UsageError(
             "sdk-wrong-version",
             f"The installed LLVM is {prefix.version}, but the sources are {upstream.version}",

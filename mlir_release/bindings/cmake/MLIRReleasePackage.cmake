@@ -54,5 +54,21 @@ include(MLIRReleaseStubs)
 install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/mlir/" DESTINATION mlir COMPONENT mlir_package
   PATTERN "__pycache__" EXCLUDE)
 
+# The licence of the binding library, out of its own distribution, beside those of what the SDK brings.
+if(SKBUILD)
+  set(_binding_library pybind11)
+  if(COMMAND nanobind_add_module)
+    set(_binding_library nanobind)
+  endif()
+  execute_process(
+    COMMAND "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cmake/find_license.py" ${_binding_library}
+    OUTPUT_VARIABLE _license OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE _result)
+  if(NOT _result EQUAL 0)
+    message(FATAL_ERROR "The licence of ${_binding_library} was not found in its distribution")
+  endif()
+  install(FILES "${_license}" DESTINATION "${SKBUILD_METADATA_DIR}/licenses/licenses" RENAME ${_binding_library}.txt
+    COMPONENT mlir_package)
+endif()
+
 include(MLIRReleaseCheckNeeded)
 mlir_release_check_needed(mlir_package "${_package_dir}")
