@@ -103,36 +103,6 @@ def test_the_full_regression_passes_with_the_sdks_tools(sdk: Sdk, tmp_path: Path
     assert report.counts["pass"] > 1500
 
 
-def test_any_cmake_project_can_use_the_sdk(sdk: Sdk, tmp_path: Path) -> None:
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\n"
-        "project(consumer CXX C)\n"
-        "find_package(MLIR REQUIRED CONFIG)\n"
-        "add_executable(consumer consumer.cpp)\n"
-        "target_compile_features(consumer PRIVATE cxx_std_17)\n"
-        "target_compile_options(consumer PRIVATE -fno-rtti)\n"
-        "target_include_directories(consumer SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})\n"
-        "target_link_libraries(consumer PRIVATE MLIRIR MLIRArithDialect MLIRParser)\n"
-    )
-    (tmp_path / "consumer.cpp").write_text(
-        '#include "mlir/Dialect/Arith/IR/Arith.h"\n'
-        '#include "mlir/IR/MLIRContext.h"\n'
-        '#include "mlir/Parser/Parser.h"\n'
-        "int main() {\n"
-        "  mlir::MLIRContext context;\n"
-        "  context.loadDialect<mlir::arith::ArithDialect>();\n"
-        '  auto module = mlir::parseSourceString<mlir::ModuleOp>("%0 = arith.constant 42 : i32", &context);\n'
-        "  module->print(llvm::outs());\n"
-        "}\n"
-    )
-    build = tmp_path / "b"
-    configure = ["cmake", "-G", "Ninja", "-S", str(tmp_path), "-B", str(build), f"-DMLIR_DIR={sdk.cmake_dir / 'mlir'}"]
-    subprocess.run(configure, check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", str(build)], check=True, capture_output=True)
-    done = subprocess.run([build / "consumer"], check=True, capture_output=True, text=True)
-    assert "arith.constant 42 : i32" in done.stdout
-
-
 def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:
     command = [sys.executable, "-m", "mlir_release", "wheels", "inspect", "--json", str(rehearsed.wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
