@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.cache import locked
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.git import SHA_PATTERN
 from mlir_release.sdk import packages as cmake_packages
 from mlir_release.sdk import tools as programs
@@ -69,10 +70,17 @@ def import_sdk(
     _check_pieces(installed)
     output = Path(output).absolute()
     _check_output(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    with locked(output.with_name(f".{output.name}.lock")):
+        return _import(installed, upstream, output, revision=revision, source_epoch=source_epoch, provider=provider)
+
+
+def _import(
+    installed: Prefix, upstream: UpstreamSource, output: Path, *, revision: str, source_epoch: int, provider: str | None
+) -> Sdk:
+    staging = output.with_name(f".{output.name}.tmp")
+    shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+    staging.mkdir()
     try:
-        staging.chmod(0o755)
         _check_space(installed, staging)
         with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
             linked = _fill(installed, upstream, staging)
@@ -96,7 +104,7 @@ def import_sdk(
             digest=digest,
         )
         (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
-        _move_into_place(staging, output)
+        _move_into_place(staging, output, info)
     except OSError as error:
         if error.errno is not None and error.errno == 28:  # ENOSPC
             raise _no_space(staging, str(error)) from error
@@ -336,23 +344,17 @@ def _no_space(folder: Path, why: str) -> MachineError:
     )
 
 
-def _move_into_place(staging: Path, output: Path) -> None:
-    """Put the finished SDK where it belongs, in place of an older one."""
-    old = output.with_name(f".{output.name}.old-{os.getpid()}")
+def _move_into_place(staging: Path, output: Path, info: SdkInfo) -> None:
+    """Put the finished SDK where it belongs, in place of an older one; an equal one stays, since builds may use it."""
+    if (output / DESCRIPTION).is_file():
+        with suppress(ReleaseError):
+            there = Sdk.load(output)
+            if there.info == info:
+                there.verify()
+                return
+    old = output.with_name(f".{output.name}.old")
+    shutil.rmtree(old, ignore_errors=True)  # of a run that was killed
     if output.exists():
         output.rename(old)
-    try:
-        staging.rename(output)
-    except OSError as error:
-        if old.exists() and not output.exists():
-            old.rename(output)
-        if output.exists():
-            raise ConflictError(
-                "sdk-made-meanwhile",
-                "Another process made an SDK in the same folder",
-                where=str(output),
-                remedy="use that one, or run this again",
-            ) from error
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+    staging.rename(output)
+    shutil.rmtree(old, ignore_errors=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -147,8 +149,8 @@ class TestBadInput:
         arguments = {"revision": REVISION, **others}
         with pytest.raises((UsageError, MachineError)) as caught:
             import_sdk(prefix, source=source, output=output, source_epoch=EPOCH, revision=arguments["revision"])
-        leftovers = [path.name for path in output.parent.iterdir() if output.name in path.name]
-        assert leftovers in ([], [output.name])  # nothing half-done
+        assert not list(output.parent.glob(f".{output.name}.*[!k]"))  # nothing half-done, but for the lock
+        assert not output.exists() or not (output / "sdk.json").exists()
         return caught.value
 
     def test_no_such_prefix(self, source: Path, tmp_path: Path) -> None:
@@ -237,4 +239,30 @@ def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tm
         first.verify()
     assert caught.value.id == "sdk-modified"
     run(prefix, source, tmp_path / "sdk").verify()
-    assert [path.name for path in tmp_path.iterdir() if "sdk" in path.name] == ["sdk"]
+    assert sorted(path.name for path in tmp_path.iterdir() if "sdk" in path.name) == [".sdk.lock", "sdk"]
+
+
+def test_an_equal_sdk_stays_where_builds_may_be_using_it(prefix: Path, source: Path, tmp_path: Path) -> None:
+    first = run(prefix, source, tmp_path / "sdk")
+    before = first.root.stat().st_ino
+    run(prefix, source, tmp_path / "sdk")
+    assert first.root.stat().st_ino == before
+
+
+def test_what_a_killed_run_left_is_cleared_away(prefix: Path, source: Path, tmp_path: Path) -> None:
+    for name in (".sdk.tmp", ".sdk.old"):
+        (tmp_path / name / "half").mkdir(parents=True)
+    run(prefix, source, tmp_path / "sdk").verify()
+    assert not list(tmp_path.glob(".sdk.*[!k]"))
+
+
+def test_two_at_once_make_one_whole_sdk(prefix: Path, source: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from mlir_release.sdk.importer import import_sdk; "
+        "import_sdk(Path(sys.argv[1]), source=Path(sys.argv[2]), output=Path(sys.argv[3]), "
+        "revision=sys.argv[4], source_epoch=1)"
+    )
+    command = [sys.executable, "-c", code, str(prefix), str(source), str(tmp_path / "sdk"), REVISION]
+    processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    Sdk.load(tmp_path / "sdk").verify()
