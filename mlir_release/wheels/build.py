@@ -64,14 +64,14 @@ def build_wheels(
     pythons: Sequence[Python],
     *,
     output: Path,
-    backend: BackendName = "auto",
+    backend: BackendName | Backend = "auto",
     jobs: int | None = None,
     cache: Path | None = None,
 ) -> list[BuiltWheel]:
     """Build the wheel of ``request`` for each of ``pythons``, in that order.
 
     :param output: folder that the wheels are moved to when they are complete
-    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and says why
+    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and says why; or one of one's own
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises BuildFailed: at least one failed; the others' wheels are in ``output``
@@ -82,7 +82,7 @@ def build_wheels(
         raise UsageError("no-python-chosen", "no CPython to build for was given", remedy="--python 3.12")
     _check_age(pythons, request)
     cache = (cache or cache_directory()).absolute()
-    chosen = choose_backend(backend, request.sdk.info.platform)
+    chosen = choose_backend(backend, request.sdk.info.platform) if isinstance(backend, str) else backend
     chosen.check()
     plan = schedule.machine_plan(len(pythons), jobs)
     check_disk(cache, DISK_PER_BUILD * plan.builds)
