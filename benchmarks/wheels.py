@@ -230,7 +230,7 @@ def show(bench: Bench) -> dict[str, Any]:
 
 
 def judge(bench: Bench, plain: Run) -> dict[str, Any]:
-    """Compare with the promises and print the verdicts."""
+    """Compare with the promises and print the verdicts. Of the cores, those count that others left to us."""
 
     def ours(**wanted: str) -> Run:
         return next(
@@ -244,7 +244,7 @@ def judge(bench: Bench, plain: Run) -> dict[str, Any]:
     ratios = {
         "cpu of plain": max(cold.cpu) / plain.cpu[0],
         "warm cpu of plain": max(warm.cpu) / plain.cpu[0],
-        "cores busy": together.busy,
+        "cores busy": together.busy / (1 - together.others),
     }
     rows = []
     for name, value in ratios.items():
