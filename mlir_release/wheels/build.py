@@ -82,7 +82,7 @@ def build_wheels(
         raise UsageError("no-python-chosen", "no CPython to build for was given", remedy="--python 3.12")
     _check_age(pythons, request)
     cache = (cache or cache_directory()).absolute()
-    chosen = choose_backend(backend, request.sdk.info.platform) if isinstance(backend, str) else backend
+    chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
     plan = schedule.machine_plan(len(pythons), jobs)
     check_disk(cache, DISK_PER_BUILD * plan.builds)
@@ -105,7 +105,7 @@ def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = N
     return built[0].path
 
 
-def choose_backend(wanted: BackendName, platform_name: str) -> Backend:
+def choose_backend(wanted: BackendName, platform_name: str, floor: str = "") -> Backend:
     """Find out what works here. :raises MachineError: ``container-engine-unusable`` if cibuildwheel was asked for"""
     if wanted == "build":
         return BuildBackend()
@@ -115,10 +115,10 @@ def choose_backend(wanted: BackendName, platform_name: str) -> Backend:
             return container.CibuildwheelBackend(engine=None)
         return BuildBackend()
     engine = container.find_engine()
-    image = container.image_name(platform_name.split("-", 1)[1])
+    image = container.image_name(platform_name.split("-", 1)[1], floor)
     reason = container.why_unusable(engine, image)
     if reason is None:
-        return container.CibuildwheelBackend(engine=engine)
+        return container.CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":
         raise MachineError(
             "container-engine-unusable",

@@ -69,9 +69,13 @@ def _answers(engine: str) -> bool:
         return False
 
 
-def image_name(arch: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The container image for ``arch``: as ``CIBW_MANYLINUX_<ARCH>_IMAGE`` says, or cibuildwheel's pinned one."""
-    short = environment.get(f"CIBW_MANYLINUX_{arch.upper()}_IMAGE", DEFAULT_IMAGE)
+def image_name(arch: str, floor: str = "", environment: Mapping[str, str] = os.environ) -> str:
+    """The container image for ``arch``: as ``CIBW_MANYLINUX_<ARCH>_IMAGE`` says, or cibuildwheel's pinned one.
+
+    :param floor: the platform tag that the wheels are for (``manylinux_2_28_x86_64``)
+    """
+    wanted = floor.removesuffix(f"_{arch}") if floor.startswith("manylinux") else DEFAULT_IMAGE
+    short = environment.get(f"CIBW_MANYLINUX_{arch.upper()}_IMAGE", wanted)
     if "/" in short:
         return short
     import configparser
@@ -110,9 +114,14 @@ def _last_line(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CibuildwheelBackend:
-    """cibuildwheel. :param engine: the container engine; ``None`` on macOS and Windows"""
+    """cibuildwheel.
+
+    :param engine: the container engine; ``None`` on macOS and Windows
+    :param image: the container image
+    """
 
     engine: Engine | None
+    image: str = ""
     name: str = "cibuildwheel"
 
     def check(self) -> None:
@@ -133,7 +142,7 @@ class CibuildwheelBackend:
             fetch_wheelhouse(job, wheelhouse)
         shutil.copyfile(_SMOKE, job.project / _SMOKE.name)
         config = job.workdir / "cibuildwheel.toml"
-        config.write_text(configuration(job, self.engine, wheelhouse), encoding="utf-8")
+        config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if name != "CIBW_CONTAINER_ENGINE"}
         environment |= {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
         if self.engine is None:
@@ -156,12 +165,12 @@ def identifier(job: Job) -> str:
     platform = {
         "linux": f"manylinux_{arch}",
         "macos": f"macosx_{arch}",
-        "windows": f"win_{arch.replace('x86_64', 'amd64')}",
+        "windows": f"win_{arch.replace('x86_64', 'amd64').replace('x64', 'amd64')}",
     }[system]
     return f"{job.python.tag}-{platform}"
 
 
-def configuration(job: Job, engine: Engine | None, wheelhouse: Path) -> str:
+def configuration(job: Job, engine: Engine | None, image: str, wheelhouse: Path) -> str:
     """The configuration file of one run. Source: cibuildwheel's "Options" documentation."""
     import tomli_w
 
@@ -175,7 +184,7 @@ def configuration(job: Job, engine: Engine | None, wheelhouse: Path) -> str:
     }
     requirements = " ".join(f'"{requirement}"' for requirement in job.requirements)
     linux: dict[str, Any] = {
-        f"manylinux-{arch}-image": image_name(arch),
+        f"manylinux-{arch}-image": image,
         "before-build": f"pip install {requirements}",
         "environment": {
             "MLIR_RELEASE_SDK": SDK,

@@ -84,7 +84,7 @@ class FakeBackend:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     fake = FakeBackend()
-    monkeypatch.setattr(build, "choose_backend", lambda wanted, platform: fake)
+    monkeypatch.setattr(build, "choose_backend", lambda wanted, platform, floor: fake)
     return fake
 
 

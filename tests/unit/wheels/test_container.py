@@ -89,11 +89,13 @@ def test_what_people_set_for_cibuildwheel_counts(path: Path) -> None:
 
 
 def test_the_image() -> None:
-    assert "manylinux_2_28_x86_64" in image_name("x86_64", {})
-    assert "manylinux_2_28_aarch64" in image_name("aarch64", {})
-    assert "manylinux_2_34_x86_64" in image_name("x86_64", {"CIBW_MANYLINUX_X86_64_IMAGE": "manylinux_2_34"})
+    assert "manylinux_2_28_x86_64" in image_name("x86_64", environment={})
+    assert "manylinux_2_28_aarch64" in image_name("aarch64", environment={})
+    assert "manylinux_2_34_x86_64" in image_name("x86_64", "manylinux_2_34_x86_64", {})
+    setting = {"CIBW_MANYLINUX_X86_64_IMAGE": "manylinux_2_34"}
+    assert "manylinux_2_34_x86_64" in image_name("x86_64", "manylinux_2_28_x86_64", setting)
     own = {"CIBW_MANYLINUX_X86_64_IMAGE": "localhost/own:latest"}
-    assert image_name("x86_64", own) == "localhost/own:latest"
+    assert image_name("x86_64", environment=own) == "localhost/own:latest"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_an_engine_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_configuration_of_a_container(tmp_path: Path) -> None:
     slots = {"MAKEFLAGS": " -j4 --jobserver-auth=fifo:/tmp/jobs/slots"}
     engine = Engine(name="podman", create_args=("--cgroups=disabled",))
-    settings = linux(configuration(job(tmp_path, slots=slots), engine, tmp_path / "house"))
+    settings = linux(configuration(job(tmp_path, slots=slots), engine, "localhost/own", tmp_path / "house"))
     arguments = settings["container-engine"]["create-args"]
     assert arguments[0] == "--cgroups=disabled"
     assert f"--volume={tmp_path / 'sdk'}:/sdk:ro" in arguments
@@ -143,7 +145,9 @@ def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
 
     made = job(tmp_path)
     config = tmp_path / "cibuildwheel.toml"
-    config.write_text(configuration(made, Engine(name="podman"), tmp_path / "house"))
+    config.write_text(
+        configuration(made, Engine(name="podman"), image_name("x86_64", environment={}), tmp_path / "house")
+    )
     arguments = CommandLineArguments.defaults()
     arguments.package_dir = made.project
     arguments.config_file = str(config)
