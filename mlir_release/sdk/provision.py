@@ -56,7 +56,8 @@ def provide_sdk(
     facts = [release.version, revision, str(source_epoch), str(prefix), str(source), _code_digest()]
     name = f"llvm-{release.version}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:12]}"
     root = cache / "sdks" / name
-    with locked(cache / "sdks" / f".{name}.lock"):
+    # Not the lock that the importer takes on the SDK's own folder: this one also covers the fetching before it.
+    with locked(cache / "sdks" / f".{name}.provide.lock"):
         if (root / "sdk.json").is_file():
             return Sdk.load(root)
         shutil.rmtree(root, ignore_errors=True)
