@@ -70,7 +70,7 @@ def import_sdk(
     _check_pieces(installed)
     output = Path(output).absolute()
     _check_output(output)
-    with locked(output.with_name(f".{output.name}.lock")):
+    with locked(output.with_name(f".{output.name}.import.lock")):  # not the name that a caller may hold
         return _import(installed, upstream, output, revision=revision, source_epoch=source_epoch, provider=provider)
 
 

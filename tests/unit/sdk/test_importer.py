@@ -239,7 +239,7 @@ def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tm
         first.verify()
     assert caught.value.id == "sdk-modified"
     run(prefix, source, tmp_path / "sdk").verify()
-    assert sorted(path.name for path in tmp_path.iterdir() if "sdk" in path.name) == [".sdk.lock", "sdk"]
+    assert sorted(path.name for path in tmp_path.iterdir() if "sdk" in path.name) == [".sdk.import.lock", "sdk"]
 
 
 def test_an_equal_sdk_stays_where_builds_may_be_using_it(prefix: Path, source: Path, tmp_path: Path) -> None:
