@@ -8,7 +8,7 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
-from mlir_release.rehearsal import rehearse
+from mlir_release.rehearsal.run import rehearse
 from mlir_release.wheels.build import build_wheels, find_pythons
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.run import run_suites
