@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -19,10 +20,8 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError
 from mlir_release.git import GitError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,15 +62,15 @@ class Store:
     """The files of one local forge under ``root``, which must exist."""
 
     def __init__(self, root: Path) -> None:
-        if fcntl is None:
+        self.root = root
+        self.scratch = root / "scratch"
+        if sys.platform == "win32":
             raise MachineError(
                 "local-forge-needs-posix",
                 "the local forge needs POSIX file locks, which this system does not have",
                 where=str(root),
                 remedy="use the GitHub forge here, or run this on Linux or macOS",
             )
-        self.root = root
-        self.scratch = root / "scratch"
 
     # -- the lock -----------------------------------------------------------------------------------------------
 
@@ -90,6 +89,7 @@ class Store:
 
     @contextmanager
     def _locked(self, *, shared: bool) -> Iterator[int]:
+        assert sys.platform != "win32"  # see Store.__init__
         # The folder itself is locked: no lock file to create, and a read-only mirror can be read.
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -143,6 +143,7 @@ class Store:
     @contextmanager
     def incoming(self) -> Iterator[IO[bytes]]:
         """A scratch file to fill outside the lock, gone at the end unless it was renamed meanwhile."""
+        assert sys.platform != "win32"  # see Store.__init__
         with self.exclusive():  # so that nobody sweeps it between its creation and its lock
             descriptor, name = tempfile.mkstemp(dir=self.scratch)
             os.close(descriptor)
@@ -171,6 +172,7 @@ class Store:
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock of the file ``path``; False if it is gone."""
+    assert sys.platform != "win32"  # see Store.__init__
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -186,6 +188,7 @@ def is_locked(path: Path) -> bool:
 
 def lock_file(path: Path) -> int:
     """Lock the file ``path`` for as long as this process lives; returns the descriptor (close it to unlock)."""
+    assert sys.platform != "win32"  # see Store.__init__
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
@@ -193,6 +196,7 @@ def lock_file(path: Path) -> int:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in ``folder`` survive a power cut."""
+    assert sys.platform != "win32"  # see Store.__init__
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -249,7 +250,7 @@ def configure(tree: BuildTree) -> None:
     """Run CMake; quick if it ran before."""
     settings = _settings(tree.source, tree.configuration)
     settings["CMAKE_INSTALL_PREFIX"] = str(tree.prefix)
-    if os.name == "posix":
+    if sys.platform != "win32":
         maps = f"-ffile-prefix-map={tree.source.root}=/llvm-project -ffile-prefix-map={tree.build_dir}=/build"
         settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
