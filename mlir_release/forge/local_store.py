@@ -20,8 +20,13 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError
 from mlir_release.git import GitError
 
-if sys.platform != "win32":
-    import fcntl
+if sys.platform == "win32":
+    raise MachineError(
+        "local-forge-needs-posix",
+        "the local forge needs POSIX file locks, which this system does not have",
+        remedy="use the GitHub forge here, or run this on Linux or macOS",
+    )
+import fcntl  # noqa: E402 - not there on Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,13 +69,6 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.scratch = root / "scratch"
-        if sys.platform == "win32":
-            raise MachineError(
-                "local-forge-needs-posix",
-                "the local forge needs POSIX file locks, which this system does not have",
-                where=str(root),
-                remedy="use the GitHub forge here, or run this on Linux or macOS",
-            )
 
     # -- the lock -----------------------------------------------------------------------------------------------
 
@@ -89,7 +87,6 @@ class Store:
 
     @contextmanager
     def _locked(self, *, shared: bool) -> Iterator[int]:
-        assert sys.platform != "win32"  # see Store.__init__
         # The folder itself is locked: no lock file to create, and a read-only mirror can be read.
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -143,7 +140,6 @@ class Store:
     @contextmanager
     def incoming(self) -> Iterator[IO[bytes]]:
         """A scratch file to fill outside the lock, gone at the end unless it was renamed meanwhile."""
-        assert sys.platform != "win32"  # see Store.__init__
         with self.exclusive():  # so that nobody sweeps it between its creation and its lock
             descriptor, name = tempfile.mkstemp(dir=self.scratch)
             os.close(descriptor)
@@ -172,7 +168,6 @@ class Store:
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock of the file ``path``; False if it is gone."""
-    assert sys.platform != "win32"  # see Store.__init__
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -188,7 +183,6 @@ def is_locked(path: Path) -> bool:
 
 def lock_file(path: Path) -> int:
     """Lock the file ``path`` for as long as this process lives; returns the descriptor (close it to unlock)."""
-    assert sys.platform != "win32"  # see Store.__init__
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
@@ -196,7 +190,6 @@ def lock_file(path: Path) -> int:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in ``folder`` survive a power cut."""
-    assert sys.platform != "win32"  # see Store.__init__
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
