@@ -26,7 +26,7 @@ if sys.platform == "win32":
         "the local forge needs POSIX file locks, which this system does not have",
         remedy="use the GitHub forge here, or run this on Linux or macOS",
     )
-import fcntl  # noqa: E402 - not there on Windows
+import fcntl  # which Windows lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
