@@ -181,7 +181,7 @@ def wheels_build(
 
     from mlir_release.sdk.model import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
-    from mlir_release.wheels.stage import WheelRequest
+    from mlir_release.wheels.request import WheelRequest
 
     found = Sdk.load(sdk_folder)
     if tag is None:
@@ -264,7 +264,8 @@ def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path
     from packaging.version import Version
 
     from mlir_release.sdk.model import Sdk
-    from mlir_release.wheels.stage import WheelRequest, stage
+    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.wheels.stage import stage
 
     found = Sdk.load(sdk_folder)
     names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mlir_release.revision import Revision
     from mlir_release.snapshot import Outcome
     from mlir_release.targets import TestTarget, WheelTarget
-    from mlir_release.wheels.stage import WheelRequest
+    from mlir_release.wheels.request import WheelRequest
 
 #: A stranger's first program.
 FIRST_PROGRAM = """
@@ -140,7 +140,7 @@ class _Rehearsal:
     def request(self, target: WheelTarget) -> WheelRequest:
         from packaging.version import Version
 
-        from mlir_release.wheels.stage import WheelRequest
+        from mlir_release.wheels.request import WheelRequest
 
         return WheelRequest(
             distribution=target.distribution,
