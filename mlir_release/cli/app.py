@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "publish": ("release:publish", "Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("release:release", "Release", "Look at releases; waive, abandon or yank."),
     "index": ("release:index", "Release", "Generate the pages that pip and people read."),
+    "mirror": ("release:mirror", "Release", "Copy the published releases of one forge to another."),
     "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import dry_run_option, forge_option, json_option
+from mlir_release.cli.common import dry_run_option, forge_option, json_option, open_forge
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
@@ -297,3 +297,20 @@ def index(
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
         console.say(found.text())
+
+
+# -- mirror ------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("source")
+@click.argument("destination")
+@BRANCH
+@dry_run_option
+@json_option
+def mirror(source: str, destination: str, branch: str, dry_run: bool) -> None:
+    """Copy the published releases of SOURCE that DESTINATION lacks (both: github:OWNER/NAME or local:PATH)."""
+    from mlir_release.publish.mirror import mirror as copy
+
+    outcome = copy(open_forge(source), open_forge(destination), branch=branch, dry_run=dry_run)
+    console.result(outcome.text(), outcome.to_json())
