@@ -100,7 +100,7 @@ class GitHubClient:
         self._sleep = sleep
         self._pace = Pace(sleep=sleep)
         self.github = _session(token, self.api)
-        self.repository: Repository = self.github.get_repo(repository, lazy=True)
+        self.repository = _repository(self.github, repository)
 
     @classmethod
     def of_environment(cls, repository: str, environ: Mapping[str, str] = os.environ) -> GitHubClient:
@@ -215,6 +215,13 @@ def _session(token: str | None, api: str) -> Github:
         seconds_between_writes=0,
         user_agent="mlir-release",
     )
+
+
+def _repository(github: Github, name: str) -> Repository:
+    """The repository, of which nothing is asked before it is needed."""
+    from github.Repository import Repository
+
+    return Repository(github.requester, {}, {"url": f"/repos/{name}"}, completed=False)
 
 
 class Unavailable(ForgeError):

@@ -6,7 +6,9 @@ tag objects and the commits that they name are fetched, into a folder that ends 
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,6 @@ class TagReader:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._git: Git | None = None
 
     def read(self) -> Sequence[Tag]:
@@ -45,8 +46,9 @@ class TagReader:
 
     def _repository(self) -> Git:
         if self._git is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="mlir-release-tags-", ignore_cleanup_errors=True)
-            git = Git(Path(self._folder.name))
+            folder = tempfile.mkdtemp(prefix="mlir-release-tags-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            git = Git(Path(folder))
             git.run("init", "--quiet", "--bare")
             git.run("remote", "add", "origin", self._client.git_url)
             self._git = git
@@ -60,7 +62,6 @@ class TagReader:
                     "--quiet",
                     "--prune",
                     "--no-auto-gc",
-                    "--depth=1",
                     "--filter=tree:0",
                     "--no-write-fetch-head",
                 ),
