@@ -85,7 +85,7 @@ class GitHubClient:
         token: str | None,
         api: str = DEFAULT_API,
         server: str = DEFAULT_SERVER,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(
@@ -97,8 +97,8 @@ class GitHubClient:
         self.api = api.rstrip("/")
         self.server = server.rstrip("/")
         self._token = token
-        self._sleep = sleep
-        self._pace = Pace(sleep=sleep)
+        self._sleep = sleep or time.sleep
+        self._pace = Pace(sleep=self._sleep)
         self.github = _session(token, self.api)
         self.repository = _repository(self.github, repository)
 

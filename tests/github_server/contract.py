@@ -109,7 +109,7 @@ class Asked:
         self.host_url = "http://github.test"
         self.method = method.lower()
         self.path = template.format(**{name: quote(value, safe="") for name, value in names.items()})
-        self.parameters: Any = RequestParameters(query=ImmutableMultiDict(query), header=Headers(), cookie=None)
+        self.parameters: Any = RequestParameters(query=ImmutableMultiDict(query), header=Headers(), cookie={})
         self.body = body or None
         self.content_type = kind or "application/json"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
 Json = dict[str, Any]
@@ -19,6 +20,8 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "Server Error"
     drop: Literal["", "before", "after", "truncate"] = ""
+    on_done: Callable[[], None] = lambda: None  #: called once it is carried out
+    delay: float = 0.0  #: seconds before the answer to what was carried out
 
 
 @dataclass

@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 import threading
+import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -140,10 +141,12 @@ class _Handler(BaseHTTPRequestHandler):
             if fault.drop:
                 return self._hang_up()
             return self._send(Answer(fault.status, {"message": fault.message}, fault.headers), record)
-        answer = self._answer(
-            record, path, dict(parse_qsl(address.query)), body, truncated=bool(fault) and fault.drop == "truncate"
-        )
+        truncated = fault is not None and fault.drop == "truncate"
+        answer = self._answer(record, path, dict(parse_qsl(address.query)), body, truncated=truncated)
         record.status = answer.status
+        if fault:
+            fault.on_done()
+            time.sleep(fault.delay)
         if fault and fault.drop:
             return self._hang_up()
         return self._send(answer, record)
