@@ -189,24 +189,26 @@ def refuse_treeless(git: Git) -> None:
 # -- linked work trees -------------------------------------------------------------------------------------------------
 
 
-def place_worktree(git: Git, path: Path, commit: str) -> None:
+def place_worktree(git: Git, path: Path, commit: str, *, lock: int) -> None:
     """Make ``path`` a linked work tree of ``git`` at ``commit``, detached; ignored files (builds) survive.
 
-    The caller holds the lock of the folder that ``path`` is in: a git lock file found there is a dead process's.
+    :param lock: descriptor of the lock (:func:`exclusive`) of the folder that ``path`` is in; git inherits it, so a
+        git lock file found there is a dead process's
     """
     inside = Git(path)
     if (path / ".git").is_file() and _belongs_to(inside, git):
         private = Path(inside.text("rev-parse", "--path-format=absolute", "--git-dir"))
         (private / "index.lock").unlink(missing_ok=True)
         (private / "HEAD.lock").unlink(missing_ok=True)
-        inside.run("checkout", "--quiet", "--force", "--detach", commit)
-        inside.run("clean", "-ffdq")
-        return
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    git.run("worktree", "prune")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    git.run("worktree", "add", "--quiet", "--force", "--force", "--detach", str(path), commit)
+    else:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        git.run("worktree", "prune")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = ("--quiet", "--force", "--force", "--no-checkout", "--detach")
+        git.run("worktree", "add", *options, str(path), commit, pass_fds=(lock,))
+    inside.run("checkout", "--quiet", "--force", "--detach", commit, pass_fds=(lock,))
+    inside.run("clean", "-ffdq", pass_fds=(lock,))
 
 
 def _belongs_to(inside: Git, git: Git) -> bool:
@@ -218,16 +220,23 @@ def _belongs_to(inside: Git, git: Git) -> bool:
 
 
 @contextmanager
-def exclusive(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock file ``path`` (``flock``: it ends with the process). Yields False if taken and not ``wait``."""
+def exclusive(path: Path, *, wait: bool = True) -> Iterator[int | None]:
+    """Hold the lock file ``path`` (``flock``). Yields its descriptor; None if it is taken and not ``wait``.
+
+    A child process that inherits the descriptor (``pass_fds``) keeps the lock if this process is killed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            yield False
+            yield None
             return
-        yield True
+        try:
+            yield file.fileno()
+        finally:
+            # Not left to closing the file: a daemon that a build has started may keep the inherited descriptor open.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def push(git: Git, remote: str, *refspecs: str) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git import Git, Signature
+from mlir_release.shared_git import SharedGit
 from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
 
 if TYPE_CHECKING:
+    from mlir_release.git import Git, Signature
     from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
 
@@ -38,6 +39,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
             new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
         # A plain push: fails unless it is a fast-forward of what the remote has at that moment.
         if push(git, target.remote, f"{new}:{branch}"):
+            git.run("update-ref", seen, new)
             return new
     raise ConflictError(
         "export-busy",
@@ -94,7 +96,7 @@ def export_others(project: Project, commit: str = "HEAD") -> dict[str, str]:
                 where=str(project.outer.directory),
                 remedy="correct the path in integrate.toml",
             )
-        inner = Git(project.outer.directory / target.path)
+        inner = SharedGit(project.outer.directory / target.path)
         if inner.resolve(entry.oid) is None:
             raise MachineError(
                 "export-commit-missing",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git import SHA_PATTERN, Git, GitError, Signature, parse_trailers
+from mlir_release.git import SHA_PATTERN, Git, Signature, parse_trailers
 from mlir_release.integrate.config import Config, load_config
+from mlir_release.shared_git import SharedGit
 from mlir_release.worktree import (
     Entry,
     changed_paths,
@@ -141,9 +143,10 @@ class Project:
 
     def base_of(self, pin: str, head: str) -> str:
         """The upstream commit that ``pin`` stands on. :raises ConflictError: if it is not in the upstream's history."""
-        self.require(pin)
-        done = self.upstream.run("merge-base", pin, head, check=False)
-        base = done.stdout.decode().strip()
+        base = self._merge_base(pin, head)
+        if base != pin:  # an ancestor of a ref is complete; else a fetch may have been killed half-way
+            self.require(pin)
+            base = self._merge_base(pin, head)
         if not base:
             raise ConflictError(
                 "pin-not-upstream",
@@ -152,6 +155,9 @@ class Project:
                 remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
+
+    def _merge_base(self, pin: str, head: str) -> str:
+        return self.upstream.run("merge-base", pin, head, check=False).stdout.decode().strip()
 
     def check_base(self, recorded: str, head: str) -> None:
         """:raises ConflictError: if the base that the branch's trailers record has left the upstream's history."""
@@ -165,22 +171,33 @@ class Project:
             )
 
     def require(self, pin: str) -> None:
-        """Have the commit ``pin`` in the upstream repository, fetched from the upstream or the export if need be."""
-        if self.upstream.resolve(pin) is not None:
+        """Have the commit ``pin`` whole in the upstream repository, fetched from the upstream or the export if need be.
+
+        Whole is what a ref leads to: git moves refs after everything else.
+        """
+        if self._whole(pin):
             return
         sources = [self.config.upstream_url]
         if self.config.export:
             sources.append(self.config.export.remote)
+        reasons = []
         for source in sources:
-            done = self.upstream.run("fetch", "--quiet", "--no-tags", "--", source, pin, check=False)
-            if done.returncode == 0 and self.upstream.resolve(pin) is not None:
+            refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
+            done = self.upstream.run("fetch", "--quiet", "--no-tags", "--", source, refspec, check=False)
+            if done.returncode == 0 and self._whole(pin):
                 return
+            reasons.append(done.stderr.decode(errors="replace").strip())
         raise MachineError(
             "pin-unreachable",
             f"LLVM's commit {pin} can't be fetched",
             where=" and ".join(sources),
+            why="\n".join(reasons),
             remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
         )
+
+    def _whole(self, pin: str) -> bool:
+        done = self.upstream.run("rev-list", "-n1", pin, "--not", "--all", check=False)
+        return done.returncode == 0 and not done.stdout
 
     def affecting(self, base: str, until: str) -> list[UpstreamCommit]:
         """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, oldest first, ignored ones out.
@@ -345,7 +362,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
             where=str(directory),
             remedy="run the command in a checkout of the downstream repository (or give it with -C)",
         )
-    outer = Git(directory.__class__(os.fsdecode(done.stdout.rstrip(b"\n"))))
+    outer = SharedGit(directory.__class__(os.fsdecode(done.stdout.rstrip(b"\n"))))
     config = load_config(outer.directory)
     project = Project(config, outer, outer, clock)
     if config.submodule:
@@ -362,7 +379,7 @@ def _submodule(project: Project) -> Git:
     outer, path = project.outer, project.config.submodule
     folder = outer.directory / path
     if (folder / ".git").exists():
-        return Git(folder)
+        return SharedGit(folder)
     done = outer.run("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path, check=False)
     if not (folder / ".git").exists():
         raise MachineError(
@@ -372,7 +389,7 @@ def _submodule(project: Project) -> Git:
             why=done.stderr.decode(errors="replace").strip(),
             remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
         )
-    project.upstream = Git(folder)
+    project.upstream = SharedGit(folder)
     if done.returncode != 0:
         # The submodule's own remote lacks commits that are carried: they are on the export branch.
         pin = project.pin()
@@ -383,17 +400,24 @@ def _submodule(project: Project) -> Git:
 
 def _mirror(project: Project) -> Git:
     """The private clone of the upstream for a downstream with a pin file: bare and without blobs."""
-    folder = project.state_directory() / "upstream.git"
-    mirror = Git(folder)
-    with exclusive(project.state_directory() / "upstream.lock"):
-        if not (folder / "HEAD").is_file() or not mirror.is_repository():
-            folder.mkdir(parents=True, exist_ok=True)
-            mirror.run("init", "--quiet", "--bare")
-        url = project.config.upstream_url
-        try:
-            known = mirror.text("config", "remote.origin.url")
-        except GitError:
-            known = ""
-        if known != url:
-            mirror.run("config", "remote.origin.url", url)
+    state = project.state_directory()
+    folder, url = state / "upstream.git", project.config.upstream_url
+    if not folder.is_dir():
+        with exclusive(state / "upstream.lock"):
+            _make_mirror(folder, url)
+    mirror = SharedGit(folder)
+    if mirror.text("config", "--get", "remote.origin.url") != url:
+        mirror.run("config", "remote.origin.url", url)
     return mirror
+
+
+def _make_mirror(folder: Path, url: str) -> None:
+    if folder.is_dir():  # another process was faster
+        return
+    # A repository that is not complete would be none, and git would look for one in the folders above.
+    unfinished = Git(folder.with_name("upstream.unfinished"))
+    shutil.rmtree(unfinished.directory, ignore_errors=True)
+    unfinished.directory.mkdir(parents=True)
+    unfinished.run("init", "--quiet", "--bare")
+    unfinished.run("config", "remote.origin.url", url)
+    unfinished.directory.rename(folder)

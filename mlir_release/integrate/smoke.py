@@ -43,36 +43,40 @@ class SmokeResult:
 
 @dataclass(frozen=True)
 class Slot:
-    """A prepared work tree of the downstream with LLVM in it."""
+    """A prepared work tree of the downstream with LLVM in it.
+
+    ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
+    it ends, and nobody else builds in there.
+    """
 
     outer: Path
     sources: Path
+    lock: int
 
 
 @contextmanager
 def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
     """A slot with the downstream at ``outer_commit`` and LLVM at ``llvm`` (patches included), held for this process."""
     with ExitStack() as stack:
-        folder = _free_slot(project, stack)
+        folder, lock = _free_slot(project, stack)
         config = project.config
         outer = folder / project.outer.directory.name
         inside = config.submodule or config.checkout
         sources = outer / inside if inside else folder / "llvm-project"
-        # Git's lists of linked work trees are shared: one process at a time changes them.
-        with exclusive(folder.parent / "prepare.lock"):
-            place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm))
-            place_worktree(project.upstream, sources, llvm)
-            _other_submodules(project, Git(outer))
-        yield Slot(outer, sources)
+        place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm), lock=lock)
+        place_worktree(project.upstream, sources, llvm, lock=lock)
+        _other_submodules(project, Git(outer), lock)
+        yield Slot(outer, sources, lock)
 
 
-def _free_slot(project: Project, stack: ExitStack) -> Path:
+def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
     name = hashlib.sha256(os.fsencode(project.state_directory())).hexdigest()[:16]
     root = cache_directory() / "integrate" / name
     for number in range(1024):
         folder = root / f"slot-{number}"
-        if stack.enter_context(exclusive(folder / "lock", wait=False)):
-            return folder
+        lock = stack.enter_context(exclusive(folder / "lock", wait=False))
+        if lock is not None:
+            return folder, lock
     raise MachineError("slots-taken", "1024 smoke tests run already", where=str(root), remedy="wait for them")
 
 
@@ -84,12 +88,12 @@ def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
     return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
 
 
-def _other_submodules(project: Project, outer: Git) -> None:
+def _other_submodules(project: Project, outer: Git, lock: int) -> None:
     done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
     paths = [os.fsdecode(record.partition(b"\n")[2]) for record in done.stdout.split(b"\0")[:-1]]
     others = [path for path in paths if path != project.config.submodule]
     if others:
-        outer.run("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
+        outer.run("submodule", "--quiet", "update", "--init", "--recursive", "--", *others, pass_fds=(lock,))
 
 
 def smoke_test(
@@ -107,7 +111,7 @@ def smoke_test(
     exits: list[int | None] = []
     start = time.monotonic()
     for _ in range(attempts or config.attempts):
-        code = _run(command or config.command, slot.outer, variables, config.timeout, log)
+        code = _run(command or config.command, slot, variables, config.timeout, log)
         exits.append(code)
         if code == ExitCode.UNTESTABLE:
             return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start, log)
@@ -116,7 +120,7 @@ def smoke_test(
     return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start, log)
 
 
-def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str], timeout: float, log: Path) -> int | None:
+def _run(command: Sequence[str], slot: Slot, variables: Mapping[str, str], timeout: float, log: Path) -> int | None:
     """Exit code; None after ``timeout`` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
@@ -124,11 +128,12 @@ def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str], tim
         try:
             process = subprocess.Popen(
                 list(command),
-                cwd=folder,
+                cwd=slot.outer,
                 env={**environment, **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                pass_fds=(slot.lock,),
                 start_new_session=True,  # so that a timeout ends the compilers, too
             )
         except OSError as error:

@@ -1,25 +1,54 @@
-"""A process for the kill tests: start an integrate in a world and walk it, with the clock injected."""
+"""What the kill tests do in a miniature world: start an integrate and walk it, with the clock injected."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING
 
 from mlir_release.integrate.project import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.strategy import make_strategy
 from mlir_release.integrate.walk import Walk
 from mlir_release.worktree import current_branch
+from tests.integration import miniature
 from tests.integration.miniature import NOON
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def main(checkout: Path, strategy: str, until: str) -> None:
-    """Go on from wherever the last process was ended."""
-    project = open_project(checkout, clock=lambda: NOON)
+    from mlir_release.integrate.walk import WalkEnd
+
+
+def to_the_first_break(folder: Path, strategy: str, width: int = 1) -> WalkEnd:
+    """Start, unless it was started, and walk until the first planted break is named; all published."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
     if not (current_branch(project.outer) or "").startswith("integrates/"):
         start(project, publish=True)
-    print(Walk(project, publish=True).run(make_strategy(strategy), until=until).outcome)
+    end = Walk(project, publish=True).run(
+        make_strategy(strategy, width), until=world.commits["rename scale"], width=width
+    )
+    assert end.outcome == "culprit"
+    assert end.bad == world.commits["rename scale"]
+    return end
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+def linear(folder: Path) -> None:
+    """One after the other."""
+    to_the_first_break(folder, "linear")
+
+
+def head(folder: Path) -> None:
+    """Head first."""
+    to_the_first_break(folder, "head")
+
+
+def adaptive(folder: Path) -> None:
+    """The default."""
+    to_the_first_break(folder, "adaptive")
+
+
+def parallel(folder: Path) -> None:
+    """Two probes side by side."""
+    to_the_first_break(folder, "parallel", 2)

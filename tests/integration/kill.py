@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = Path(__file__).with_name("killpoints.c")
 
-#: Set it to try every kill point; otherwise at most :data:`SAMPLE` of a scenario's, evenly spread.
+#: Set it to try every kill point; otherwise a sample of a scenario's, evenly spread.
 EXHAUSTIVE = "MLIR_RELEASE_EXHAUSTIVE"
 SAMPLE = 30
 
-_CONTROL = struct.Struct("QQQ40s")
+_CONTROL = struct.Struct("QQQQ40s")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Job:
     folder: Path
     kill_at: int = 0
     leader_only: bool = False
+    commands: bool = False
     points: int = field(default=0, init=False)
     kind: str = field(default="", init=False)
 
@@ -78,7 +79,10 @@ def kill_everywhere(
     work: Path,
     after: Sequence[str] = (),
     check: Callable[[Path], None] = lambda _: None,
+    place: Callable[[Path], None] = lambda _: None,
     leader_only: bool = False,
+    commands: bool = False,
+    sample: int = SAMPLE,
 ) -> Killing:
     """Kill ``scenario`` at its write points, one after the other, and run it again after each.
 
@@ -86,7 +90,10 @@ def kill_everywhere(
     :param observe: what is compared at the end with the state that an undisturbed run reaches; raises if it is broken
     :param after: scenarios that are run after the second run, before the comparison
     :param check: what must hold for readers right after the kill
+    :param place: makes a copy of the state at home in its new folder
     :param leader_only: kill the Python process only: its git goes on while the scenario is already run again
+    :param commands: kill between commands, after each that the Python process has run, not inside of them
+    :param sample: how many points to try if not all
     :raises AssertionError: naming the point after which it ended differently
     """
     library = work / "killpoints.so"
@@ -112,16 +119,18 @@ def kill_everywhere(
                 servers.put(server)
 
         def fresh(name: str) -> Path:
-            return Path(shutil.copytree(template, work / name, symlinks=True))
+            folder = Path(shutil.copytree(template, work / name, symlinks=True))
+            place(folder)
+            return folder
 
         reference = fresh("reference")
-        whole = Job(scenario, reference)
+        whole = Job(scenario, reference, commands=commands)
         run(whole, *(Job(name, reference) for name in after))
         expected = observe(reference)
 
         def one(point: int) -> str:
             folder = fresh(f"point{point}")
-            killed = Job(scenario, folder, kill_at=point, leader_only=leader_only)
+            killed = Job(scenario, folder, kill_at=point, leader_only=leader_only, commands=commands)
             run(killed)
             try:
                 check(folder)
@@ -135,8 +144,8 @@ def kill_everywhere(
             return killed.kind
 
         points = range(1, whole.points + 1)
-        if EXHAUSTIVE not in os.environ and len(points) > SAMPLE:
-            points = range(1, whole.points + 1, -(-whole.points // SAMPLE))
+        if EXHAUSTIVE not in os.environ and len(points) > sample:
+            points = range(1, whole.points + 1, -(-whole.points // sample))
         with ThreadPoolExecutor(count) as pool:
             kinds = Counter(pool.map(one, points))
     # A run that has fewer points than the first (a lock that was not waited for) may end before it is killed.
@@ -178,12 +187,12 @@ class Server:
     def run(self, job: Job) -> None:
         """Run one job to its end. :raises AssertionError: if the scenario itself fails"""
         self._control.unlink(missing_ok=True)  # what still runs from an earlier job keeps its own
-        self._control.write_bytes(_CONTROL.pack(0, job.kill_at, job.leader_only, b""))
+        self._control.write_bytes(_CONTROL.pack(0, job.kill_at, job.leader_only, job.commands, b""))
         input, output = self._pipes()
         input.write(json.dumps([job.scenario, str(job.folder)]) + "\n")
         input.flush()
         answer = json.loads(output.readline())
-        job.points, _, _, kind = _CONTROL.unpack(self._control.read_bytes())
+        job.points, _, _, _, kind = _CONTROL.unpack(self._control.read_bytes())
         job.kind = kind.rstrip(b"\0").decode()
         assert answer == "" or job.kind, answer
 

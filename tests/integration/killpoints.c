@@ -14,12 +14,14 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct control {
   _Atomic uint64_t count; /* calls so far */
   uint64_t kill_at;       /* die at this one; 0: never */
   uint64_t leader_only;   /* kill the process group's leader, and let its children go on */
+  uint64_t commands;      /* count the ends of the leader's child processes (git's, above all) instead of the calls */
   char kind[40];          /* name of the call at which it happened */
 };
 
@@ -42,7 +44,9 @@ __attribute__((constructor)) static void begin(void) {
   if (path) killpoints_arm(path);
 }
 
-static int due(void) { return control && atomic_fetch_add(&control->count, 1) + 1 == control->kill_at; }
+static int reached(void) { return atomic_fetch_add(&control->count, 1) + 1 == control->kill_at; }
+
+static int due(void) { return control && !control->commands && reached(); }
 
 static void die(const char *kind) {
   strncpy(control->kind, kind, sizeof control->kind - 1);
@@ -125,6 +129,14 @@ SIMPLE(int, rmdir, (const char *path), (path))
 SIMPLE(int, mkdir, (const char *path, mode_t mode), (path, mode))
 SIMPLE(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode))
 SIMPLE(int, chmod, (const char *path, mode_t mode), (path, mode))
+
+/* Python's subprocess learns here that a command has ended. */
+pid_t waitpid(pid_t child, int *status, int options) {
+  REAL(waitpid);
+  pid_t ended = real(child, status, options);
+  if (control && control->commands && ended > 0 && getpid() == getpgrp() && reached()) die("end of a command");
+  return ended;
+}
 
 /* Programs are looked for in every folder of PATH: only where there is one is it a step of its own. */
 #define STARTING(name, parameters, arguments) \

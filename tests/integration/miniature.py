@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -201,14 +205,39 @@ def _dated() -> dict[str, str]:
     return {"GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp}
 
 
-def write_config(root: Path) -> None:
-    """Git's configuration of a world."""
+def write_config(root: Path, remotes: str = "") -> None:
+    """Git's configuration of a world. ``remotes``: where a server (:func:`serving`) offers this machine's folders."""
     (root / "gitconfig").write_text(
-        f'[url "{root}/"]\n\tinsteadOf = {URL}\n[user]\n\tname = Dora Downstream\n\temail = dora@example.com\n'
+        f'[url "{remotes}{root}/"]\n\tinsteadOf = {URL}\n[user]\n\tname = Dora Downstream\n\temail = dora@example.com\n'
         "[protocol]\n\tallow = always\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
         "[gc]\n\tauto = 0\n[uploadpack]\n\tallowFilter = true\n\tallowAnySHA1InWant = true\n"
     )
     (root / "flaky").mkdir(exist_ok=True)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """A git server whose clients may be killed without it: yields the address under which folders are found."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [
+        "--export-all",
+        "--enable=receive-pack",
+        "--reuseaddr",
+        "--max-connections=0",
+        "--listen=127.0.0.1",
+        f"--port={port}",
+    ]
+    with subprocess.Popen(["git", "daemon", *options, "--base-path=/"], stderr=subprocess.DEVNULL) as server:
+        try:
+            while server.poll() is None:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10):
+                    break
+                time.sleep(0.02)
+            yield f"git://127.0.0.1:{port}"
+        finally:
+            server.terminate()
 
 
 def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small: bool = False) -> World:
@@ -320,5 +349,10 @@ def copy(world: Path, destination: Path) -> World:
     """A copy of a world that was built in another folder."""
     shutil.copytree(world, destination, symlinks=True)
     write_config(destination)
-    data = json.loads((destination / "world.json").read_text())
-    return World(destination, data["commits"], data["affecting"])
+    return load(destination)
+
+
+def load(root: Path) -> World:
+    """The world that was built in ``root``, or copied there."""
+    data = json.loads((root / "world.json").read_text())
+    return World(root, data["commits"], data["affecting"])
