@@ -50,12 +50,6 @@ class Upstream:
         :raises UsageError: if there is no such commit, or the selector is abbreviated or ambiguous
         :raises MachineError: if the upstream can't be reached
         """
-        if selector == "green":
-            raise UsageError(
-                "policy-needs-github",
-                "policy 'green' needs the check results of the upstream, which only GitHub has",
-                remedy="use head, a full sha, a tag or a branch",
-            )
         if SHA_PATTERN.fullmatch(selector):
             return self._fetch(selector, selector)
         name = self.branch if selector == "head" else selector

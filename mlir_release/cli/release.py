@@ -28,11 +28,12 @@ REQUEST_ID = click.option(
 
 
 def _resolve(forge: Forge, branch: str, policy: str) -> tuple[ReleaseConfig, Revision]:
+    from mlir_release.green import select
     from mlir_release.repository import matrix_of_branch
     from mlir_release.revision import Upstream
 
     config = matrix_of_branch(forge, branch).release
-    return config, Upstream(config.upstream, branch=config.upstream_branch).resolve(policy)
+    return config, select(config, policy, Upstream(config.upstream, branch=config.upstream_branch))
 
 
 def _report(outcome: Outcome) -> None:
@@ -46,7 +47,7 @@ def _report(outcome: Outcome) -> None:
 @click.command()
 @forge_option
 @click.option(
-    "--policy", default="head", show_default=True, help="head, a full sha, a tag or a branch of the upstream."
+    "--policy", default="head", show_default=True, help="head, green, a full sha, a tag or a branch of the upstream."
 )
 @FORCE
 @REQUEST_ID

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from github import Github
+    from github.Commit import Commit
     from github.Repository import Repository
 
 Answer = TypeVar("Answer")
@@ -155,6 +156,10 @@ class GitHubClient:
                 for piece in response.iter_content(1 << 20):
                     file.write(piece)
 
+    def lazy_commit(self, sha: str) -> Commit:
+        """A commit, of which nothing is asked before it is needed."""
+        return _commit(self.repository, sha)
+
     # -- asking -------------------------------------------------------------------------------------------------
 
     def read(self, request: Callable[[], Answer], *, about: str = "") -> Answer:
@@ -222,6 +227,12 @@ def _repository(github: Github, name: str) -> Repository:
     from github.Repository import Repository
 
     return Repository(github.requester, {}, {"url": f"/repos/{name}"}, completed=False)
+
+
+def _commit(repository: Repository, sha: str) -> Commit:
+    from github.Commit import Commit
+
+    return Commit(repository.requester, {}, {"url": f"{repository.url}/commits/{sha}", "sha": sha}, completed=False)
 
 
 class Unavailable(ForgeError):

@@ -53,6 +53,7 @@ class Contract:
         assert not unknown, f"GitHub has no such paths: {sorted(unknown)}"
         description["paths"] = {path: item for path, item in description["paths"].items() if path in wanted}
         description["servers"] = [{"url": "http://github.test"}]
+        _allow_null(description)
         for item in description["paths"].values():
             for method in item.values():
                 if isinstance(method, dict):
@@ -87,6 +88,18 @@ class Contract:
             except OpenAPIError as error:
                 found.append(f"{operation} -> {answer.status_code}: {error}: {_reasons(error)}")
         return found
+
+
+def _allow_null(node: Any) -> None:
+    """Let every nullable enumeration have null: the description means it so, but does not list it."""
+    if isinstance(node, dict):
+        if node.get("nullable") and isinstance(node.get("enum"), list) and None not in node["enum"]:
+            node["enum"].append(None)
+        for value in node.values():
+            _allow_null(value)
+    elif isinstance(node, list):
+        for value in node:
+            _allow_null(value)
 
 
 def _reasons(error: BaseException) -> str:

@@ -30,6 +30,7 @@ class Call:
     body: bytes
     accept: str
     truncated: bool
+    path: str  #: below the API's address
 
     @property
     def repository(self) -> Repository:
@@ -60,7 +61,7 @@ class Call:
         part = list(rows[size * (number - 1) : size * number])
         if size * number >= len(rows):
             return part, {}
-        path = f"{self.github.api_url}/repos/{self.names['owner']}/{self.names['repo']}/releases"
+        path = f"{self.github.api_url}{self.path}"
         return part, {"Link": f'<{path}?per_page={size}&page={number + 1}>; rel="next"'}
 
     def release(self) -> Release:
@@ -165,7 +166,7 @@ def _person(git_line: str) -> Json:
 _NO_SIGNATURE = {"verified": False, "reason": "unsigned", "signature": None, "payload": None, "verified_at": None}
 
 
-def _commit(repository: Repository, sha: str) -> Json:
+def commit_json(repository: Repository, sha: str) -> Json:
     show = "%T%x01%P%x01%an%x00%ae%x00%aI%x01%cn%x00%ce%x00%cI%x01%B"
     done = repository.git.run("log", "-1", f"--format={show}", sha, check=False)
     if done.returncode != 0:
@@ -182,7 +183,7 @@ def _commit(repository: Repository, sha: str) -> Json:
 
 @route(f"GET {REPO}/git/commits/{{commit_sha}}")
 def get_commit(call: Call) -> Answer:
-    return Answer(200, _commit(call.repository, call.names["commit_sha"]))
+    return Answer(200, commit_json(call.repository, call.names["commit_sha"]))
 
 
 @route(f"POST {REPO}/git/commits")
@@ -192,7 +193,7 @@ def create_commit(call: Call) -> Answer:
     parents = [word for parent in given["parents"] for word in ("-p", parent)]
     environment = repository.signature(call.who[0]).environment()
     done = repository.git.run("commit-tree", given["tree"], *parents, input=given["message"].encode(), env=environment)
-    return Answer(201, _commit(repository, done.stdout.decode().strip()))
+    return Answer(201, commit_json(repository, done.stdout.decode().strip()))
 
 
 @route(f"POST {REPO}/git/blobs")
@@ -394,7 +395,7 @@ def _run(repository: Repository, run: Json) -> Json:
     bot, now = user(repository.github.url, "bot"), stamp(run["created"])
     links = ("jobs", "logs", "check_suite", "artifacts", "cancel", "rerun", "workflow")
     person = {"name": "somebody", "email": "somebody@users.example"}
-    place = _minimal(repository)
+    place = minimal_json(repository)
     return {
         "id": run["id"], "name": run["workflow"], "node_id": "WFR_1", "head_branch": run["head_branch"],
         "head_sha": run["head_sha"], "path": f".github/workflows/{run['workflow']}", "run_number": 1, "run_attempt": 1,
@@ -408,7 +409,7 @@ def _run(repository: Repository, run: Json) -> Json:
     }  # fmt: skip
 
 
-def _minimal(repository: Repository) -> Json:
+def minimal_json(repository: Repository) -> Json:
     """GitHub's minimal-repository."""
     owner, _, name = repository.name.partition("/")
     plain = ("forks", "hooks", "teams", "events", "tags", "languages", "stargazers", "contributors", "subscribers",

@@ -13,7 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.github_server import git_http, strangers
+from tests.github_server import (
+    git_http,
+    routes_checks,  # noqa: F401 - registers its routes
+    strangers,
+)
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
 from tests.github_server.routes import ROUTES, Call
 from tests.github_server.world import Repository
@@ -174,7 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise refuse(404, "Not Found")
             names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
             assert names is not None
-            call = Call(self.github, who, names.groupdict(), query, body, self.headers.get("Accept", ""), truncated)
+            below, accept = path.removeprefix(API), self.headers.get("Accept", "")
+            call = Call(self.github, who, names.groupdict(), query, body, accept, truncated, below)
             with self.github.lock:
                 answer = ROUTES[record.operation](call)
         except Answer as refusal:

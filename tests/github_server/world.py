@@ -51,6 +51,8 @@ class Repository:
         self.releases: dict[int, Release] = {}
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
+        self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
+        self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context
 
     def initialize(self, files: Mapping[str, bytes]) -> None:
         """An empty bare repository with one commit on ``main``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -11,7 +12,9 @@ import pytest
 from mlir_release.errors import ForgeError
 from mlir_release.forge import github_client
 from mlir_release.forge.github import GitHubForge
-from tests.github_server import GitHubServer
+from mlir_release.forge.github_checks import GitHubChecks
+from mlir_release.forge.github_client import GitHubClient
+from tests.github_server import Fault, GitHubServer
 from tests.github_server.contract import Contract
 from tests.github_server.routes import ROUTES
 from tests.integration.forge_conformance import ForgeConformance, Setting
@@ -62,9 +65,42 @@ class TestGitHubForge(ForgeConformance):
         return Setting(forge=open_forge(github, token), again=lambda: open_forge(github, token), stranger=get)
 
 
-def test_the_operations_are_counted(github: GitHubServer) -> None:
-    print(f"\n{len(EXERCISED)} of GitHub's operations exercised:", *sorted(EXERCISED), sep="\n  ")
-    assert len(EXERCISED) >= 20
+def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) -> None:
+    waits: list[float] = []
+    token = github.token()
+    client = GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+    answers = [
+        Fault(status=403, headers={"retry-after": "31"}, message="You have exceeded a secondary rate limit."),
+        Fault(status=429, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 600)}),
+        Fault(status=502),
+    ]
+    github.faults = lambda record: answers.pop(0) if answers else None
+    assert GitHubForge(client).head("main")
+    assert waits[0] == 31
+    assert 590 < waits[1] < 620
+    assert len(waits) == 3
+
+
+def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
+    repository = github.repositories[REPOSITORY]
+    forge = open_forge(github, github.token())
+    commits = [str(forge.head("main"))]
+    for number in range(3):
+        commits.append(forge.commit("main", expected=commits[-1], files={"a": b"%d" % number}, message="m\n"))
+    oldest, older, newer, newest = commits
+    repository.checks = {
+        newest: {"linux": "success", "windows": None},
+        newer: {"linux": "success", "windows": "failure"},
+        older: {"linux": "success"},
+        oldest: {"linux": "success", "windows": "success"},
+    }
+    repository.statuses = {older: {"buildbot": "success", "windows": "success"}, oldest: {"buildbot": "success"}}
+    checks = GitHubChecks(forge.client)
+    assert list(checks.newest("main", 3)) == [newest, newer, older]
+    assert checks.results(newest, ["linux", "windows"]) == {"linux": True}
+    assert checks.results(newer, ["linux", "windows"]) == {"linux": True, "windows": False}
+    assert checks.results(older, ["linux", "windows"]) == {"linux": True, "windows": True}
+    assert checks.results(oldest, ["linux", "buildbot"]) == {"linux": True, "buildbot": True}
 
 
 def test_a_wrong_token(github: GitHubServer) -> None:
@@ -122,3 +158,8 @@ def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
     with pytest.raises(ForgeError) as caught:
         forge.tags()
     assert caught.value.id == "github-not-found"
+
+
+def test_the_operations_are_counted(github: GitHubServer) -> None:
+    print(f"\n{len(EXERCISED)} of GitHub's operations exercised:", *sorted(EXERCISED), sep="\n  ")
+    assert len(EXERCISED) >= 20
