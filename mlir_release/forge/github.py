@@ -165,9 +165,10 @@ class GitHubForge:
     def releases(self) -> Sequence[Release]:
         """See :class:`Forge`."""
         found = self.client.read(lambda: list(self.repository.get_releases()))
-        return [self._record(release) for release in sorted(found, key=lambda release: release.id)]
+        return [self.record(release) for release in sorted(found, key=lambda release: release.id)]
 
-    def _record(self, release: GitRelease) -> Release:
+    def record(self, release: GitRelease) -> Release:
+        """A release as PyGithub gives it, as ours."""
         return Release(
             id=str(release.id),
             tag=release.tag_name,
@@ -203,7 +204,7 @@ class GitHubForge:
         before = {release.id for release in self.releases()}
 
         def create() -> Release:
-            return self._record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
+            return self.record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
 
         def created() -> Release | None:
             return next((r for r in self.releases() if r.tag == tag and r.draft and r.id not in before), None)
@@ -216,7 +217,7 @@ class GitHubForge:
         edited = self.client.write(
             lambda: found.update_release(title, body, draft=True, prerelease=found.prerelease), about=release.tag
         )
-        return self._record(edited)
+        return self.record(edited)
 
     def delete_draft(self, release: Release) -> None:
         """See :class:`Forge`."""
@@ -288,7 +289,7 @@ class GitHubForge:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""
         found = self._get(release)
         if not found.draft:
-            return self._record(found)
+            return self.record(found)
         latest = "false" if found.prerelease else "legacy"
         try:
             published = self.client.write(
@@ -301,7 +302,7 @@ class GitHubForge:
             raise Taken(
                 "release-taken", f"another release of {release.tag} is published", where=self.description, why=error.why
             ) from error
-        return self._record(published)
+        return self.record(published)
 
     def page_url(self, tag: str) -> str:
         """See :class:`Forge`."""
