@@ -217,6 +217,31 @@ def release_show(tag: str, forge: Forge) -> None:
 REASON = click.option("--reason", required=True, help="Shown to everybody who meets the gap that this makes.")
 
 
+@release.command("fetch")
+@click.argument("tag")
+@click.argument("target")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
+@forge_option
+@json_option
+def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
+    """Download TARGET's wheel of TAG, from the draft too, and check its digest."""
+    from mlir_release.publish.draft import fetch_wheel
+
+    path = fetch_wheel(forge, tag, target, output)
+    console.result(str(path), {"file": str(path)})
+
+
+@release.command("dispatch")
+@click.argument("workflow")
+@click.option("--ref", required=True, help="The branch or tag to run it on.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@forge_option
+def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Forge) -> None:
+    """Start a WORKFLOW of the release repository."""
+    forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
+    click.echo(f"dispatched {workflow} on {ref}")
+
+
 @release.command("waive")
 @click.argument("tag")
 @click.argument("target")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.git import NO_OBJECT, Git, Signature, format_message
 from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.source import KnownRelease, read_catalogue
 from mlir_release.targets import TARGETS_FILE
 from mlir_release.versions import upstream_tag
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mlir_release.wheels.pythons import Python
 
 TRAILER_COMMIT = "LLVM-Commit"
-TRAILER_VERSION = "LLVM-Version"
 
 #: The newest CPython that upstream's pinned requirements (numpy above all) have wheels for, by LLVM's major version:
 #: mlir/python/requirements.txt allows numpy up to 1.26 in LLVM 19, and up to 2.1.2 from 20 on.
