@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from mlir_release.errors import ConflictError, MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.forge import github_client
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
 
+ROOT = Path(__file__).parents[2]
 REPOSITORY = "llvm/mlir-wheels"
 NEWER, NUMBERED = "snapshot-20261121.01", "llvm-22.1.8.01"
 MATRIX = Matrix.parse(TARGETS).only("llvm=mlir")
@@ -259,18 +261,40 @@ def test_a_release_that_github_does_not_have(world: World) -> None:
         assert caught.value.id == "install-release-missing"
 
 
-def test_the_command_sets_the_actions_outputs(stage: Stage, python: Path, tmp_path: Path) -> None:
-    publish_in(stage.forge, stage.dist, TAG, VERSION)
-    output = tmp_path / "output"
-    command = [sys.executable, "-m", "mlir_release", "install", TAG, "--forge", f"local:{stage.forge.root}"]
+def outputs_of(file: Path) -> dict[str, str]:
+    """Step outputs, as GitHub reads them."""
+    lines = file.read_text().splitlines()
+    return {line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<mlir-release-" in line}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for gh is a script with a shebang")
+@pytest.mark.parametrize("given", ["latest", NUMBERED])
+def test_the_action(world: World, tmp_path: Path, given: str) -> None:
+    """The step of actions/setup-mlir as a runner would run it, with this toolkit for the one that it installs."""
+    action = yaml.safe_load((ROOT / "actions" / "setup-mlir" / "action.yml").read_text())
+    step = next(step for step in action["runs"]["steps"] if step.get("id") == "install")
+    log, output = world.make_gh(0), tmp_path / "output"
+    scripts = tmp_path / "temp" / "mlir-release-install" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "mlir-release").write_text(f'#!/bin/sh\nexec {sys.executable} -m mlir_release "$@"\n')
+    (scripts / "mlir-release").chmod(0o755)
+    inputs = {"TAG": given, "PYTHON": str(world.python), "REPOSITORY": REPOSITORY}
+    defaults = {"DISTRIBUTION": "distribution", "PROVENANCE": "provenance"}
+    inputs |= {name: action["inputs"][key]["default"] for name, key in defaults.items()}
+    assert step["env"].keys() == {*inputs, "GITHUB_TOKEN"}
+    runner = {"RUNNER_TEMP": str(tmp_path / "temp"), "RUNNER_OS": "Linux", "GITHUB_OUTPUT": str(output)}
     done = subprocess.run(
-        [*command, "--python", str(python), "--json"],
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=ROOT,
+        env={**os.environ, **world.server.environment(REPOSITORY, world.token), **inputs, **runner},
         capture_output=True,
         text=True,
-        env={**os.environ, "GITHUB_OUTPUT": str(output)},
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["tag"] == TAG
-    lines = output.read_text().splitlines()
-    outputs = {line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<" in line}
-    assert outputs == {"tag": TAG, "revision": REVISION, "version": VERSION, "cmake-dir": ""}
+    expected = TAG if given == "latest" else given
+    assert imported(world.python) == expected
+    found = outputs_of(output)
+    assert found == {"tag": expected, "revision": REVISION, "version": found["version"], "cmake-dir": ""}
+    assert found.keys() == action["outputs"].keys()
+    assert json.loads(log.read_text())[0][:2] == ["attestation", "verify"]
+    assert world.token not in done.stdout + done.stderr
