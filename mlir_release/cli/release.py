@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.common import dry_run_option, forge_option, json_option, open_forge
+from mlir_release.cli.operations import release_track
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ def _dependency_options(place: str) -> list[str]:
 @click.group()
 def release() -> None:
     """Look at releases; waive, abandon or yank."""
+
+
+release.add_command(release_track)
 
 
 @release.command("list")

@@ -152,3 +152,30 @@ class Forge(Protocol):
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """Runs of ``workflow`` on ``ref``, newest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issue:
+    """An open issue that the toolkit keeps. ``key``: what it is about; it stands in a comment that nobody sees."""
+
+    number: int
+    key: str
+    title: str
+    body: str  #: Markdown, without the key
+    url: str
+
+
+class Tracker(Protocol):
+    """The issues that the toolkit keeps by itself; those of people are not shown by it."""
+
+    def open_issues(self) -> Sequence[Issue]:
+        """Those that are open, oldest first. Two runs at once may have opened two of one key."""
+
+    def open(self, key: str, title: str, body: str) -> Issue:
+        """Open an issue."""
+
+    def update(self, issue: Issue, title: str, body: str) -> Issue:
+        """Replace an issue's title and body."""
+
+    def close(self, issue: Issue, comment: str) -> None:
+        """Say why, and close. Nothing more if it is closed."""

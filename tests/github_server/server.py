@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.github_server import (
     git_http,
     routes_checks,  # noqa: F401 - registers its routes
+    routes_issues,  # noqa: F401 - likewise
     strangers,
 )
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse

@@ -52,6 +52,7 @@ class Repository:
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
+        self.issues: list[Json] = []
         self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context
 
     def initialize(self, files: Mapping[str, bytes]) -> None:
