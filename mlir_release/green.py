@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
@@ -11,10 +13,15 @@ from mlir_release.errors import NeedsPersonError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from mlir_release.forge.github_client import GitHubClient
     from mlir_release.revision import Revision, Upstream
     from mlir_release.targets import GreenPolicy, ReleaseConfig
 
-_ON_GITHUB = re.compile(r"(?:https?://[^/]+/|git@[^:]+:)(?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?")
+#: ``https://github.com/llvm/llvm-project.git``, ``ssh://git@github.com/…``, ``git@github.com:…``.
+_ON_GITHUB = re.compile(
+    r"(?:(?P<scheme>https?|ssh)://(?:[^@/]+@)?(?P<host>[^/]+)/|[^@/:]+@(?P<ssh_host>[^:/]+):)"
+    r"(?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
 
 
 class Checks(Protocol):
@@ -82,14 +89,32 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, looked: int) -> Revision:
 
 def _checks_on_github(config: ReleaseConfig) -> Checks:
     from mlir_release.forge.github_checks import GitHubChecks
-    from mlir_release.forge.github_client import GitHubClient
 
-    match = _ON_GITHUB.fullmatch(config.upstream)
+    return GitHubChecks(client_of_upstream(config.upstream, os.environ))
+
+
+def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
+    """The client of a repository on GitHub that git fetches from ``url``.
+
+    The environment's token is shown to the environment's own server only: an Enterprise server's is no business of
+    github.com, nor the other way round.
+
+    :raises UsageError: ``green-not-on-github``
+    """
+    from mlir_release.forge.github_client import DEFAULT_SERVER, GitHubClient
+
+    match = _ON_GITHUB.fullmatch(url)
     if match is None:
         raise UsageError(
             "green-not-on-github",
             "policy 'green' needs the check results of the upstream, which only GitHub has",
-            where=config.upstream,
+            where=url,
             remedy="use head, a full sha, a tag or a branch",
         )
-    return GitHubChecks(GitHubClient.of_environment(match["name"]))
+    host = match["host"] or match["ssh_host"]
+    if host == urlsplit(environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER).netloc:
+        return GitHubClient.of_environment(match["name"], environ)
+    if host == urlsplit(DEFAULT_SERVER).netloc:
+        return GitHubClient(match["name"], token=None)
+    server = f"https://{host}"
+    return GitHubClient(match["name"], token=None, api=f"{server}/api/v3", server=server)

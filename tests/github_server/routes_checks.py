@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tests.github_server.records import Answer, Json, stamp, user
-from tests.github_server.routes import REPO, Call, commit_json, minimal_json, route
+from tests.github_server.routes import REPO, Call, commit_json, route
 
 if TYPE_CHECKING:
     from tests.github_server.world import Repository
@@ -16,10 +17,10 @@ def list_commits(call: Call) -> Answer:
     repository = call.repository
     shas = repository.git.text("rev-list", call.query.get("sha", "main")).split()
     rows, headers = call.page(shas)
-    return Answer(200, [_commit(repository, sha) for sha in rows], headers)
+    return Answer(200, [commit_row(repository, sha) for sha in rows], headers)
 
 
-def _commit(repository: Repository, sha: str) -> Json:
+def commit_row(repository: Repository, sha: str) -> Json:
     data = commit_json(repository, sha)
     address = f"{repository.api}/commits/{sha}"
     somebody = user(repository.github.url, "somebody")
@@ -34,8 +35,10 @@ def _commit(repository: Repository, sha: str) -> Json:
 @route(f"GET {REPO}/commits/{{ref}}/check-runs")
 def check_runs(call: Call) -> Answer:
     repository, sha = call.repository, call.names["ref"]
-    found = repository.checks.get(sha, {})
-    rows, headers = call.page([_check(repository, sha, n, *entry) for n, entry in enumerate(found.items(), 1)])
+    given: Any = repository.checks.get(sha, {})  # pairs, oldest first, where a check ran several times
+    found = list(given.items()) if isinstance(given, Mapping) else given
+    numbered = list(enumerate(found, 1))
+    rows, headers = call.page([_check(repository, sha, number, *entry) for number, entry in reversed(numbered)])
     return Answer(200, {"total_count": len(found), "check_runs": rows}, headers)
 
 
@@ -50,19 +53,19 @@ def _check(repository: Repository, sha: str, number: int, name: str, conclusion:
     }  # fmt: skip
 
 
-@route(f"GET {REPO}/commits/{{ref}}/status")
-def combined_status(call: Call) -> Answer:
+@route(f"GET {REPO}/commits/{{ref}}/statuses")
+def statuses(call: Call) -> Answer:
     repository, sha = call.repository, call.names["ref"]
     now, address = stamp(repository.github.clock()), f"{repository.api}/statuses/{sha}"
+    given: Any = repository.statuses.get(sha, {})
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
     found = [
         {
             "id": number, "node_id": "S_1", "url": address, "avatar_url": None, "context": context, "state": state,
             "description": None, "target_url": None, "created_at": now, "updated_at": now,
+            "creator": user(repository.github.url, "buildbot"),
         }
-        for number, (context, state) in enumerate(repository.statuses.get(sha, {}).items(), 1)
+        for number, (context, state) in reversed(list(enumerate(pairs, 1)))
     ]  # fmt: skip
-    body = {
-        "state": "pending", "sha": sha, "total_count": len(found), "statuses": found, "commit_url": address,
-        "url": address, "repository": minimal_json(repository),
-    }  # fmt: skip
-    return Answer(200, body)
+    rows, headers = call.page(found)
+    return Answer(200, rows, headers)
