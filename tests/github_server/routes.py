@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.github_server.records import Answer, Dispatch, Json, refuse, stamp, user
+from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.world import Asset, Release, Repository
 
 if TYPE_CHECKING:
@@ -353,60 +353,6 @@ def delete_asset(call: Call) -> Answer:
     release, asset = _find_asset(call)
     release.assets.remove(asset)
     return Answer(204)
-
-
-# -- workflows ---------------------------------------------------------------------------------------------------------
-
-
-@route(f"POST {REPO}/actions/workflows/{{workflow_id}}/dispatches")
-def dispatch(call: Call) -> Answer:
-    call.need("actions")
-    repository, workflow, given = call.repository, call.names["workflow_id"], call.input
-    if workflow not in repository.settings["workflows"]:
-        raise refuse(404, "Not Found")
-    ref = given["ref"]
-    full = next((f for f in (f"refs/heads/{ref}", f"refs/tags/{ref}") if repository.ref_json(f)), None)
-    if full is None:
-        raise refuse(422, f"No ref found for: {ref}")
-    made = Dispatch(workflow, ref, dict(given.get("inputs") or {}), call.github.next_id())
-    repository.dispatches.append(made)
-    repository.runs.append({
-        "id": made.run_id, "workflow": workflow, "head_branch": ref, "status": "queued", "conclusion": None,
-        "head_sha": repository.git.resolve(f"{full}^{{commit}}"), "created": call.github.clock(),
-    })  # fmt: skip
-    call.github.on_dispatch(repository.name, made)
-    return Answer(204)
-
-
-@route(f"GET {REPO}/actions/workflows/{{workflow_id}}/runs")
-def workflow_runs(call: Call) -> Answer:
-    repository, workflow = call.repository, call.names["workflow_id"]
-    if workflow not in repository.settings["workflows"]:
-        raise refuse(404, "Not Found")
-    found = [run for run in reversed(repository.runs) if run["workflow"] == workflow]
-    if branch := call.query.get("branch"):
-        found = [run for run in found if run["head_branch"] == branch]
-    rows, headers = call.page([_run(repository, run) for run in found])
-    return Answer(200, {"total_count": len(found), "workflow_runs": rows}, headers)
-
-
-def _run(repository: Repository, run: Json) -> Json:
-    api = f"{repository.api}/actions/runs/{run['id']}"
-    bot, now = user(repository.github.url, "bot"), stamp(run["created"])
-    links = ("jobs", "logs", "check_suite", "artifacts", "cancel", "rerun", "workflow")
-    person = {"name": "somebody", "email": "somebody@users.example"}
-    place = minimal_json(repository)
-    return {
-        "id": run["id"], "name": run["workflow"], "node_id": "WFR_1", "head_branch": run["head_branch"],
-        "head_sha": run["head_sha"], "path": f".github/workflows/{run['workflow']}", "run_number": 1, "run_attempt": 1,
-        "event": "workflow_dispatch", "display_title": run["workflow"], "status": run["status"],
-        "conclusion": run["conclusion"], "workflow_id": 1, "url": api, "html_url": api, "pull_requests": [],
-        "created_at": now, "updated_at": now, "run_started_at": now, "actor": bot, "triggering_actor": bot,
-        **{f"{name}_url": f"{api}/{name}" for name in links}, "previous_attempt_url": None,
-        "head_commit": {"id": run["head_sha"], "tree_id": run["head_sha"], "message": "", "timestamp": now,
-                        "author": person, "committer": person},
-        "repository": place, "head_repository": place,
-    }  # fmt: skip
 
 
 def minimal_json(repository: Repository) -> Json:

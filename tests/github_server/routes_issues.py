@@ -1,57 +1,177 @@
-"""Issues."""
+"""Issues, their comments and labels."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, route
 
+if TYPE_CHECKING:
+    from tests.github_server.world import Repository
+
+
+def issue_json(repository: Repository, issue: Json) -> Json:
+    """GitHub's issue; a pull request is one, too."""
+    kind = "pull" if "head" in issue else "issues"
+    api, page = f"{repository.api}/issues/{issue['number']}", f"{repository.github.url}/{repository.name}/{kind}"
+    links = ("comments", "events", "labels", "timeline")
+    closed = stamp(issue["closed"]) if issue["closed"] else None
+    body = {
+        "id": issue["number"], "node_id": "I_1", "number": issue["number"], "url": api,
+        "html_url": f"{page}/{issue['number']}",
+        "repository_url": repository.api, **{f"{name}_url": f"{api}/{name}" for name in links},
+        "title": issue["title"], "body": issue["body"], "state": issue["state"], "state_reason": issue.get("reason"),
+        "user": user(repository.github.url, issue["by"]),
+        "labels": [label_json(repository, name) for name in issue["labels"]],
+        "assignee": None, "assignees": [], "milestone": None, "locked": False, "active_lock_reason": None,
+        "comments": sum(comment["issue"] == issue["number"] for comment in repository.comments.values()),
+        "created_at": stamp(issue["created"]), "updated_at": stamp(issue["updated"]), "closed_at": closed,
+        "author_association": "NONE",
+    }  # fmt: skip
+    if "head" in issue:
+        address = f"{repository.api}/pulls/{issue['number']}"
+        body["pull_request"] = dict.fromkeys(("url", "html_url", "diff_url", "patch_url"), address)
+    return body
+
+
+def label_json(repository: Repository, name: str) -> Json:
+    """GitHub's label; one that an issue brings along is made, as GitHub does."""
+    found = repository.labels.setdefault(name, {"color": "ededed", "description": None})
+    api = f"{repository.api}/labels/{name}"
+    return {"id": 1, "node_id": "L_1", "url": api, "name": name, "default": False, **found}
+
+
+def comment_json(repository: Repository, comment: Json) -> Json:
+    """GitHub's issue-comment."""
+    api = f"{repository.api}/issues/comments/{comment['id']}"
+    return {
+        "id": comment["id"], "node_id": "IC_1", "url": api, "html_url": api, "body": comment["body"],
+        "issue_url": f"{repository.api}/issues/{comment['issue']}", "user": user(repository.github.url, comment["by"]),
+        "created_at": stamp(comment["created"]), "updated_at": stamp(comment["updated"]), "author_association": "NONE",
+    }  # fmt: skip
+
+
+def add_issue(call: Call, **more: object) -> Json:
+    """Record a new issue or pull request from the request's title, body and labels."""
+    given, now, number = call.input, call.github.clock(), 1 + len(call.repository.issues)
+    issue: Json = {
+        "number": number, "title": given["title"], "body": given.get("body"), "state": "open", "by": call.who[0],
+        "labels": list(given.get("labels", [])), "created": now, "updated": now, "closed": None, **more,
+    }  # fmt: skip
+    call.repository.issues.append(issue)
+    return issue
+
+
+def edit_issue(call: Call, issue: Json) -> None:
+    """Apply the request's title, body, labels and state."""
+    given, now = call.input, call.github.clock()
+    issue |= {key: given[key] for key in ("title", "body", "state", "labels") if key in given}
+    issue |= {"updated": now, "closed": (issue["closed"] or now) if issue["state"] == "closed" else None}
+    if "state" in given:
+        issue["reason"] = given.get("state_reason") or ("completed" if issue["state"] == "closed" else "reopened")
+
+
+def _issue(call: Call) -> Json:
+    number = call.names["issue_number"]
+    if not number.isdigit() or not 0 < int(number) <= len(call.repository.issues):
+        raise refuse(404, "Not Found")
+    return call.repository.issues[int(number) - 1]
+
 
 @route(f"GET {REPO}/issues")
 def list_issues(call: Call) -> Answer:
-    state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
-    found = [
-        issue
-        for issue in reversed(call.repository.issues)
-        if state in ("all", issue["state"]) and labels <= {label["name"] for label in issue["labels"]}
-    ]
-    rows, headers = call.page(found)
+    repository, state = call.repository, call.query.get("state", "open")
+    labels = {name for name in call.query.get("labels", "").split(",") if name}
+    found = [i for i in repository.issues if state in ("all", i["state"]) and labels <= set(i["labels"])]
+    if call.query.get("direction") != "asc":
+        found.reverse()
+    rows, headers = call.page([issue_json(repository, issue) for issue in found])
     return Answer(200, rows, headers)
 
 
 @route(f"POST {REPO}/issues")
 def create_issue(call: Call) -> Answer:
     call.need("issues")
-    repository, given = call.repository, call.input
-    number, now = len(repository.issues) + 1, stamp(call.github.clock())
-    api = f"{repository.api}/issues/{number}"
-    links = ("labels", "comments", "events")
-    issue: Json = {
-        "id": call.github.next_id(), "node_id": "I_1", "number": number, "title": given["title"],
-        "body": given.get("body"), "state": "open", "locked": False, "comments": 0, "assignee": None,
-        "assignees": [], "milestone": None, "created_at": now, "updated_at": now, "closed_at": None, "url": api,
-        "html_url": f"{call.github.url}/{repository.name}/issues/{number}", "repository_url": repository.api,
-        **{f"{name}_url": f"{api}/{name}" for name in links}, "user": user(call.github.url, call.who[0]),
-        "author_association": "NONE", "labels": [_label(call, name) for name in given.get("labels", ())],
-    }  # fmt: skip
-    repository.issues.append(issue)
-    return Answer(201, dict(issue))
+    return Answer(201, issue_json(call.repository, add_issue(call)))
 
 
-def _label(call: Call, name: str) -> Json:
-    address = f"{call.repository.api}/labels/{name}"
-    return {
-        "id": 1, "node_id": "L_1", "url": address, "name": name, "color": "ededed", "default": False,
-        "description": None,
-    }  # fmt: skip
+@route(f"GET {REPO}/issues/{{issue_number}}")
+def get_issue(call: Call) -> Answer:
+    return Answer(200, issue_json(call.repository, _issue(call)))
 
 
 @route(f"PATCH {REPO}/issues/{{issue_number}}")
 def update_issue(call: Call) -> Answer:
     call.need("issues")
-    number = int(call.names["issue_number"])
-    if not 0 < number <= len(call.repository.issues):
+    issue = _issue(call)
+    edit_issue(call, issue)
+    return Answer(200, issue_json(call.repository, issue))
+
+
+@route(f"GET {REPO}/issues/{{issue_number}}/comments")
+def list_comments(call: Call) -> Answer:
+    repository, number = call.repository, _issue(call)["number"]
+    found = [comment for comment in repository.comments.values() if comment["issue"] == number]
+    rows, headers = call.page([comment_json(repository, comment) for comment in found])
+    return Answer(200, rows, headers)
+
+
+@route(f"POST {REPO}/issues/{{issue_number}}/comments")
+def create_comment(call: Call) -> Answer:
+    if not call.who[1] & {"issues", "pull_requests"}:
+        call.need("issues")
+    number, now = call.github.next_id(), call.github.clock()
+    comment: Json = {
+        "id": number, "issue": _issue(call)["number"], "body": call.input["body"], "by": call.who[0], "created": now,
+        "updated": now,
+    }  # fmt: skip
+    call.repository.comments[number] = comment
+    return Answer(201, comment_json(call.repository, comment))
+
+
+def _comment(call: Call) -> Json:
+    found = call.repository.comments.get(int(call.names["comment_id"]))
+    if found is None:
         raise refuse(404, "Not Found")
-    issue = call.repository.issues[number - 1]
-    issue.update({key: value for key, value in call.input.items() if key in ("title", "body", "state")})
-    issue["closed_at"] = stamp(call.github.clock()) if issue["state"] == "closed" else None
-    return Answer(200, dict(issue))
+    return found
+
+
+@route(f"GET {REPO}/issues/comments/{{comment_id}}")
+def get_comment(call: Call) -> Answer:
+    return Answer(200, comment_json(call.repository, _comment(call)))
+
+
+@route(f"PATCH {REPO}/issues/comments/{{comment_id}}")
+def update_comment(call: Call) -> Answer:
+    if not call.who[1] & {"issues", "pull_requests"}:
+        call.need("issues")
+    comment = _comment(call)
+    comment |= {"body": call.input["body"], "updated": call.github.clock()}
+    return Answer(200, comment_json(call.repository, comment))
+
+
+@route(f"GET {REPO}/labels")
+def list_labels(call: Call) -> Answer:
+    rows, headers = call.page([label_json(call.repository, name) for name in list(call.repository.labels)])
+    return Answer(200, rows, headers)
+
+
+@route(f"POST {REPO}/labels")
+def create_label(call: Call) -> Answer:
+    call.need("issues")
+    repository, given = call.repository, call.input
+    if given["name"] in repository.labels:
+        raise refuse(422, "Validation Failed", {"resource": "Label", "code": "already_exists", "field": "name"})
+    repository.labels[given["name"]] = {
+        "color": given.get("color", "ededed"),
+        "description": given.get("description"),
+    }
+    return Answer(201, label_json(repository, given["name"]))
+
+
+@route(f"GET {REPO}/labels/{{name}}")
+def get_label(call: Call) -> Answer:
+    if call.names["name"] not in call.repository.labels:
+        raise refuse(404, "Not Found")
+    return Answer(200, label_json(call.repository, call.names["name"]))

@@ -15,8 +15,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.github_server import (
     git_http,
-    routes_checks,  # noqa: F401 - registers its routes
-    routes_issues,  # noqa: F401 - likewise
+    routes_checks,  # noqa: F401 - these register their routes
+    routes_issues,  # noqa: F401
+    routes_objects,  # noqa: F401
+    routes_pulls,
+    routes_runs,  # noqa: F401
+    routes_settings,  # noqa: F401
     strangers,
 )
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
@@ -107,6 +111,45 @@ class GitHubServer:
         found = {"GITHUB_API_URL": self.api_url, "GITHUB_SERVER_URL": self.url, "GITHUB_REPOSITORY": repository}
         return found | ({"GITHUB_TOKEN": token} if token else {})
 
+    def add_run(
+        self, repository: str, workflow: str, *, ref: str = "main", event: str = "schedule", created: datetime
+    ) -> int:
+        """A run that nobody dispatched, still in progress; returns its id."""
+        place = self.repositories[repository]
+        place.runs.append({
+            "id": (number := self.next_id()), "workflow": workflow, "head_branch": ref, "status": "in_progress",
+            "conclusion": None, "head_sha": place.git.resolve(f"{ref}^{{commit}}"), "created": created,
+            "updated": created, "event": event,
+        })  # fmt: skip
+        return number
+
+    def finish_run(self, run_id: int, conclusion: str, *, at: datetime | None = None) -> None:
+        """A run ends."""
+        _, run = self._run(run_id)
+        run.update(status="completed", conclusion=conclusion, updated=at or self.clock())
+
+    def add_job(
+        self,
+        run_id: int,
+        name: str,
+        *,
+        labels: Sequence[str],
+        started: datetime,
+        completed: datetime | None,
+        conclusion: str | None = "success",
+        steps: Sequence[tuple[str, datetime, datetime | None, str | None]] = (),
+    ) -> int:
+        """A job of a run. ``steps``: name, start, end, conclusion. Returns its id."""
+        repository, _ = self._run(run_id)
+        repository.jobs.setdefault(run_id, []).append({
+            "id": (number := self.next_id()), "name": name, "labels": labels, "started": started,
+            "completed": completed, "conclusion": conclusion if completed else None, "steps": steps,
+        })  # fmt: skip
+        return number
+
+    def _run(self, run_id: int) -> tuple[Repository, dict[str, Any]]:
+        return next((r, run) for r in self.repositories.values() for run in r.runs if run["id"] == run_id)
+
     @property
     def exercised(self) -> set[str]:
         """The operations that were carried out."""
@@ -173,6 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
             if not path.startswith(API + "/"):
                 if ".git/" in path:
                     return git_http.serve(self.github, self, path, urlsplit(self.path).query, body)
+                if path == "/api/graphql":
+                    with self.github.lock:
+                        return routes_pulls.graphql(self.github, self._who(), body)
                 return strangers.page(self.github, path)
             who = self._who()
             if not record.operation:

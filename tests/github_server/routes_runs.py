@@ -1,0 +1,167 @@
+"""Workflows: dispatches, runs and their jobs."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tests.github_server.records import Answer, Dispatch, Json, refuse, stamp, user
+from tests.github_server.routes import REPO, Call, minimal_json, route
+
+if TYPE_CHECKING:
+    from tests.github_server.world import Repository
+
+
+@route(f"POST {REPO}/actions/workflows/{{workflow_id}}/dispatches")
+def dispatch(call: Call) -> Answer:
+    call.need("actions")
+    repository, workflow, given = call.repository, call.names["workflow_id"], call.input
+    if workflow not in repository.settings["workflows"]:
+        raise refuse(404, "Not Found")
+    ref = given["ref"]
+    full = next((f for f in (f"refs/heads/{ref}", f"refs/tags/{ref}") if repository.ref_json(f)), None)
+    if full is None:
+        raise refuse(422, f"No ref found for: {ref}")
+    made = Dispatch(workflow, ref, dict(given.get("inputs") or {}), call.github.next_id())
+    repository.dispatches.append(made)
+    repository.runs.append({
+        "id": made.run_id, "workflow": workflow, "head_branch": ref, "status": "queued", "conclusion": None,
+        "head_sha": repository.git.resolve(f"{full}^{{commit}}"), "created": call.github.clock(),
+        "event": "workflow_dispatch", "updated": call.github.clock(),
+    })  # fmt: skip
+    call.github.on_dispatch(repository.name, made)
+    return Answer(204)
+
+
+@route(f"GET {REPO}/actions/workflows")
+def workflows(call: Call) -> Answer:
+    found = [_workflow(call.repository, name) for name in call.repository.settings["workflows"]]
+    rows, headers = call.page(found)
+    return Answer(200, {"total_count": len(found), "workflows": rows}, headers)
+
+
+@route(f"GET {REPO}/actions/workflows/{{workflow_id}}")
+def workflow(call: Call) -> Answer:
+    repository, name = call.repository, call.names["workflow_id"]
+    if name not in repository.settings["workflows"]:
+        raise refuse(404, "Not Found")
+    return Answer(200, _workflow(repository, name))
+
+
+def _workflow(repository: Repository, name: str) -> Json:
+    address, then = f"{repository.api}/actions/workflows/{name}", stamp(repository.github.clock())
+    states = repository.settings.get("workflow_states", {})
+    return {
+        "id": 1 + list(repository.settings["workflows"]).index(name), "node_id": "W_1", "name": name.partition(".")[0],
+        "path": f".github/workflows/{name}", "state": states.get(name, "active"),
+        "created_at": then, "updated_at": then, "url": address, "html_url": address, "badge_url": address,
+    }  # fmt: skip
+
+
+@route(f"GET {REPO}/actions/workflows/{{workflow_id}}/runs")
+def workflow_runs(call: Call) -> Answer:
+    name = call.names["workflow_id"]
+    if name not in call.repository.settings["workflows"]:
+        raise refuse(404, "Not Found")
+    return _runs(call, [run for run in reversed(call.repository.runs) if run["workflow"] == name])
+
+
+@route(f"GET {REPO}/actions/runs")
+def all_runs(call: Call) -> Answer:
+    return _runs(call, list(reversed(call.repository.runs)))
+
+
+def _runs(call: Call, found: list[Json]) -> Answer:
+    query = call.query
+    for name, field in (("branch", "head_branch"), ("event", "event"), ("head_sha", "head_sha")):
+        if wanted := query.get(name):
+            found = [run for run in found if run[field] == wanted]
+    if wanted := query.get("status"):
+        found = [run for run in found if wanted in (run["status"], run["conclusion"])]
+    if wanted := query.get("created"):
+        found = [run for run in found if _within(run["created"], wanted)]
+    if query.keys() & {"branch", "event", "status", "created", "head_sha", "actor"}:
+        found = found[:1000]  # GitHub's limit on a search
+    rows, headers = call.page([run_json(call.repository, run) for run in found])
+    return Answer(200, {"total_count": len(found), "workflow_runs": rows}, headers)
+
+
+def _within(when: datetime, wanted: str) -> bool:
+    """GitHub's date search: ``>=2026-11-01``, ``2026-11-01..2026-11-20``, with times or without."""
+    if ".." in wanted:
+        first, _, last = wanted.partition("..")
+        return (first == "*" or _within(when, ">=" + first)) and (last == "*" or _within(when, "<=" + last))
+    match = re.fullmatch(r"(>=|<=|>|<|)(.+)", wanted)
+    assert match is not None
+    day = "T" not in match[2]
+    edge = datetime.fromisoformat(match[2])
+    edge = edge if edge.tzinfo else edge.replace(tzinfo=UTC)
+    if day:
+        when = when.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {">=": when >= edge, "<=": when <= edge, ">": when > edge, "<": when < edge, "": when == edge}[match[1]]
+
+
+@route(f"GET {REPO}/actions/runs/{{run_id}}")
+def one_run(call: Call) -> Answer:
+    return Answer(200, run_json(call.repository, _find(call)))
+
+
+def _find(call: Call) -> Json:
+    for run in call.repository.runs:
+        if str(run["id"]) == call.names["run_id"]:
+            return run
+    raise refuse(404, "Not Found")
+
+
+@route(f"GET {REPO}/actions/runs/{{run_id}}/jobs")
+def jobs(call: Call) -> Answer:
+    run = _find(call)
+    found = call.repository.jobs.get(run["id"], [])
+    rows, headers = call.page([_job(call.repository, run, job) for job in found])
+    return Answer(200, {"total_count": len(found), "jobs": rows}, headers)
+
+
+def _when(when: datetime | None) -> str | None:
+    return stamp(when) if when else None
+
+
+def _job(repository: Repository, run: Json, job: Json) -> Json:
+    address = f"{repository.api}/actions/jobs/{job['id']}"
+    steps = [
+        {
+            "name": name, "number": number, "status": "completed" if ended else "in_progress",
+            "conclusion": conclusion, "started_at": _when(started), "completed_at": _when(ended),
+        }
+        for number, (name, started, ended, conclusion) in enumerate(job["steps"], 1)
+    ]  # fmt: skip
+    return {
+        "id": job["id"], "run_id": run["id"], "run_url": f"{repository.api}/actions/runs/{run['id']}", "node_id": "J_1",
+        "head_sha": run["head_sha"], "url": address, "html_url": address, "check_run_url": address, "run_attempt": 1,
+        "status": "completed" if job["completed"] else "in_progress", "conclusion": job["conclusion"],
+        "created_at": stamp(job["started"]), "started_at": stamp(job["started"]),
+        "completed_at": _when(job["completed"]), "name": job["name"], "steps": steps, "labels": list(job["labels"]),
+        "runner_id": 1, "runner_name": "runner", "runner_group_id": 1, "runner_group_name": "GitHub Actions",
+        "workflow_name": run["workflow"].partition(".")[0], "head_branch": run["head_branch"],
+    }  # fmt: skip
+
+
+def run_json(repository: Repository, run: Json) -> Json:
+    """GitHub's workflow-run."""
+    api = f"{repository.api}/actions/runs/{run['id']}"
+    bot, then = user(repository.github.url, "bot"), stamp(run["created"])
+    links = ("jobs", "logs", "check_suite", "artifacts", "cancel", "rerun", "workflow")
+    person = {"name": "somebody", "email": "somebody@users.example"}
+    place = minimal_json(repository)
+    return {
+        "id": run["id"], "name": run["workflow"], "node_id": "WFR_1", "head_branch": run["head_branch"],
+        "head_sha": run["head_sha"], "path": f".github/workflows/{run['workflow']}", "run_number": 1, "run_attempt": 1,
+        "event": run["event"], "display_title": run["workflow"], "status": run["status"],
+        "conclusion": run["conclusion"], "workflow_id": 1, "url": api, "html_url": api, "pull_requests": [],
+        "created_at": then, "updated_at": stamp(run["updated"]), "run_started_at": then,
+        "actor": bot, "triggering_actor": bot,
+        **{f"{name}_url": f"{api}/{name}" for name in links}, "previous_attempt_url": None,
+        "head_commit": {"id": run["head_sha"], "tree_id": run["head_sha"], "message": "", "timestamp": then,
+                        "author": person, "committer": person},
+        "repository": place, "head_repository": place,
+    }  # fmt: skip
