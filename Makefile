@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help rehearsal test setup setup-tests lint types unit clean
+.PHONY: help rehearsal rehearsal-actions test setup setup-tests lint types unit clean
 
 help:
 	@echo "make rehearsal   the whole main job on this machine, on real MLIR (ARGS='--python 3.12' and so on)"
+	@echo "make rehearsal-actions   the workflows themselves, run by act, from a pin bump to a published release"
 	@echo "make test        lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make unit        only the tests that take seconds"
 	@echo "make lint types  only ruff and the workflow checks, only mypy"
@@ -18,6 +19,9 @@ setup:
 setup-tests:
 	@$(PYTHON) tools/bootstrap.py --tests
 
+rehearsal-actions: setup
+	$(VENV)/python -m tests.workflows.rehearse
+
 rehearsal: setup
 	$(VENV)/mlir-release rehearsal $(ARGS)
 
@@ -26,8 +30,10 @@ lint: setup
 	$(VENV)/ruff format --check .
 	$(VENV)/python tools/list_errors.py
 	$(VENV)/zizmor --quiet --offline --persona=auditor .
+	"$$($(VENV)/python tools/go_tool.py actionlint)"
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-actions actions/*/action.yml
+	$(VENV)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 types: setup
 	$(VENV)/mypy

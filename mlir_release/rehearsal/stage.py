@@ -85,7 +85,7 @@ def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], 
     upstream = workspace / "upstream.git"
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
-    targets = _targets(str(upstream), pythons, profiles)
+    targets = make_targets(str(upstream), pythons, profiles)
     forge = LocalForge.create(workspace / "forge", {PIN_FILE: format_pin(pin), TARGETS_FILE: targets})
     head = forge.head("main")
     assert head is not None
@@ -94,7 +94,10 @@ def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], 
     return forge
 
 
-def _targets(upstream: str, pythons: Sequence[Python], profiles: Sequence[str]) -> bytes:
+def make_targets(
+    upstream: str, pythons: Sequence[Python], profiles: Sequence[str], *, runner: str = "this machine"
+) -> bytes:
+    """A ``targets.toml`` for this machine: its platform, these CPythons, everything required."""
     import tomli_w
 
     from mlir_release.sdk.prefix import host_platform
@@ -110,7 +113,7 @@ def _targets(upstream: str, pythons: Sequence[Python], profiles: Sequence[str]) 
         "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
         "runtime": {
             platform: {
-                "os": system, "arch": machine, "runner": "this machine", "pythons": tags,
+                "os": system, "arch": machine, "runner": runner, "pythons": tags,
                 "floor": this_machine() or platform,
             }
         },

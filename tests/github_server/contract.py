@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -25,10 +26,11 @@ def fetch_description() -> Path:
     with locked(path.with_suffix(".lock")):
         if path.is_file():
             return path
-        if shutil.which("npm") is None:
+        npm = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
+        if npm is None:
             raise RuntimeError("npm is not installed, and GitHub's description is fetched with it")
         with tempfile.TemporaryDirectory() as folder:
-            command = ["npm", "pack", "--silent", f"@octokit/openapi@{VERSION}"]
+            command = [npm, "pack", "--silent", f"@octokit/openapi@{VERSION}"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RuntimeError(f"npm could not fetch @octokit/openapi: {done.stderr.strip()[-500:]}")

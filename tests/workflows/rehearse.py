@@ -1,0 +1,175 @@
+"""Run the workflows of this checkout with act, on a GitHub on loopback, from a pin bump to a release.
+
+Usage: ``python -m tests.workflows.rehearse [WORKSPACE]``. Jobs, matrices, outputs and our own actions run for real;
+other people's actions are mapped to ``stand_ins/``. What a workflow dispatches is run next, until nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlir_release.cache import cache_directory
+from mlir_release.console import console
+from mlir_release.git import Git
+from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.rehearsal.run import FIRST_PROGRAM
+from mlir_release.rehearsal.stage import choose_pythons, make_targets, make_upstream
+from mlir_release.sdk.provision import available_release
+from mlir_release.targets import TARGETS_FILE
+from mlir_release.versions import upstream_tag
+from mlir_release.wheels import venv
+from tests.github_server import Dispatch, GitHubServer
+from tools import go_tool
+
+ROOT = Path(__file__).resolve().parents[2]
+REPOSITORY = "llvm/mlir-wheels"
+RUNNER = "ubuntu-24.04"
+
+STAND_INS = {
+    "actions/checkout": "nothing",
+    "actions/setup-python": "nothing",
+    "actions/attest-build-provenance": "nothing",
+    "actions/upload-artifact": "upload",
+    "actions/download-artifact": "download",
+    "actions/configure-pages": "configure-pages",
+    "actions/upload-pages-artifact": "upload-pages",
+    "actions/deploy-pages": "deploy-pages",
+}
+
+
+@dataclass
+class Runner:
+    """Runs workflows of the server's repository, each in a fresh clone of the ref that it is dispatched on."""
+
+    github: GitHubServer
+    workspace: Path
+    token: str
+    log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
+    waiting: list[Dispatch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.github.on_dispatch = lambda repository, dispatch: self.waiting.append(dispatch)
+
+    @property
+    def pages(self) -> Path:
+        """Where the pages are deployed."""
+        return self.workspace / "pages"
+
+    def run_all(self, workflow: str, ref: str) -> None:
+        """Run a workflow, then what it dispatches, then what that dispatches."""
+        self.run(workflow, ref, {})
+        while self.waiting:
+            dispatch = self.waiting.pop(0)
+            self.run(dispatch.workflow, dispatch.ref, dispatch.inputs)
+
+    def run(self, workflow: str, ref: str, inputs: dict[str, str]) -> bool:
+        """Run one workflow with act; its output goes to a log file. Returns whether it succeeded."""
+        number = len(self.log) + 1
+        checkout = self.workspace / f"run-{number}"
+        shutil.rmtree(checkout, ignore_errors=True)
+        origin = self.github.repositories[REPOSITORY].git
+        subprocess.run(["git", "clone", "-q", str(origin.directory), str(checkout)], check=True)
+        Git(checkout).run("checkout", "-q", "--detach", ref)
+        Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{REPOSITORY}.git")
+        tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
+        event = {
+            "ref": f"refs/{'tags' if tag else 'heads'}/{ref}",
+            "inputs": inputs,
+            "repository": {"default_branch": "main"},
+        }
+        (self.workspace / "event.json").write_text(json.dumps(event))
+        log = self.workspace / f"run-{number}-{workflow}.log"
+        with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
+            done = subprocess.run(
+                self._command(workflow, checkout, number), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
+                env=os.environ | {"GITHUB_TOKEN": self.token}, check=False,
+            )  # fmt: skip
+        text = log.read_text(errors="replace")
+        assert self.token not in text, f"the token is in {log}"
+        jobs = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", text, re.MULTILINE)
+        for job, result in jobs:
+            console.say(f"    {job}: {result}")
+        self.log.append((workflow, ref, done.returncode == 0))
+        return done.returncode == 0
+
+    def _command(self, workflow: str, checkout: Path, number: int) -> list[str]:
+        variables = self.github.environment(REPOSITORY) | {
+            "GITHUB_RUN_ID": str(1000 + number),
+            "GITHUB_ACTOR": "somebody",
+            "ARTIFACTS": str(self.workspace / f"artifacts-{number}"),
+            "PAGES": str(self.pages),
+            "MLIR_RELEASE_CACHE": str(cache_directory()),
+        }
+        uses = {
+            match[1]
+            for path in (checkout / ".github" / "workflows").glob("*.yml")
+            for match in re.finditer(r"uses: (\S+/\S+@[0-9a-f]{40})", path.read_text())
+        }
+        stand_ins = ROOT / "tests" / "workflows" / "stand_ins"
+        mapped = [f"{use}={stand_ins / STAND_INS[use.partition('@')[0]]}" for use in sorted(uses)]
+        return [
+            str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
+            "--eventpath", str(self.workspace / "event.json"), "--platform", f"{RUNNER}=-self-hosted",
+            "--secret", "GITHUB_TOKEN", "--var", "MLIR_RELEASE_BACKEND=build", "--no-cache-server",
+            "--action-cache-path", str(self.workspace / "act"), "--concurrent-jobs", "2",
+            *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
+            *(word for entry in mapped for word in ("--local-repository", entry)),
+        ]  # fmt: skip
+
+
+def make_runner(github: GitHubServer, workspace: Path) -> Runner:
+    """The release repository (this checkout's files, an older pin, one target) on ``github``, and its runner."""
+    release = available_release(cache=cache_directory())
+    upstream = workspace / "upstream.git"
+    older = make_upstream(upstream, release)
+    pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
+    assert pin is not None
+    tracked = Git(ROOT).run("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.split(b"\0")
+    files = {name: (ROOT / name).read_bytes() for name in map(os.fsdecode, tracked) if name and (ROOT / name).is_file()}
+    files |= {
+        PIN_FILE: format_pin(pin),
+        TARGETS_FILE: make_targets(str(upstream), choose_pythons((), release)[:1], ("host",), runner=RUNNER),
+    }
+    github.add_repository(REPOSITORY, files, workflows=("snapshot.yml", "release.yml", "pages.yml"))
+    return Runner(github, workspace, github.token())
+
+
+def install_as_stranger(runner: Runner, tag: str) -> str:
+    """What a person types, in an empty environment; returns what the first program prints."""
+    python = choose_pythons((), available_release(cache=cache_directory()))[0]
+    environment = venv.create(runner.workspace / "stranger", python.executable)
+    page = runner.pages / "snapshots" / "latest" / "index.html"
+    environment.install("-f", str(page), "mlir>=20200101")
+    done = subprocess.run(
+        [environment.python, "-I", "-c", FIRST_PROGRAM], capture_output=True, text=True, check=True,
+        env=environment.variables(),
+    )  # fmt: skip
+    assert tag in done.stdout
+    return done.stdout.strip()
+
+
+def main() -> None:
+    """See the module."""
+    workspace = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "rehearsal-actions").absolute()
+    shutil.rmtree(workspace, ignore_errors=True)
+    workspace.mkdir(parents=True)
+    with GitHubServer(workspace / "github") as github:
+        runner = make_runner(github, workspace)
+        runner.run_all("snapshot.yml", "main")
+        failed = [f"{workflow} on {ref}" for workflow, ref, success in runner.log if not success]
+        if failed:
+            raise SystemExit(f"failed: {', '.join(failed)}; the logs are in {workspace}")
+        (release,) = [r for r in github.repositories[REPOSITORY].releases.values() if not r.draft]
+        said = install_as_stranger(runner, release.tag)
+    print(f"published {release.tag} by workflows; pip installs it from the pages: {said}")
+
+
+if __name__ == "__main__":
+    main()
