@@ -76,6 +76,7 @@ def route(operation: str) -> Callable[[Callable[[Call], Answer]], Callable[[Call
     """Register a handler."""
 
     def register(handler: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
+        assert operation not in ROUTES, operation
         ROUTES[operation] = handler
         return handler
 

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
-from tests.github_server.routes import REPO, Call, minimal_json, route
+from tests.github_server.routes import REPO, Call, route
 from tests.github_server.routes_checks import commit_row
 
 if TYPE_CHECKING:
     from tests.github_server.world import Repository
-
-
-@route("GET /repos/{owner}/{repo}")
-def repository(call: Call) -> Answer:
-    found = call.repository
-    mine = bool(call.who[0])
-    body = minimal_json(found)
-    rights = {"admin": "administration" in call.who[1], "push": "contents" in call.who[1], "pull": True}
-    counts = ("forks_count", "forks", "stargazers_count", "watchers_count", "watchers", "size", "open_issues_count",
-              "open_issues", "network_count", "subscribers_count")  # fmt: skip
-    switches = ("has_issues", "has_projects", "has_wiki", "has_pages", "has_downloads")
-    now = stamp(call.github.clock())
-    git = f"{call.github.url}/{found.name}.git"
-    body |= {
-        **dict.fromkeys(counts, 0), **dict.fromkeys(switches, True), "archived": found.settings.get("archived", False),
-        "disabled": False, "has_discussions": False, "default_branch": found.settings.get("default_branch", "main"),
-        "visibility": "public", "homepage": None, "language": None, "license": None, "topics": [], "is_template": False,
-        "mirror_url": None, "git_url": git, "ssh_url": git, "clone_url": git, "svn_url": git,
-        "created_at": now, "updated_at": now, "pushed_at": now,
-    }  # fmt: skip
-    return Answer(200, body | ({"permissions": rights} if mine else {}))
 
 
 @route(f"GET {REPO}/git/matching-refs/{{ref}}")
@@ -64,8 +44,6 @@ def get_tag(call: Call) -> Answer:
     fields = dict(line.split(" ", 1) for line in head.splitlines())
     person, _, when = fields["tagger"].rpartition("> ")
     name, _, email = person.partition(" <")
-    from datetime import UTC, datetime
-
     date = stamp(datetime.fromtimestamp(int(when.split()[0]), UTC))
     place = f"{found.api}/git/commits/{fields['object']}"
     verification = dict.fromkeys(("signature", "payload", "verified_at")) | {"verified": False, "reason": "unsigned"}

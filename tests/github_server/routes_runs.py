@@ -34,13 +34,6 @@ def dispatch(call: Call) -> Answer:
     return Answer(204)
 
 
-@route(f"GET {REPO}/actions/workflows")
-def workflows(call: Call) -> Answer:
-    found = [_workflow(call.repository, name) for name in call.repository.settings["workflows"]]
-    rows, headers = call.page(found)
-    return Answer(200, {"total_count": len(found), "workflows": rows}, headers)
-
-
 @route(f"GET {REPO}/actions/workflows/{{workflow_id}}")
 def workflow(call: Call) -> Answer:
     repository, name = call.repository, call.names["workflow_id"]
@@ -51,10 +44,10 @@ def workflow(call: Call) -> Answer:
 
 def _workflow(repository: Repository, name: str) -> Json:
     address, then = f"{repository.api}/actions/workflows/{name}", stamp(repository.github.clock())
-    states = repository.settings.get("workflow_states", {})
+    disabled = name in repository.settings.get("disabled", ())
     return {
         "id": 1 + list(repository.settings["workflows"]).index(name), "node_id": "W_1", "name": name.partition(".")[0],
-        "path": f".github/workflows/{name}", "state": states.get(name, "active"),
+        "path": f".github/workflows/{name}", "state": "disabled_inactivity" if disabled else "active",
         "created_at": then, "updated_at": then, "url": address, "html_url": address, "badge_url": address,
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ def get_repository(call: Call) -> Answer:
     flags = ("has_issues", "has_projects", "has_wiki", "has_pages", "archived", "disabled", "has_discussions")
     rights = {"admin": "admin" in scopes, "push": "contents" in scopes, "pull": True}
     body = {
-        **minimal_json(repository), **{name: f"{call.github.url}/{repository.name}.git" for name in urls},
+        **minimal_json(repository), **dict.fromkeys(urls, f"{call.github.url}/{repository.name}.git"),
         **dict.fromkeys(counts, 0), **dict.fromkeys(flags, False), "homepage": None, "language": None,
         "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
         "created_at": now, "updated_at": now, "pushed_at": now, "permissions": rights,
@@ -140,3 +140,10 @@ def policies(call: Call) -> Answer:
     tags = call.repository.settings["environments"][call.names["environment_name"]]
     rows = [{"id": n, "node_id": "P_1", "name": tag, "type": "tag"} for n, tag in enumerate(tags, 1)]
     return Answer(200, {"total_count": len(rows), "branch_policies": rows})
+
+
+@route(f"GET {REPO}/actions/permissions/workflow")
+def workflow_permissions(call: Call) -> Answer:
+    _admin(call)
+    standard = {"default_workflow_permissions": "read", "can_approve_pull_request_reviews": False}
+    return Answer(200, standard | call.repository.settings.get("workflow_permissions", {}))

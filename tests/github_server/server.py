@@ -20,7 +20,7 @@ from tests.github_server import (
     routes_objects,  # noqa: F401
     routes_pulls,
     routes_runs,  # noqa: F401
-    routes_settings,  # noqa: F401
+    routes_setup,  # noqa: F401
     strangers,
 )
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
