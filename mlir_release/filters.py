@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     #: What a filter is asked about: the values of each key (``os`` -> ``{"linux"}``), and the tags under ``"tag"``.
     Facts = Mapping[str, Collection[str]]
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"\s*(?:(?P<symbol>[()]|!=|=)|(?P<word>[A-Za-z0-9_.*?:/+-]+))")
 
 TAG = "tag"
+
+
+def alternatives(word: str, options: Iterable[str]) -> str:
+    """What to write instead of a mistyped ``word``: the option that looks like it first, then all of them."""
+    import difflib
+
+    known = list(options)
+    close = difflib.get_close_matches(word, known, 1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"there are: {', '.join(known)}"
 
 
 def compile_filter(text: str, known: Mapping[str, Collection[str]]) -> Predicate:
@@ -129,7 +138,7 @@ class _Parser:
                 "filter-unknown-key",
                 f"the filter {self.text!r} asks for {word!r}, which no target has",
                 where=f"column {position + 1}",
-                remedy=f"use one of: {', '.join(sorted(self.known))}",
+                remedy=alternatives(word, sorted(self.known)),
             )
         position = self._position()
         pattern = self._peek()
@@ -146,5 +155,5 @@ class _Parser:
                 "filter-unknown-value",
                 f"no target has {key} {value!r}" if key != TAG else f"no target has the tag {value!r}",
                 where=f"the filter {self.text!r}, column {position + 1}",
-                remedy=f"there are: {', '.join(sorted(self.known[key]))}",
+                remedy=alternatives(value, sorted(self.known[key])),
             )

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_release.errors import UsageError
-from mlir_release.filters import TAG, compile_filter
+from mlir_release.filters import TAG, alternatives, compile_filter
 from mlir_release.versions import NumberedTag, ReleaseTag
 
 if TYPE_CHECKING:
@@ -25,6 +25,13 @@ TARGETS_FILE = "targets.toml"
 
 _PYTHON = re.compile(r"cp3(?P<minor>[0-9]{1,2})(?P<threads>t?)")
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+
+#: How floors are spelled on each operating system (PEP 600, 656; without the architecture), with an example.
+_FLOORS = {
+    "linux": (r"(?:many|musl)linux_\d+_\d+", "manylinux_2_28"),
+    "macos": (r"macosx_\d+_\d+", "macosx_13_0"),
+    "windows": (r"win_amd64|win_arm64", "win_amd64"),
+}
 
 Profile = Literal["host", "core", "full"]
 Scope = Literal["python", "platform"]
@@ -195,7 +202,7 @@ class Matrix:
         raise UsageError(
             "target-unknown",
             f"there is no target called {name!r}",
-            remedy=f"targets: {', '.join(wheel.name for wheel in self.wheels)}",
+            remedy=alternatives(name, (wheel.name for wheel in self.wheels)),
         )
 
     def only(self, text: str) -> Matrix:
@@ -256,11 +263,7 @@ class _Reader:
         allowed = {**required, **optional}
         for key, value in data.items():
             if key not in allowed:
-                import difflib
-
-                close = difflib.get_close_matches(key, allowed, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(allowed)}"
-                raise self.error(place, f"unknown key {key!r}", hint)
+                raise self.error(place, f"unknown key {key!r}", alternatives(key, allowed))
             if type(value) is not allowed[key]:
                 raise self.error(
                     place, f"{key} is not a {allowed[key].__name__}", f"give {key} a {allowed[key].__name__}"
@@ -275,7 +278,7 @@ class _Reader:
     def choice(self, place: str, key: str, value: str, allowed: Iterable[str]) -> Any:
         options = list(allowed)
         if value not in options:
-            raise self.error(place, f"{key} = {value!r} is not known", f"use one of: {', '.join(options)}")
+            raise self.error(place, f"{key} = {value!r} is not known", alternatives(value, options))
         return value
 
     def matrix(self, data: dict[str, Any]) -> Matrix:
@@ -341,9 +344,15 @@ class _Reader:
     def runtime(self, name: str, data: Any) -> Runtime:
         place = f"runtime.{name}"
         table = self.table(data, place, {"os": str, "arch": str, "runner": str, "floor": str, "pythons": list}, {})
+        os = self.choice(place, "os", table["os"], tuple(_FLOORS))
+        pattern, example = _FLOORS[os]
+        if not re.fullmatch(pattern, table["floor"]):
+            raise self.error(
+                place, f"floor = {table['floor']!r} is no platform tag of {os}", f"write it like {example!r}"
+            )
         return Runtime(
             name=self.name(place, name),
-            os=self.choice(place, "os", table["os"], ("linux", "macos", "windows")),
+            os=os,
             arch=self.choice(place, "arch", table["arch"], ("x86_64", "aarch64", "arm64", "amd64")),
             runner=table["runner"],
             floor=table["floor"],

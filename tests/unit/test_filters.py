@@ -49,7 +49,7 @@ def test_filters(text: str, expected: bool) -> None:
         ("and", "filter-invalid", "expected key=value"),
         ("platform=linux", "filter-unknown-key", "llvm, os, python"),
         ("os=linx", "filter-unknown-value", "linux, macos"),
-        ("requird", "filter-unknown-value", "required, slow"),
+        ("requird", "filter-unknown-value", "did you mean 'required'? there are: required, slow"),
     ],
 )
 def test_mistakes_are_named(text: str, identifier: str, hint: str) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
 from mlir_release.targets import TARGETS_FILE, Matrix, python_version
@@ -38,7 +40,8 @@ def test_filters_choose_wheels(matrix: Matrix) -> None:
         "mlir-linux-x86_64-cp312", "mlir-core-linux-x86_64-cp312", "mlir-full-linux-x86_64-cp312",
         "mlir-linux-aarch64-cp312",
     }  # fmt: skip
-    assert [wheel.name for wheel in matrix.only("experimental").wheels] == ["mlir-linux-x86_64-cp314t"]
+    platforms = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x64")
+    assert [wheel.name for wheel in matrix.only("experimental").wheels] == [f"mlir-{p}-cp314t" for p in platforms]
     with pytest.raises(UsageError, match="no target fits"):
         matrix.only("os=macos and llvm=mlir-core")
 
@@ -70,6 +73,17 @@ def test_unknown_target(matrix: Matrix) -> None:
         ('"cp310", ', '"py310", ', "runtime.linux-x86_64", "cp312"),
         ('"cp310", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
         ('"cp310", ', '"cp311", ', "runtime.linux-x86_64", "names one twice"),
+        ('profile = "host"', 'profile = "hots"', "llvm.mlir", "did you mean 'host'"),
+        ('os = "linux"', 'os = "linx"', "runtime.linux-x86_64", "did you mean 'linux'"),
+        ('floor = "manylinux_2_28"', 'floor = "manylinux2014"', "runtime.linux-x86_64", "manylinux_2_28"),
+        ('floor = "win_amd64"', 'floor = "manylinux_2_28"', "runtime.windows-x64", "win_amd64"),
+        ("[[target]]\n", "[[targets]]\n", "the top level", "did you mean 'target'"),
+        ('# [release.green]', '[release.green]\ncheck = ["a"]', "release.green", "'checks'"),
+        ('# [release.green]', '[release.green]\nchecks = []', "release.green", "empty"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = 0', "release.green", "from 1"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = "5"', "release.green", "int"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\nfallback = "heed"', "release.green",
+         "did you mean 'head'"),
         ("schema = 1", "schema = 2", "schema", "schema 1"),
         ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
         ('[llvm.mlir-core]', "[llvm.Mlir_]", "llvm.Mlir_", "lower-case"),
@@ -84,6 +98,43 @@ def test_each_typo_gets_a_message_that_names_it(old: str, new: str, place: str, 
     assert caught.value.id == "targets-invalid"
     assert place in caught.value.what
     assert hint in str(caught.value)
+
+
+def test_the_projects_own_platforms(matrix: Matrix) -> None:
+    ordinary = {"cp310", "cp311", "cp312", "cp313", "cp314"}
+    for runtime in matrix.runtimes:
+        rows = [wheel for wheel in matrix.wheels if wheel.runtime == runtime and wheel.distribution == "mlir"]
+        assert {wheel.python for wheel in rows if wheel.required} == ordinary
+        assert {wheel.python for wheel in rows if not wheel.required} == {"cp314t"}
+        assert not runtime.runner.endswith("-latest")
+    assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
+        ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),
+    }  # fmt: skip
+
+
+NAMES = st.from_regex(r"[a-z0-9]+(?:[-_][a-z0-9]+)*", fullmatch=True).filter(lambda name: len(name) < 12)
+
+
+@given(st.sets(NAMES, min_size=1, max_size=3), st.sets(NAMES, min_size=1, max_size=3))
+def test_names_are_a_function_of_the_words_and_never_collide(llvms: set[str], runtimes: set[str]) -> None:
+    """Whatever the tables are called."""
+    text = ["schema = 1", '[release]\nupstream = "u"']
+    text += [f'[llvm.{name}]\ndistribution = "{name}"\nprofile = "host"' for name in sorted(llvms)]
+    text += [
+        f'[runtime.{name}]\nos = "linux"\narch = "x86_64"\nrunner = "r"\nfloor = "manylinux_2_28"\n'
+        f'pythons = ["cp3{10 + number}"]'
+        for number, name in enumerate(sorted(runtimes))
+    ]
+    text += [
+        f'[[target]]\nllvm = "{llvm}"\nruntime = "{runtime}"\nsuites = ["smoke"]\nrequired = true'
+        for llvm in sorted(llvms)
+        for runtime in sorted(runtimes)
+    ]
+    found = Matrix.parse("\n".join(text))
+    names = [wheel.name for wheel in found.wheels]
+    assert len(names) == len(set(names)) == len(llvms) * len(runtimes)
+    assert all(found.wheel(wheel.name) is wheel for wheel in found.wheels)
+    assert all(wheel.name.startswith(wheel.configuration.name + "-" + wheel.runtime.name) for wheel in found.wheels)
 
 
 def test_not_toml() -> None:
