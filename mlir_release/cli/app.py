@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "install": ("supply:install", "Use", "Install the wheel of a release that fits an interpreter, verified."),
     "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
+    "doctor": ("operations:doctor", "Operate", "Say whether a repository on GitHub is set up for releases."),
     "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
 }
 

@@ -332,7 +332,8 @@ def _refusal(
             why=why,
             remedy="give a valid one in GITHUB_TOKEN; it may have expired",
         )
-    if "protected" in lower or "rule violation" in lower or "changes must be made through a pull request" in lower:
+    ruled = ("protected", "rule violation", "changes must be made through a pull request")
+    if status != 404 and any(words in lower for words in ruled):  # 404: "Branch not protected"
         return ForgeError(
             "github-protected",
             "a protection rule of the repository forbids this change",
