@@ -114,7 +114,7 @@ def make_targets(
         "runtime": {
             platform: {
                 "os": system, "arch": machine, "runner": runner, "pythons": tags,
-                "floor": this_machine() or platform,
+                "floor": (this_machine() or platform).removesuffix(f"_{machine}"),
             }
         },
         "target": [
