@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "doctor": ("operations:doctor", "Operate", "Say whether a repository on GitHub is set up for releases."),
+    "cost": ("operations:cost", "Operate", "Runner minutes a week, and what they cost."),
     "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
 }
 

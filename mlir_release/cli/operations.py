@@ -95,3 +95,31 @@ def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, own
                 click.echo(f"{'':9}to do: {finding.remedy}")
     if any(finding.level == "problem" for finding in findings):
         ctx.exit(int(ExitCode.NEEDS_PERSON))
+
+
+@click.command()
+@forge_option
+@click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="How far to look back.")
+@json_option
+def cost(forge: Forge, weeks: int) -> None:
+    """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
+    from mlir_release.cost import PRICES_DATE, PRICES_SOURCE, measure
+    from mlir_release.forge.github_timings import GitHubTimings
+
+    place = _on_github(forge)
+    with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
+        found = measure(GitHubTimings(place.client), now=place.now(), weeks=weeks)
+    if console.json_mode:
+        console.result("", found.to_json())
+        return
+    columns = [">jobs", ">minutes", ">billed minutes", ">US dollars", ">share"]
+    groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
+    for name, group in groups.items():
+        console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
+    total = found.total
+    click.echo(
+        f"{found.runs} runs in {weeks} weeks; a week: {total.seconds / 60 / weeks:.0f} minutes, "
+        f"{total.dollars / weeks:.2f} US dollars in a private repository, nothing for standard runners in a public one"
+        + (f"; {total.unpriced / weeks:.0f} minutes have no published price" if total.unpriced else "")
+    )
+    click.echo(f"prices: {PRICES_SOURCE}, read on {PRICES_DATE}")

@@ -55,7 +55,13 @@ class Contract:
         assert not unknown, f"GitHub has no such paths: {sorted(unknown)}"
         description["paths"] = {path: item for path, item in description["paths"].items() if path in wanted}
         description["servers"] = [{"url": "http://github.test"}]
+        # Its text says that this is a range; its format says that it is one time.
+        description["components"]["parameters"]["created"]["schema"].pop("format", None)
         _allow_null(description)
+        parts = description["components"]
+        # Both are said in the description's prose only: what an upload that broke off leaves, and GitHub's date search.
+        parts["schemas"]["release-asset"]["properties"]["state"]["enum"].append("starter")
+        parts["parameters"]["created"]["schema"].pop("format", None)
         for item in description["paths"].values():
             for method in item.values():
                 if isinstance(method, dict):

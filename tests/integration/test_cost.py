@@ -1,0 +1,95 @@
+"""Costs from a GitHub's own answers: re-runs count, skipped and running jobs do not, long lists are read whole."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.console import console
+from mlir_release.forge import github_timings
+from mlir_release.forge.github_client import GitHubClient
+from tests.github_server import GitHubServer
+from tests.github_server.contract import Contract
+from tests.github_server.routes import ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REPOSITORY = "llvm/mlir-wheels"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def contract() -> Contract:
+    try:
+        return Contract(ROUTES)
+    except RuntimeError as error:
+        pytest.skip(f"NOT HELD AGAINST GITHUB'S DESCRIPTION: {error}")
+
+
+@pytest.fixture
+def github(tmp_path: Path, contract: Contract) -> Iterator[GitHubServer]:
+    with GitHubServer(tmp_path / "github", clock=lambda: NOW, contract=contract) as server:
+        server.add_repository(REPOSITORY, {"README": b"x\n"})
+        yield server
+    assert server.violations == []
+
+
+def add(github: GitHubServer, age: timedelta, *jobs: tuple[str, str, int, str]) -> None:
+    """A finished run with jobs: name, label, seconds, conclusion."""
+    run = github.add_run(REPOSITORY, "release.yml", created=NOW - age)
+    start = NOW - age
+    for name, label, seconds, conclusion in jobs:
+        end = start + timedelta(seconds=seconds)
+        github.add_job(run, name, labels=[label], started=start, completed=end, conclusion=conclusion)
+    github.finish_run(run, "success")
+
+
+def measure(github: GitHubServer, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
+    for key, value in github.environment(REPOSITORY, github.token()).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setattr(console, "json_mode", False)
+    done = CliRunner().invoke(app, ["cost", "--forge", f"github:{REPOSITORY}", *options], standalone_mode=False)
+    assert done.exception is None, done.output
+    return done.stdout
+
+
+def test_a_weeks_cost(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(
+        github,
+        timedelta(days=1),
+        ("sdk-linux-x86_64", "ubuntu-24.04", 6000, "success"),
+        ("mlir-macos-arm64-cp312", "macos-15", 61, "failure"),
+        ("mlir-macos-arm64-cp312", "macos-15", 60, "success"),
+        ("smoke-mlir-macos-arm64-cp312", "macos-15", 30, "skipped"),
+    )
+    add(github, timedelta(days=10), ("bindings-mlir-linux-x86_64-cp312", "ubuntu-24.04", 120, "success"))
+    add(github, timedelta(days=15), ("sdk-linux-x86_64", "ubuntu-24.04", 6000, "success"))
+    running = github.add_run(REPOSITORY, "release.yml", created=NOW)
+    github.add_job(running, "sdk-linux-x86_64", labels=["ubuntu-24.04"], started=NOW, completed=None)
+    found = json.loads(measure(github, monkeypatch, "--weeks", "2", "--json"))
+    assert found["runs"] == 2
+    assert {key: entry["billed_minutes"] for key, entry in found["systems"].items()} == {"linux": 51.0, "macos": 1.5}
+    assert {key: entry["dollars"] for key, entry in found["stages"].items()} == {
+        "sdk": 0.3,
+        "tests": 0.01,
+        "wheels": 0.09,
+    }
+    assert "billed minutes" in measure(github, monkeypatch, "--weeks", "2")
+
+
+def test_more_runs_than_one_search_shows(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(github_timings, "_MOST", 100)
+    for number in range(230):
+        run = github.add_run(REPOSITORY, "ci.yml", created=NOW - timedelta(minutes=number))
+        github.finish_run(run, "success")
+    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url)
+    runs = list(github_timings.GitHubTimings(client).workflow_runs(NOW - timedelta(weeks=1), NOW))
+    assert len({run.id for run in runs}) == 230
+    assert {run.workflow for run in runs} == {".github/workflows/ci.yml"}
