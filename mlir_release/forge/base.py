@@ -155,6 +155,41 @@ class Forge(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of a job. The times are None before it starts and ends, and for one that was skipped."""
+
+    name: str
+    conclusion: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job of a workflow run on one runner. ``labels``: what the job asked for, such as ``ubuntu-24.04-arm``."""
+
+    id: str
+    name: str
+    run_id: str
+    labels: tuple[str, ...]
+    status: str  #: as of a :class:`Run`
+    conclusion: str | None
+    started_at: datetime
+    completed_at: datetime | None
+    steps: tuple[Step, ...]
+
+
+class Timings(Protocol):
+    """How long the work took."""
+
+    def workflow_runs(self, since: datetime) -> Sequence[Run]:
+        """Runs of every workflow that were created at ``since`` or later, newest first."""
+
+    def jobs(self, run: Run) -> Sequence[Job]:
+        """The jobs of a run that came to a runner, those of its earlier attempts too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Issue:
     """An open issue that the toolkit keeps. ``key``: what it is about; it stands in a comment that nobody sees."""
 
