@@ -69,9 +69,10 @@ def _pulls() -> PullRequests | None:
     repository, token = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("GITHUB_TOKEN")
     if not repository or not token:
         return None
+    from mlir_release.forge.github_client import GitHubClient
     from mlir_release.integrate.pulls_github import GitHubPullRequests
 
-    return GitHubPullRequests(repository, token, api=os.environ.get("GITHUB_API_URL", "https://api.github.com"))
+    return GitHubPullRequests(GitHubClient.of_environment(repository))
 
 
 @integrate.command()
