@@ -31,6 +31,7 @@ lint: setup
 	$(VENV)/python tools/list_errors.py
 	$(VENV)/zizmor --quiet --offline --persona=auditor .
 	"$$($(VENV)/python tools/go_tool.py actionlint)"
+	$(VENV)/python tools/parse_workflows.py .github/workflows/*.yml actions/*/action.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-actions actions/*/action.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
