@@ -12,13 +12,10 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 WANTED = [
     *PROJECT["project"]["dependencies"],
-    *(
-        entry
-        for extra in ("wheels", "github", "integrate")
-        for entry in PROJECT["project"]["optional-dependencies"][extra]
-    ),
+    *(entry for extra in ("wheels", "github", "integrate") for entry in EXTRAS[extra]),
     *PROJECT["build-system"]["requires"],
 ]
 LOCKED = {
