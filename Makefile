@@ -36,7 +36,8 @@ unit: setup
 	$(VENV)/pytest -q tests/unit $(ARGS)
 
 test: setup-tests lint types
-	$(VENV)/pytest -q tests $(ARGS)
+	$(VENV)/pytest -q tests/unit tests/integration --numprocesses auto --dist loadfile $(ARGS)
+	$(VENV)/pytest -q tests/e2e $(ARGS)
 
 clean:
 	rm -rf .venv build

@@ -29,7 +29,8 @@ from mlir_release.sdk.model import Sdk
 from mlir_release.wheels import backends, build, schedule, venv
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.pythons import Python, find_pythons
-from mlir_release.wheels.stage import WheelRequest, stage
+from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

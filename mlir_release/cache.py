@@ -23,16 +23,11 @@ def cache_directory() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold ``path`` as a lock among processes, so that what two of them need is fetched once.
-
-    On Windows, which has no ``flock``, two processes may do the work twice; what they make is renamed into place.
+    """Hold ``path`` as a lock among processes, so that what two of them need is fetched once. It ends with the
+    process that holds it.
     """
+    from filelock import FileLock
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            import fcntl
-        except ImportError:
-            pass
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(path):
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import UsageError
+from mlir_release.targets import python_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["sdk", "wheels", "tests"]
 Row = dict[str, str]
+
+#: The CPython of jobs that need just any: what the toolkit itself runs with.
+DEFAULT_PYTHON = "cp312"
 
 #: Jobs that GitHub makes of one matrix at most.
 MAX_JOBS = 256
@@ -30,6 +34,7 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
                 "runtime": wheel.runtime.name,
                 "runner": wheel.runtime.runner,
                 "python": wheel.python,
+                "version": python_version(wheel.python),
                 "required": str(wheel.required).lower(),
             }
             for wheel in matrix.wheels
@@ -42,6 +47,7 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
             "runtime": test.runtime.name,
             "runner": test.runtime.runner,
             "python": test.python or "",
+            "version": python_version(test.python or DEFAULT_PYTHON),
             "wheels": " ".join(test.wheels),
             "required": str(test.required).lower(),
         }

@@ -30,6 +30,11 @@ def matrix_at(forge: Forge, commit: str) -> Matrix:
 
 def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
     """The build matrix at the head of a branch. :raises UsageError: if there is no such branch"""
+    return matrix_at(forge, head_of(forge, branch))
+
+
+def head_of(forge: Forge, branch: str) -> str:
+    """The commit at the head of a branch. :raises UsageError: ``branch-missing``"""
     head = forge.head(branch)
     if head is None:
         raise UsageError(
@@ -38,4 +43,4 @@ def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
             where=forge.description,
             remedy="create it, or name the branch that holds targets.toml with --branch",
         )
-    return matrix_at(forge, head)
+    return head

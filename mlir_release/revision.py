@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory
+from mlir_release.cache import cache_directory, locked
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.git import SHA_PATTERN, Git, GitError, parse_trailers
+from mlir_release.git import SHA_PATTERN, GitError, parse_trailers
+from mlir_release.shared_git import SharedGit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ class Upstream:
         self.branch = branch
         folder = cache if cache is not None else cache_directory()
         # One bare repository an upstream: it holds the few commits that were ever selected.
-        self._git = Git(folder / "upstream" / hashlib.sha256(url.encode()).hexdigest()[:16])
+        self._git = SharedGit(folder / "upstream" / hashlib.sha256(url.encode()).hexdigest()[:16])
 
     def resolve(self, selector: str) -> Revision:
         """The commit that ``selector`` names now.
@@ -49,12 +50,6 @@ class Upstream:
         :raises UsageError: if there is no such commit, or the selector is abbreviated or ambiguous
         :raises MachineError: if the upstream can't be reached
         """
-        if selector == "green":
-            raise UsageError(
-                "policy-needs-github",
-                "policy 'green' needs the check results of the upstream, which only GitHub has",
-                remedy="use head, a full sha, a tag or a branch",
-            )
         if SHA_PATTERN.fullmatch(selector):
             return self._fetch(selector, selector)
         name = self.branch if selector == "head" else selector
@@ -123,9 +118,11 @@ class Upstream:
         )
 
     def _ready(self) -> None:
-        if not (self._git.directory / "HEAD").exists():
-            self._git.directory.mkdir(parents=True, exist_ok=True)
-            self._git.run("init", "--quiet", "--bare")
+        folder = self._git.directory
+        with locked(folder.with_suffix(".lock")):
+            if not (folder / "HEAD").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                self._git.run("init", "--quiet", "--bare")
 
     def _unreachable(self, error: GitError) -> MachineError:
         return MachineError(

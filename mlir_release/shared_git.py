@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.git import Git
+from mlir_release.git import Git, GitError
 
 if TYPE_CHECKING:
     import subprocess
@@ -50,7 +50,12 @@ class SharedGit(Git):
         if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
             return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds)
         with self._writing(args) as lock:
-            return super().run(*args, input=input, env=env, check=check, pass_fds=(*pass_fds, lock))
+            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, lock))
+            if done.returncode >= 0:  # else it was killed, and what it left is for whoever comes next
+                os.ftruncate(lock, 0)
+        if check and done.returncode != 0:
+            raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
+        return done
 
     @cached_property
     def _folders(self) -> tuple[Path, Path]:
@@ -69,10 +74,7 @@ class SharedGit(Git):
                 self._clean_up(interrupted)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps([os.fspath(self.directory), *args]).encode(), 0)
-            try:
-                yield descriptor
-            finally:
-                os.ftruncate(descriptor, 0)
+            yield descriptor
         finally:
             os.close(descriptor)
 

@@ -34,6 +34,15 @@ SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regress
 
 
 @dataclass(frozen=True, kw_only=True)
+class GreenPolicy:
+    """What "green" means: a revision on which every one of ``checks`` has succeeded."""
+
+    checks: tuple[str, ...]  #: names of check runs, or contexts of commit statuses
+    depth: int = 50  #: how many of the newest upstream commits are looked at
+    fallback: Literal["head", "stop"] = "stop"  #: if none of them is green
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReleaseConfig:
     """Where revisions come from and where the pin lives."""
 
@@ -41,6 +50,7 @@ class ReleaseConfig:
     upstream_branch: str = "main"
     branch: str = "main"  #: the branch of the release repository that holds the pin
     workflow: str = "release.yml"  #: dispatched on each new tag
+    green: GreenPolicy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +281,10 @@ class _Reader:
     def matrix(self, data: dict[str, Any]) -> Matrix:
         top = self._top(data)
         release = self.table(
-            top["release"], "release", {"upstream": str}, {"upstream-branch": str, "branch": str, "workflow": str}
+            top["release"],
+            "release",
+            {"upstream": str},
+            {"upstream-branch": str, "branch": str, "workflow": str, "green": dict},
         )
         configurations = {name: self.configuration(name, table) for name, table in top["llvm"].items()}
         runtimes = {name: self.runtime(name, table) for name, table in top["runtime"].items()}
@@ -280,9 +293,23 @@ class _Reader:
             wheels += self.row(f"[[target]] number {number}", row, configurations, runtimes)
         self.check_unique(wheels)
         return Matrix(
-            release=ReleaseConfig(**{key.replace("-", "_"): value for key, value in release.items()}),
+            release=ReleaseConfig(**{key.replace("-", "_"): value for key, value in self._release(release).items()}),
             wheels=tuple(wheels),
         )
+
+    def _release(self, release: dict[str, Any]) -> dict[str, Any]:
+        """The table with its green policy read."""
+        if "green" not in release:
+            return release
+        place = "release.green"
+        table = self.table(release["green"], place, {"checks": list}, {"depth": int, "fallback": str})
+        if not table["checks"]:
+            raise self.error(place, "checks is empty", "name the checks that must have succeeded")
+        if table.get("depth", 1) < 1:
+            raise self.error(place, f"depth = {table['depth']} looks at no commit", "give a number from 1 on")
+        if "fallback" in table:
+            self.choice(place, "fallback", table["fallback"], ("head", "stop"))
+        return {**release, "green": GreenPolicy(**{**table, "checks": tuple(table["checks"])})}
 
     def _top(self, data: dict[str, Any]) -> dict[str, Any]:
         required = {"schema": int, "release": dict, "llvm": dict, "runtime": dict, "target": list}

@@ -99,21 +99,20 @@ def make_stub(folder: Path) -> Path:
 
 
 @contextmanager
-def main_index(folder: Path) -> Iterator[str]:
-    """A pypiserver that plays PyPI, with the stub on it; yields the URL of its simple index."""
-    make_stub(folder)
+def package_index(folder: Path, *options: str) -> Iterator[str]:
+    """A pypiserver with the files of ``folder``; yields its address, which ends in a slash."""
     probe = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
     port = probe.server_port
     probe.server_close()
     command = [sys.executable, "-m", "pypiserver", "run", "-p", str(port), "-i", "127.0.0.1", "--disable-fallback"]
-    process = subprocess.Popen([*command, str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}/simple/"
+    process = subprocess.Popen([*command, *options, str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/"
     try:
         for _ in range(200):
             if process.poll() is not None:
                 raise RuntimeError(f"pypiserver ended with {process.returncode}")
             try:
-                with urllib.request.urlopen(url, timeout=5):
+                with urllib.request.urlopen(f"{url}simple/", timeout=5):
                     break
             except OSError:
                 time.sleep(0.05)
@@ -121,3 +120,11 @@ def main_index(folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=30)
+
+
+@contextmanager
+def main_index(folder: Path) -> Iterator[str]:
+    """A pypiserver that plays PyPI, with the stub on it; yields the URL of its simple index."""
+    make_stub(folder)
+    with package_index(folder) as url:
+        yield f"{url}simple/"

@@ -35,6 +35,7 @@ def make_wheel(
     target: str | None = None,
     requires: tuple[str, ...] = (),
     requires_python: str = ">=3.10",
+    description: str = "MLIR for Python.",
     content: str = "",
     padding: int = 0,
     release_info: dict[str, object] | None = None,
@@ -63,6 +64,7 @@ def make_wheel(
         "Summary: MLIR's Python bindings",
         *([f"Requires-Python: {requires_python}"] if requires_python else []),
         *(f"Requires-Dist: {requirement}" for requirement in requires),
+        *(["Description-Content-Type: text/x-rst", "", description] if description else []),
     ]
     members = {
         "mlir/__init__.py": content.encode(),

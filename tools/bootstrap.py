@@ -122,7 +122,7 @@ def install_toolkit() -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--upgrade", "pip"], check=True)
-    subprocess.run([*pip, "--editable", f"{ROOT}[wheels,integrate,dev]"], check=True)
+    subprocess.run([*pip, "--editable", f"{ROOT}[wheels,github,integrate,dev]"], check=True)
     stamp.write_text(wanted)
 
 

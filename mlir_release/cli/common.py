@@ -44,17 +44,17 @@ def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_forge(address: str) -> Forge:
-    """The forge at ``address``: ``local:PATH``, or a plain path. :raises UsageError: if there is none."""
-    from mlir_release.forge.local import LocalForge
+    """The forge at ``address``: ``github:OWNER/NAME``, ``local:PATH``, or a plain path.
 
+    :raises UsageError: if there is none
+    """
     kind, colon, rest = address.partition(":")
     if kind == "github" and colon:
-        raise UsageError(
-            "forge-unsupported",
-            "this version of the toolkit has no GitHub forge yet",
-            where=address,
-            remedy="use a local forge: local:PATH",
-        )
+        from mlir_release.forge.github import GitHubForge
+
+        return GitHubForge.open(rest)
+    from mlir_release.forge.local import LocalForge
+
     path = Path(rest if kind == "local" and colon else address)
     if not (path / "repository.git").is_dir():
         raise UsageError(
@@ -62,14 +62,21 @@ def open_forge(address: str) -> Forge:
             "there is no local forge in that folder",
             where=str(path),
             remedy=f"make one (mlir-release forge init {path}, or mlir-release rehearsal), "
-            f"or say where it is with --forge or {FORGE_VARIABLE}",
+            f"or say where it is with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH)",
         )
     return LocalForge(path)
 
 
 def resolve_forge(address: str | None) -> Forge:
-    """The forge that ``--forge`` gives, else the environment, else the rehearsal's."""
-    return open_forge(address or os.environ.get(FORGE_VARIABLE) or f"local:{DEFAULT_WORKSPACE / 'forge'}")
+    """The forge that ``--forge`` gives, else the environment, else the workflow's repository, else the rehearsal's."""
+    return open_forge(address or os.environ.get(FORGE_VARIABLE) or _default_forge())
+
+
+def _default_forge() -> str:
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if os.environ.get("GITHUB_ACTIONS") == "true" and repository:
+        return f"github:{repository}"
+    return f"local:{DEFAULT_WORKSPACE / 'forge'}"
 
 
 def forge_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,5 +89,6 @@ def forge_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--forge",
         metavar="ADDRESS",
         callback=convert,
-        help=f"The release repository: local:PATH.  [default: ${FORGE_VARIABLE}, else the rehearsal's forge]",
+        help="The release repository: github:OWNER/NAME or local:PATH.  "
+        f"[default: ${FORGE_VARIABLE}; in a workflow its repository; else the rehearsal's forge]",
     )(function)

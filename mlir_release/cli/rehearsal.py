@@ -56,7 +56,7 @@ def rehearsal(
     An upstream moves, the pin follows, a tag is allocated, wheels are built from real LLVM, tested, published and
     indexed, and a stranger installs them. Needs a C++ compiler; 5 minutes on four cores, a second run takes seconds.
     """
-    from mlir_release.rehearsal import Options, rehearse
+    from mlir_release.rehearsal.run import Options, rehearse
 
     options = Options(
         workspace=workspace,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import dry_run_option, forge_option, json_option
+from mlir_release.cli.common import dry_run_option, forge_option, json_option, open_forge
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ REQUEST_ID = click.option(
 
 
 def _resolve(forge: Forge, branch: str, policy: str) -> tuple[ReleaseConfig, Revision]:
+    from mlir_release.green import select
     from mlir_release.repository import matrix_of_branch
     from mlir_release.revision import Upstream
 
     config = matrix_of_branch(forge, branch).release
-    return config, Upstream(config.upstream, branch=config.upstream_branch).resolve(policy)
+    return config, select(config, policy, Upstream(config.upstream, branch=config.upstream_branch))
 
 
 def _report(outcome: Outcome) -> None:
@@ -46,7 +47,7 @@ def _report(outcome: Outcome) -> None:
 @click.command()
 @forge_option
 @click.option(
-    "--policy", default="head", show_default=True, help="head, a full sha, a tag or a branch of the upstream."
+    "--policy", default="head", show_default=True, help="head, green, a full sha, a tag or a branch of the upstream."
 )
 @FORCE
 @REQUEST_ID
@@ -216,6 +217,31 @@ def release_show(tag: str, forge: Forge) -> None:
 REASON = click.option("--reason", required=True, help="Shown to everybody who meets the gap that this makes.")
 
 
+@release.command("fetch")
+@click.argument("tag")
+@click.argument("target")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
+@forge_option
+@json_option
+def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
+    """Download TARGET's wheel of TAG, from the draft too, and check its digest."""
+    from mlir_release.publish.draft import fetch_wheel
+
+    path = fetch_wheel(forge, tag, target, output)
+    console.result(str(path), {"file": str(path)})
+
+
+@release.command("dispatch")
+@click.argument("workflow")
+@click.option("--ref", required=True, help="The branch or tag to run it on.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@forge_option
+def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Forge) -> None:
+    """Start a WORKFLOW of the release repository."""
+    forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
+    click.echo(f"dispatched {workflow} on {ref}")
+
+
 @release.command("waive")
 @click.argument("tag")
 @click.argument("target")
@@ -297,3 +323,20 @@ def index(
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
         console.say(found.text())
+
+
+# -- mirror ------------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("source")
+@click.argument("destination")
+@BRANCH
+@dry_run_option
+@json_option
+def mirror(source: str, destination: str, branch: str, dry_run: bool) -> None:
+    """Copy the published releases of SOURCE that DESTINATION lacks (both: github:OWNER/NAME or local:PATH)."""
+    from mlir_release.publish.mirror import mirror as copy
+
+    outcome = copy(open_forge(source), open_forge(destination), branch=branch, dry_run=dry_run)
+    console.result(outcome.text(), outcome.to_json())

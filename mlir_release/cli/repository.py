@@ -69,12 +69,13 @@ def pin_show(repository: Path) -> None:
 @dry_run_option
 @json_option
 def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
-    """Pin SELECTOR: head, a full sha, a tag or a branch of the upstream. Commits nothing."""
+    """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
+    from mlir_release.green import select
     from mlir_release.pin import write_pin
     from mlir_release.revision import Upstream
 
     config = read_matrix(repository).release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(selector)
+    revision = select(config, selector, Upstream(config.upstream, branch=config.upstream_branch))
     if not dry_run:
         write_pin(repository, revision.sha)
     verb = "would pin" if dry_run else "pinned"

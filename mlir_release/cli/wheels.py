@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.common import json_option
+from mlir_release.cli.common import forge_option, json_option
 from mlir_release.cli.repository import REPOSITORY, read_matrix
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
     from mlir_release.sdk.model import Sdk
     from mlir_release.wheels.inspect import WheelReport
 
@@ -114,6 +115,39 @@ def sdk_build(
     )
 
 
+@sdk.command("provide")
+@click.argument("tag")
+@forge_option
+@OUTPUT
+@click.option("--budget", type=int, default=0, help="Minutes for a build from source; then it stops, to be resumed.")
+@JOBS
+@json_option
+def sdk_provide(tag: str, forge: Forge, output: Path, budget: int, jobs: int | None) -> None:
+    """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
+
+    A build whose time is up is no error: the step output `finished` is false, and the same command goes on.
+    """
+    from mlir_release.cache import cache_directory
+    from mlir_release.publish.draft import origin_of
+    from mlir_release.repository import matrix_at
+    from mlir_release.revision import Upstream
+    from mlir_release.sdk.build import BudgetSpent
+    from mlir_release.sdk.provision import provide_for
+
+    origin = origin_of(forge, tag)
+    config = matrix_at(forge, origin.commit).release
+    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(origin.revision)
+    try:
+        made = provide_for(revision, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
+    except BudgetSpent as error:
+        console.output("finished", "false")
+        console.result(str(error), {"finished": False})
+        return
+    copied = made.copy_to(output)
+    console.output("finished", "true")
+    _show(copied)
+
+
 @sdk.command("show")
 @click.argument("folder", type=FILE)
 @click.option("--verify", is_flag=True, help="Hash every file, too.")
@@ -181,7 +215,7 @@ def wheels_build(
 
     from mlir_release.sdk.model import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
-    from mlir_release.wheels.stage import WheelRequest
+    from mlir_release.wheels.request import WheelRequest
 
     found = Sdk.load(sdk_folder)
     if tag is None:
@@ -264,7 +298,8 @@ def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path
     from packaging.version import Version
 
     from mlir_release.sdk.model import Sdk
-    from mlir_release.wheels.stage import WheelRequest, stage
+    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.wheels.stage import stage
 
     found = Sdk.load(sdk_folder)
     names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}

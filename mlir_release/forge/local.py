@@ -380,7 +380,7 @@ def _git_identity(git: Git) -> str:
         try:
             name = getpass.getuser()
         except (KeyError, OSError):  # a user id without a name, as in some containers
-            name = f"user-{os.getuid()}"
+            name = "unknown"
     return f"{name} <{email}>"
 
 

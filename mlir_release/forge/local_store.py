@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -19,10 +20,13 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError
 from mlir_release.git import GitError
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+if sys.platform == "win32":
+    raise MachineError(
+        "local-forge-needs-posix",
+        "the local forge needs POSIX file locks, which this system does not have",
+        remedy="use the GitHub forge here, or run this on Linux or macOS",
+    )
+import fcntl  # which Windows lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,13 +67,6 @@ class Store:
     """The files of one local forge under ``root``, which must exist."""
 
     def __init__(self, root: Path) -> None:
-        if fcntl is None:
-            raise MachineError(
-                "local-forge-needs-posix",
-                "the local forge needs POSIX file locks, which this system does not have",
-                where=str(root),
-                remedy="use the GitHub forge here, or run this on Linux or macOS",
-            )
         self.root = root
         self.scratch = root / "scratch"
 

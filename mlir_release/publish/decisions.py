@@ -18,7 +18,7 @@ from mlir_release.git import format_message
 from mlir_release.ledger import TagState, abandon_tag, states
 from mlir_release.publish.draft import WAIVER_PREFIX, WAIVER_SUFFIX, find_release, put_bytes, read_waivers
 from mlir_release.publish.manifest import YANKS_PATH, Waiver, Yank, format_time, format_yanks, parse_yanks
-from mlir_release.repository import matrix_at
+from mlir_release.repository import head_of, matrix_at
 from mlir_release.versions import parse_numbered, parse_snapshot
 
 if TYPE_CHECKING:
@@ -156,14 +156,7 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
     _check_file(forge, state, file)
     wanted = Yank(tag=tag, file=file, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     for _ in range(_YANK_ATTEMPTS):
-        head = forge.head(branch)
-        if head is None:
-            raise UsageError(
-                "branch-missing",
-                f"the release repository has no branch {branch}",
-                where=forge.description,
-                remedy="set branch in targets.toml to the branch that holds the pin, or create it",
-            )
+        head = head_of(forge, branch)
         content = (forge.read(YANKS_PATH, commit=head) or b"").decode("utf-8", errors="replace")
         yanks = parse_yanks(content, where=f"{YANKS_PATH} on {branch}")
         known = next((yank for yank in yanks if yank.tag == tag and yank.file in ("", file)), None)

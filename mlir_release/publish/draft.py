@@ -14,6 +14,7 @@ from mlir_release.ledger import ABANDONED_PREFIX
 from mlir_release.publish.assets import REPORT_SUFFIX, Expected, Report, read_report, sha256_of
 from mlir_release.publish.manifest import Waiver, read_waiver
 from mlir_release.publish.names import Slot
+from mlir_release.repository import matrix_at
 from mlir_release.versions import (
     TRAILER_REVISION,
     TRAILER_TOOLKIT,
@@ -221,6 +222,22 @@ def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
                 remedy=f"mlir-release publish {release.tag} --discard {asset.name}, then upload it again",
             )
     return destination
+
+
+def fetch_wheel(forge: Forge, tag: str, target: str, folder: Path) -> Path:
+    """Download the wheel of a target into ``folder``. :raises UsageError: ``target-unknown``, ``wheel-missing``"""
+    matrix = matrix_at(forge, origin_of(forge, tag).commit)
+    release = find_release(forge, tag)
+    asset = wheel_assets(release).get(Slot.of_target(matrix.wheel(target)))
+    if asset is None:
+        raise UsageError(
+            "wheel-missing",
+            f"{tag} has no complete wheel of {target}",
+            where=forge.description,
+            remedy="build and upload it first: mlir-release publish --dist … --upload-only",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return fetch(forge, release, asset, folder)
 
 
 def wheel_assets(release: Release) -> dict[Slot, Asset]:

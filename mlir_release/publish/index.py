@@ -61,7 +61,7 @@ class IndexOutcome:
         verb = "to write" if self.dry_run else "written"
         removed = f", {len(self.removed)} removed" if self.removed else ""
         return (
-            f"{self.output}: {self.releases} releases; {len(self.written)} files {verb}, "
+            f"{self.output}: {self.releases} published; files {verb}: {len(self.written)}, "
             f"{self.reused} as they were{removed}"
         )
 

@@ -14,7 +14,8 @@ from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.publish import commands
 from mlir_release.publish.assets import sha256_of
-from mlir_release.publish.trial import Interpreter, check_import, make_environment, run_pip
+from mlir_release.publish.trial import check_import, make_environment, run_pip
+from mlir_release.wheels.pythons import Python, describe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -184,7 +185,7 @@ def probe(
     tried = documented(manifest, base_url, page_url=page_url, distribution=name, newest=newest)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
     steps: list[ProbeStep] = []
-    for interpreter in map(Interpreter.ask, pythons):
+    for interpreter in map(describe, pythons):
         with console.step(f"as a stranger with CPython {interpreter.name}"), tempfile.TemporaryDirectory() as folder:
             python = make_environment(interpreter.executable, Path(folder) / "environment")
             wheel = _best(wheels, interpreter)
@@ -208,16 +209,16 @@ def probe(
     return outcome
 
 
-def _best(wheels: Sequence[WheelEntry], interpreter: Interpreter) -> WheelEntry | None:
+def _best(wheels: Sequence[WheelEntry], interpreter: Python) -> WheelEntry | None:
     """The wheel that the CPython's pip must choose; None: none fits."""
-    accepted = interpreter.tags()
+    accepted = interpreter.wheel_tags()
     return next((w for w in wheels if not accepted.isdisjoint(parse_wheel_filename(w.filename)[3])), None)
 
 
 def _try(
     command: Command,
     python: Path,
-    interpreter: Interpreter,
+    interpreter: Python,
     wheel: WheelEntry | None,
     older: Collection[str],
     downloads: Path,
@@ -248,7 +249,7 @@ def _try(
 def _install(
     command: Command,
     python: Path,
-    interpreter: Interpreter,
+    interpreter: Python,
     manifest: Manifest,
     wheel: WheelEntry,
     pip_options: Sequence[str],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
@@ -10,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.tags import Tag, cpython_tags, platform_tags
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.wheels.pythons import Python, describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,48 +35,6 @@ class Trial:
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {"filename": self.filename, "python": self.python, "imported": list(self.imported)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interpreter:
-    """A CPython of this machine."""
-
-    executable: Path
-    version: tuple[int, int, int]
-    free_threaded: bool
-
-    @classmethod
-    def ask(cls, executable: Path) -> Interpreter:
-        """Ask an executable what it is. :raises MachineError: ``python-unusable``"""
-        code = (
-            "import json, sys, sysconfig;"
-            "print(json.dumps([list(sys.version_info[:3]), bool(sysconfig.get_config_var('Py_GIL_DISABLED'))]))"
-        )
-        try:
-            done = subprocess.run(
-                [str(executable), "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
-            )
-            version, free_threaded = json.loads(done.stdout)
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            raise MachineError(
-                "python-unusable",
-                f"{executable} can't be used as a Python",
-                where=str(executable),
-                why=str(error),
-                remedy="name the executable of a working CPython",
-            ) from error
-        return cls(executable=executable, version=tuple(version), free_threaded=free_threaded)
-
-    @property
-    def name(self) -> str:
-        """``3.12.1``, ``3.14.0t``."""
-        return ".".join(map(str, self.version)) + ("t" if self.free_threaded else "")
-
-    def tags(self) -> frozenset[Tag]:
-        """The wheel tags that its pip accepts on this machine."""
-        major, minor, _ = self.version
-        abi = f"cp{major}{minor}{'t' if self.free_threaded else ''}"
-        return frozenset(cpython_tags((major, minor), [abi], list(platform_tags())))
 
 
 def clean_environment() -> dict[str, str]:
@@ -123,15 +80,15 @@ def try_wheels(
     :raises VerificationError: ``install-failed``, ``import-failed``
     """
     trials = []
-    for interpreter in map(Interpreter.ask, pythons):
-        accepted = interpreter.tags()
+    for interpreter in map(describe, pythons):
+        accepted = interpreter.wheel_tags()
         for wheel in wheels:
             if not accepted.isdisjoint(parse_wheel_filename(wheel.filename)[3]):
                 trials.append(_try(wheel, version, interpreter, dependencies))
     return tuple(trials)
 
 
-def _try(wheel: Wheel, version: str, interpreter: Interpreter, dependencies: Sequence[str] | None) -> Trial:
+def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
     with tempfile.TemporaryDirectory(prefix="mlir-release-trial-") as folder:
         python = make_environment(interpreter.executable, Path(folder) / "environment")
         options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
@@ -176,9 +133,7 @@ def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> sub
     return subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
 
 
-def _check(
-    id: str, wheel: Wheel, interpreter: Interpreter, done: subprocess.CompletedProcess[str], problem: str
-) -> None:
+def _check(id: str, wheel: Wheel, interpreter: Python, done: subprocess.CompletedProcess[str], problem: str) -> None:
     if done.returncode != 0:
         raise VerificationError(
             id,

@@ -13,7 +13,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,12 +109,15 @@ def build_sdk(
     source_epoch: int,
     configuration: str = "release",
     jobs: int | None = None,
+    budget: float | None = None,
 ) -> Sdk:
     """Build LLVM and MLIR from ``source`` and make an SDK of them at ``output``. Takes an hour or more.
 
     :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
     :param configuration: a name in :data:`CONFIGURATIONS`
     :param jobs: compilers at once; default: one a core
+    :param budget: seconds after which the build stops; what is compiled stays, in the tree and in the compiler cache
+    :raises BudgetSpent: when it does; run it again to go on
     :raises UsageError: no complete sources, an unknown configuration
     :raises MachineError: no compiler, CMake or Ninja; no disk space; the build failed
     """
@@ -121,7 +128,7 @@ def build_sdk(
         steps = count_steps(tree, "install-distribution")
         duration = format_seconds(estimate(steps, tree.jobs))
         console.say(f"    {steps} steps to go on {tree.jobs} cores: about {duration} if the compiler cache is cold")
-        run_target(tree, "install-distribution")
+        run_target(tree, "install-distribution", budget=budget)
         sdk = import_sdk(
             tree.prefix,
             source=tree.source.root,
@@ -249,7 +256,7 @@ def configure(tree: BuildTree) -> None:
     """Run CMake; quick if it ran before."""
     settings = _settings(tree.source, tree.configuration)
     settings["CMAKE_INSTALL_PREFIX"] = str(tree.prefix)
-    if os.name == "posix":
+    if sys.platform != "win32":
         maps = f"-ffile-prefix-map={tree.source.root}=/llvm-project -ffile-prefix-map={tree.build_dir}=/build"
         settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -278,8 +285,12 @@ def estimate(steps: int, jobs: int) -> float:
     return steps * _SECONDS_A_STEP / jobs
 
 
-def run_target(tree: BuildTree, target: str) -> None:
-    """Build one of Ninja's targets."""
+class BudgetSpent(MachineError):
+    """A build was stopped because its time is up; running it again goes on."""
+
+
+def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> None:
+    """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
     with console.step(f"build {target} of LLVM {tree.source.version}"):
         _run(
             ["ninja", "-C", str(tree.build_dir), "-j", str(tree.jobs), target],
@@ -287,13 +298,23 @@ def run_target(tree: BuildTree, target: str) -> None:
             log="build.log",
             what=f"building {target} failed",
             progress=True,
+            budget=budget,
         )
 
 
-def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progress: bool) -> None:
+def _run(
+    command: Sequence[str],
+    tree: BuildTree,
+    *,
+    log: str,
+    what: str,
+    progress: bool,
+    budget: float | None = None,
+) -> None:
     """Run a command with its output in a log file; with ``progress``, say every twentieth part how far it is."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
     path = tree.root / log
+    start = time.monotonic()
     last = -1
     with (
         path.open("w", encoding="utf-8") as file,
@@ -302,7 +323,11 @@ def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progre
         ) as process,
     ):
         assert process.stdout is not None
+        # Ninja ends on an interrupt once the compilers that run are through, and keeps what they made.
+        timer = threading.Timer(budget, process.send_signal, [signal.SIGINT]) if budget is not None else None
         try:
+            if timer is not None:
+                timer.start()
             for line in process.stdout:
                 file.write(line)
                 if progress and (match := re.match(r"\[(\d+)/(\d+)\]", line)):
@@ -314,6 +339,16 @@ def _run(command: Sequence[str], tree: BuildTree, *, log: str, what: str, progre
         except BaseException:
             process.terminate()
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+    if returncode != 0 and budget is not None and time.monotonic() - start >= budget:
+        raise BudgetSpent(
+            "sdk-budget-spent",
+            f"the build was stopped after {format_seconds(budget)}",
+            where=str(path),
+            remedy="run the same command again, with the same compiler cache, to go on",
+        )
     if returncode != 0:
         raise MachineError(
             "sdk-build-failed",

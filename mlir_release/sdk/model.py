@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -123,6 +124,13 @@ class Sdk:
     def requirements(self) -> tuple[str, ...]:
         """All requirements for building and running the bindings."""
         return self.info.binding_requirements + self.info.runtime_requirements
+
+    def copy_to(self, folder: Path) -> Sdk:
+        """The same tree at ``folder``, in place of an SDK that stands there."""
+        if (folder / "sdk.json").is_file():
+            shutil.rmtree(folder)
+        shutil.copytree(self.root, folder, symlinks=True)
+        return Sdk.load(folder)
 
     def verify(self) -> None:
         """Hash every file. :raises VerificationError: if anything changed since the SDK was made."""

@@ -16,6 +16,11 @@ from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mlir_release.revision import Revision
+
+#: In commits that stand for a release of LLVM: its version.
+TRAILER_VERSION = "LLVM-Version"
+
 #: llvm-project itself; the first place that sources are asked for.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
@@ -72,6 +77,28 @@ def provide_sdk(
         from mlir_release.sdk.importer import import_sdk
 
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
+
+
+def provide_for(revision: Revision, *, cache: Path, budget: float | None = None, jobs: int | None = None) -> Sdk:
+    """The SDK of a selected revision for this machine: of a release that is packaged here, else built from source.
+
+    :param budget: seconds for a build from source. :raises BudgetSpent: when they are over
+    """
+    version = revision.trailers.get(TRAILER_VERSION)  # commits of a repository that stands for releases say which
+    known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
+    if known is not None:
+        return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
+    from mlir_release.sdk.build import build_sdk
+
+    tree = fetch_source(revision.sha, cache=cache, directory=None, upstream=LLVM_PROJECT, whole=True)
+    return build_sdk(
+        tree.root,
+        output=cache / "sdks" / revision.sha,
+        revision=revision.sha,
+        source_epoch=revision.epoch,
+        jobs=jobs,
+        budget=budget,
+    )
 
 
 def _distribution_prefix(release: KnownRelease, cache: Path) -> Path | None:

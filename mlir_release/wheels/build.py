@@ -23,11 +23,13 @@ from mlir_release.wheels import container, schedule
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
 from mlir_release.wheels.process import StepFailed, tail
 from mlir_release.wheels.pythons import OLDEST, Python, find_pythons
-from mlir_release.wheels.stage import WheelRequest, stage
+from mlir_release.wheels.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from mlir_release.wheels.request import WheelRequest
 
 __all__ = ["BuildFailed", "BuiltWheel", "Python", "build_addon", "build_wheels", "find_pythons"]
 

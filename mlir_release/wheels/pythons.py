@@ -17,6 +17,8 @@ from mlir_release.errors import MachineError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from packaging.tags import Tag
+
 #: Upstream's bindings need it (mlir/python/requirements.txt and nanobind, LLVM 19 to 22).
 OLDEST = (3, 10)
 
@@ -52,6 +54,17 @@ class Python:
     def short_version(self) -> str:
         """``3.12``."""
         return ".".join(self.version.split(".")[:2])
+
+    @property
+    def name(self) -> str:
+        """For people: ``3.12.1``, ``3.14.0t``."""
+        return self.version + ("t" if self.tag.endswith("t") else "")
+
+    def wheel_tags(self) -> frozenset[Tag]:
+        """The wheel tags that its pip accepts on this machine."""
+        from packaging.tags import cpython_tags, platform_tags
+
+        return frozenset(cpython_tags(self.order[:2], [self.tag], list(platform_tags())))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -171,7 +184,7 @@ def _no_headers(python: Python) -> MachineError:
 
 
 def _listing(pythons: Iterable[Python]) -> str:
-    return ", ".join(f"{python.version}{'t' if python.tag.endswith('t') else ''}" for python in pythons) or "none"
+    return ", ".join(python.name for python in pythons) or "none"
 
 
 def _dotted(version: tuple[int, int]) -> str:

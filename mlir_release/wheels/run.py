@@ -78,7 +78,7 @@ def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:
     from packaging.version import Version
 
     from mlir_release.wheels.build import build_addon
-    from mlir_release.wheels.stage import WheelRequest
+    from mlir_release.wheels.request import WheelRequest
 
     release = report.release or {}
     request = WheelRequest(

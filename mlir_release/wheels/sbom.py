@@ -10,7 +10,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlir_release.wheels.stage import WheelRequest
+    from mlir_release.wheels.request import WheelRequest
 
 #: CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/
 SPEC_VERSION = "1.6"

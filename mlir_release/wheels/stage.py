@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -23,7 +22,7 @@ from mlir_release.errors import UsageError
 from mlir_release.wheels.sbom import bill_of_materials
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.wheels.request import WheelRequest
 
 #: The wheel project as the toolkit ships it.
 PROJECT = Path(mlir_release.__file__).parent / "bindings"
@@ -44,45 +43,6 @@ _UPSTREAM = (
     "mlir/test/python/python_test_ops.td",
     "mlir/test/python/CMakeLists.txt",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class WheelRequest:
-    """One wheel (or, for several CPythons, wheels that differ in nothing else)."""
-
-    distribution: str  #: ``mlir``
-    profile: Literal["core", "host", "full"]
-    version: Version
-    tag: str  #: release tag
-    target: str  #: name of the target row, ``mlir-linux-x86_64-cp312``
-    revision: str  #: llvm-project commit
-    sdk: Sdk
-    floor: str = (
-        ""  #: oldest platform tag that the wheel must install on, ``manylinux_2_28_x86_64``; empty: this machine
-    )
-    test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
-    plain: bool = False  #: upstream's plain settings, to measure ours against
-
-    def __post_init__(self) -> None:
-        if self.revision != self.sdk.info.revision:
-            raise UsageError(
-                "sdk-wrong-revision",
-                f"The SDK is of another revision than the wheel {self.distribution} {self.version}",
-                where=str(self.sdk.root),
-                why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",
-                remedy="make an SDK of the pinned revision, or pin the SDK's",
-            )
-
-    @property
-    def project_name(self) -> str:
-        """Name of the distribution that the staged project builds."""
-        return f"{self.distribution}-test-addon" if self.test_addon else self.distribution
-
-    @property
-    def code_generators(self) -> tuple[str, ...]:
-        """LLVM's code generators that are linked."""
-        native = self.sdk.info.native_code_generator
-        return {"core": (), "host": (native,), "full": (native, "NVPTX", "AMDGPU")}[self.profile]
 
 
 def stage(request: WheelRequest, into: Path) -> Path:

@@ -75,7 +75,6 @@ def test_head_follows_the_branch(repository: Path, upstream: Upstream) -> None:
         ("no-such-branch", "revision-unknown"),
         ("--upload-pack=false", "revision-unknown"),
         ("abcdef1", "revision-short"),
-        ("green", "policy-needs-github"),
     ],
 )
 def test_selectors_that_name_nothing(upstream: Upstream, selector: str, identifier: str) -> None:

@@ -16,7 +16,7 @@ from mlir_release.wheels.backends import BuildBackend, Job, check_compiler
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
 from mlir_release.wheels.process import StepFailed, Usage
 from mlir_release.wheels.pythons import Python
-from mlir_release.wheels.stage import WheelRequest
+from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.wheel_factory import make_wheel
 

@@ -11,12 +11,8 @@ from packaging.version import Version
 
 from mlir_release.errors import UsageError
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels.stage import (
-    WheelRequest,
-    pin_binding_library,
-    runtime_dependencies,
-    stage,
-)
+from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.stage import pin_binding_library, runtime_dependencies, stage
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 
 if TYPE_CHECKING:

@@ -1,50 +1,29 @@
-"""The whole main job on one machine: a moving upstream, a bump, a tag, wheels, tests, a release, an index, a stranger.
-
-Everything is real except the place: the upstream is a small git repository whose commits stand for real LLVM releases
-(the catalogue says which), and the forge is a folder. The workspace is kept, and a second run finishes or repeats only
-what is not done.
-"""
+"""The job of a rehearsal: what cron, the build run and a stranger do."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
-import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.cache import cache_directory
-from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.errors import UsageError, VerificationError
-from mlir_release.git import NO_OBJECT, Git, Signature, format_message
-from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import VerificationError
 from mlir_release.publish.commands import newest
+from mlir_release.rehearsal.report import Report
+from mlir_release.rehearsal.stage import choose_pythons, make_forge, make_upstream
 from mlir_release.revision import Upstream
 from mlir_release.sdk.provision import available_release, provide_sdk
-from mlir_release.sdk.source import KnownRelease, read_catalogue
-from mlir_release.targets import TARGETS_FILE
-from mlir_release.versions import upstream_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from mlir_release.forge.local import LocalForge
     from mlir_release.revision import Revision
     from mlir_release.snapshot import Outcome
     from mlir_release.targets import TestTarget, WheelTarget
-    from mlir_release.wheels.pythons import Python
-    from mlir_release.wheels.stage import WheelRequest
-
-TRAILER_COMMIT = "LLVM-Commit"
-TRAILER_VERSION = "LLVM-Version"
-
-#: The newest CPython that upstream's pinned requirements (numpy above all) have wheels for, by LLVM's major version:
-#: mlir/python/requirements.txt allows numpy up to 1.26 in LLVM 19, and up to 2.1.2 from 20 on.
-NEWEST_PYTHON = {19: (3, 12)}
-NEWEST_PYTHON_SINCE_20 = (3, 13)
+    from mlir_release.wheels.request import WheelRequest
 
 #: A stranger's first program.
 FIRST_PROGRAM = """
@@ -71,151 +50,9 @@ class Options:
     force: bool = False  #: another snapshot of a revision that has one
 
 
-@dataclass
-class Report:
-    """What was done, step by step, and what came out."""
-
-    rows: list[tuple[str, str, float]] = field(default_factory=list)  #: step, result, seconds
-    wheels: list[tuple[str, int, float, float]] = field(default_factory=list)  #: name, bytes, wall and CPU seconds
-    tag: str = ""
-    index: str = ""
-    command: str = ""
-
-    @contextmanager
-    def step(self, title: str) -> Iterator[list[str]]:
-        """Time a step; what is appended to the yielded list is its result."""
-        start = time.monotonic()
-        results: list[str] = []
-        with console.step(title):
-            yield results
-        self.rows.append((title, "; ".join(results), time.monotonic() - start))
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "tag": self.tag,
-            "index": self.index,
-            "command": self.command,
-            "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
-            "wheels": [
-                {"file": name, "size": size, "wall_seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
-                for name, size, wall, cpu in self.wheels
-            ],
-        }
-
-    def show(self) -> None:
-        """The tables, and the command that a stranger types."""
-        console.table(
-            ["step", "result", ">time"],
-            [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows],
-        )
-        if self.wheels:
-            console.table(
-                ["wheel", ">size", ">wall", ">CPU"],
-                [[n, format_bytes(s), format_seconds(w), format_seconds(c)] for n, s, w, c in self.wheels],
-            )
-        console.result(f"published {self.tag}; pages: {self.index}\n\n    {self.command}\n", self.to_json())
-
-
 def rehearse(options: Options) -> Report:
     """Do it all. :raises ReleaseError: at the first step that fails; run again to go on from there"""
     return _Rehearsal(options).run()
-
-
-# -- the stage ------------------------------------------------------------------------------------------------------
-
-
-def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
-    """The CPythons asked for; else the running one and the newest other one that upstream's requirements allow."""
-    from mlir_release.wheels.pythons import describe, find_pythons
-
-    if wanted:
-        return find_pythons(wanted)
-    newest = NEWEST_PYTHON.get(int(release.version.partition(".")[0]), NEWEST_PYTHON_SINCE_20)
-    fitting = [python for python in find_pythons() if python.order[:2] <= newest]
-    current = describe(Path(sys.executable))
-    fitting.sort(key=lambda python: python.tag != current.tag)  # the running one first, if it fits
-    if not fitting:
-        raise UsageError(
-            "no-fitting-python",
-            f"no CPython here is one that LLVM {release.version}'s requirements have wheels for",
-            why=f"it takes 3.10 to {newest[0]}.{newest[1]}, with headers",
-            remedy="install one of those, or choose with --python (numpy is then built from source)",
-        )
-    return fitting[:2]
-
-
-def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
-    """A repository with a commit for each release of the catalogue up to ``newest``; returns the one before that.
-
-    The commits are the same on every machine and in every run. Each carries the release's real commit in a trailer.
-    """
-    numbers = [int(part) for part in newest.version.split(".")]
-    chain = [r for r in read_catalogue() if [int(part) for part in r.version.split(".")] <= numbers]
-    git = Git(folder)
-    if not (folder / "HEAD").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        git.run("init", "--quiet", "--bare", "--initial-branch=main")
-    parent: str | None = None
-    for release in chain:
-        when = datetime.fromtimestamp(release.epoch, UTC)
-        signature = Signature(name="LLVM releases", email="releases@llvm.invalid", when=when)
-        message = format_message(
-            f"LLVM {release.version}",
-            "Stands for the release's commit in llvm-project.",
-            {TRAILER_VERSION: release.version, TRAILER_COMMIT: release.commit},
-        )
-        content = f"version = {release.version}\ncommit = {release.commit}\n".encode()
-        parent = git.commit_files(parent, {"RELEASE": content}, message, signature)
-        ref = f"refs/tags/{upstream_tag(release.version)}"
-        git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
-    assert parent is not None
-    git.update_ref("refs/heads/main", parent, expected=git.resolve("refs/heads/main") or NO_OBJECT)
-    return chain[-2] if len(chain) > 1 else chain[-1]
-
-
-def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], options: Options) -> LocalForge:
-    """The local forge, pinned at ``older`` when it is made; its matrix follows the options."""
-    from mlir_release.forge.local import LocalForge
-
-    upstream = workspace / "upstream.git"
-    pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
-    assert pin is not None
-    targets = _targets(str(upstream), pythons, options.profiles)
-    forge = LocalForge.create(workspace / "forge", {PIN_FILE: format_pin(pin), TARGETS_FILE: targets})
-    head = forge.head("main")
-    assert head is not None
-    if forge.read(TARGETS_FILE, commit=head) != targets:
-        forge.commit("main", expected=head, files={TARGETS_FILE: targets}, message="Change the build matrix\n")
-    return forge
-
-
-def _targets(upstream: str, pythons: Sequence[Python], profiles: Sequence[str]) -> bytes:
-    import tomli_w
-
-    from mlir_release.sdk.prefix import host_platform
-    from mlir_release.wheels.backends import this_machine
-
-    names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
-    platform = host_platform()
-    system, _, machine = platform.partition("-")
-    tags = [python.tag for python in pythons]
-    data = {
-        "schema": 1,
-        "release": {"upstream": upstream},
-        "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
-        "runtime": {
-            platform: {
-                "os": system, "arch": machine, "runner": "this machine", "pythons": tags,
-                "floor": this_machine() or platform,
-            }
-        },
-        "target": [
-            {"llvm": names[profile], "runtime": platform, "suites": ["smoke", "bindings"], "required": True}
-            for profile in profiles
-        ],
-    }  # fmt: skip
-    return tomli_w.dumps(data).encode()
 
 
 def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]:
@@ -226,9 +63,6 @@ def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]
     config = matrix_of_branch(forge).release
     revision = Upstream(config.upstream, branch=config.upstream_branch).resolve("head")
     return revision, snapshot(forge, revision, config, request_id=default_request_id(), force=force)
-
-
-# -- the build run --------------------------------------------------------------------------------------------------
 
 
 class _Rehearsal:
@@ -260,7 +94,7 @@ class _Rehearsal:
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:
             older = make_upstream(self.workspace / "upstream.git", self.release)
-            self.forge = make_forge(self.workspace, older, self.pythons, options)
+            self.forge = make_forge(self.workspace, older, self.pythons, options.profiles)
             results.append(f"llvm-project at {self.release.version}; the pin begins at {older.version}")
 
     def snapshot(self) -> None:
@@ -306,7 +140,7 @@ class _Rehearsal:
     def request(self, target: WheelTarget) -> WheelRequest:
         from packaging.version import Version
 
-        from mlir_release.wheels.stage import WheelRequest
+        from mlir_release.wheels.request import WheelRequest
 
         return WheelRequest(
             distribution=target.distribution,

@@ -1,0 +1,133 @@
+"""What a package index knows of a project: its files with digests and sizes, and, on PyPI, who owns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mlir_release.errors import MachineError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PYPI_UPLOAD = "https://upload.pypi.org/legacy/"
+
+#: Upload addresses whose simple index is on another host.
+_SIMPLE = {PYPI_UPLOAD: "https://pypi.org/simple/", "https://test.pypi.org/legacy/": "https://test.pypi.org/simple/"}
+
+#: Seconds for an answer of the index.
+_TIMEOUT = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexFile:
+    """A file on the index."""
+
+    filename: str
+    sha256: str  #: empty if the index does not tell it
+    size: int | None  #: bytes; None if the index does not tell it (PEP 700 indexes do)
+    version: str  #: as its name says; empty if that can't be read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project on an index. One that nobody has ever uploaded to has no files and no owners."""
+
+    name: str
+    url: str  #: of its simple page
+    files: Mapping[str, IndexFile]  #: by file name
+    owners: frozenset[str] | None  #: users and the organization; None if the index does not tell
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None if the index does not tell the size of each."""
+        sizes = [file.size for file in self.files.values()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """Versions that have files."""
+        return frozenset(file.version for file in self.files.values())
+
+
+def simple_url(repository_url: str) -> str:
+    """The simple index that belongs to an upload address: PyPI's are known, elsewhere ``…/simple/``."""
+    normal = repository_url.rstrip("/") + "/"
+    return _SIMPLE.get(normal, normal + "simple/")
+
+
+def read_project(index_url: str, name: str) -> Project:
+    """Ask an index about a project (PEP 503, 691, 700; the owners by PyPI's JSON API, where that answers).
+
+    :raises MachineError: ``index-unreachable``, ``pypi-extra-missing``
+    :raises VerificationError: ``index-unreadable``
+    """
+    try:
+        import requests
+        from pypi_simple import NoSuchProjectError, PyPISimple, UnsupportedContentTypeError, UnsupportedRepoVersionError
+    except ImportError as error:
+        raise MachineError(
+            "pypi-extra-missing",
+            "this needs twine and pypi-simple, which are not installed",
+            remedy="pip install 'mlir-release[github]'",
+        ) from error
+    with PyPISimple(index_url) as client:
+        try:
+            page = client.get_project_page(name, timeout=_TIMEOUT)
+        except NoSuchProjectError:
+            return Project(name=name, url=client.get_project_url(name), files={}, owners=None)
+        except requests.RequestException as error:
+            raise _unreachable(index_url, error) from None
+        except (UnsupportedContentTypeError, UnsupportedRepoVersionError) as error:
+            raise VerificationError(
+                "index-unreadable",
+                "the index's answer is not a simple index's",
+                where=index_url,
+                why=str(error),
+                remedy="name the simple index that belongs to the upload address with --index-url",
+            ) from None
+        files = {
+            package.filename: IndexFile(
+                filename=package.filename,
+                sha256=package.digests.get("sha256", ""),
+                size=package.size,
+                version=package.version or "",
+            )
+            for package in page.packages
+        }
+        return Project(name=name, url=client.get_project_url(name), files=files, owners=_owners(index_url, name))
+
+
+def _owners(index_url: str, name: str) -> frozenset[str] | None:
+    """``ownership`` of PyPI's JSON API (docs.pypi.org/api/json): the roles' users, and the organization."""
+    import requests
+
+    if not index_url.rstrip("/").endswith("/simple"):
+        return None
+    address = f"{index_url.rstrip('/').removesuffix('/simple')}/pypi/{name}/json"
+    try:
+        answer = requests.get(address, timeout=_TIMEOUT)
+        data: Any = answer.json() if answer.ok else None
+    except requests.ConnectionError as error:
+        raise _unreachable(index_url, error) from None
+    except (ValueError, requests.RequestException):
+        return None
+    ownership = data.get("ownership") if isinstance(data, dict) else None
+    if not isinstance(ownership, dict):
+        return None
+    roles = [role for role in ownership.get("roles") or [] if isinstance(role, dict)]
+    found = {str(role.get("user")) for role in roles if role.get("role") == "Owner"}
+    if ownership.get("organization"):
+        found.add(str(ownership["organization"]))
+    return frozenset(found)
+
+
+def _unreachable(url: str, error: Exception) -> MachineError:
+    return MachineError(
+        "index-unreachable",
+        "the package index can't be read",
+        where=urlsplit(url)._replace(netloc=urlsplit(url).netloc.rpartition("@")[2]).geturl(),
+        why=type(error).__name__,
+        remedy="check the address and the network, then run this again: what is uploaded stays uploaded",
+    )

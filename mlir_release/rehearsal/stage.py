@@ -1,0 +1,122 @@
+"""The world of a rehearsal: an upstream whose commits stand for LLVM releases, a release repository, CPythons."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import UsageError
+from mlir_release.git import NO_OBJECT, Git, Signature, format_message
+from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.sdk.provision import TRAILER_VERSION
+from mlir_release.sdk.source import KnownRelease, read_catalogue
+from mlir_release.targets import TARGETS_FILE
+from mlir_release.versions import upstream_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.forge.local import LocalForge
+    from mlir_release.wheels.pythons import Python
+
+TRAILER_COMMIT = "LLVM-Commit"
+
+#: The newest CPython that upstream's pinned requirements (numpy above all) have wheels for, by LLVM's major version:
+#: mlir/python/requirements.txt allows numpy up to 1.26 in LLVM 19, and up to 2.1.2 from 20 on.
+NEWEST_PYTHON = {19: (3, 12)}
+NEWEST_PYTHON_SINCE_20 = (3, 13)
+
+
+def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
+    """The CPythons asked for; else the running one and the newest other one that upstream's requirements allow."""
+    from mlir_release.wheels.pythons import describe, find_pythons
+
+    if wanted:
+        return find_pythons(wanted)
+    newest = NEWEST_PYTHON.get(int(release.version.partition(".")[0]), NEWEST_PYTHON_SINCE_20)
+    fitting = [python for python in find_pythons() if python.order[:2] <= newest]
+    current = describe(Path(sys.executable))
+    fitting.sort(key=lambda python: python.tag != current.tag)  # the running one first, if it fits
+    if not fitting:
+        raise UsageError(
+            "no-fitting-python",
+            f"no CPython here is one that LLVM {release.version}'s requirements have wheels for",
+            why=f"it takes 3.10 to {newest[0]}.{newest[1]}, with headers",
+            remedy="install one of those, or choose with --python (numpy is then built from source)",
+        )
+    return fitting[:2]
+
+
+def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
+    """A repository with a commit for each release of the catalogue up to ``newest``; returns the one before that.
+
+    The commits are the same on every machine and in every run. Each carries the release's real commit in a trailer.
+    """
+    numbers = [int(part) for part in newest.version.split(".")]
+    chain = [r for r in read_catalogue() if [int(part) for part in r.version.split(".")] <= numbers]
+    git = Git(folder)
+    if not (folder / "HEAD").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        git.run("init", "--quiet", "--bare", "--initial-branch=main")
+    parent: str | None = None
+    for release in chain:
+        when = datetime.fromtimestamp(release.epoch, UTC)
+        signature = Signature(name="LLVM releases", email="releases@llvm.invalid", when=when)
+        message = format_message(
+            f"LLVM {release.version}",
+            "Stands for the release's commit in llvm-project.",
+            {TRAILER_VERSION: release.version, TRAILER_COMMIT: release.commit},
+        )
+        content = f"version = {release.version}\ncommit = {release.commit}\n".encode()
+        parent = git.commit_files(parent, {"RELEASE": content}, message, signature)
+        ref = f"refs/tags/{upstream_tag(release.version)}"
+        git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
+    assert parent is not None
+    git.update_ref("refs/heads/main", parent, expected=git.resolve("refs/heads/main") or NO_OBJECT)
+    return chain[-2] if len(chain) > 1 else chain[-1]
+
+
+def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[str]) -> LocalForge:
+    """The local forge, pinned at ``older`` when it is made; with these CPythons and profiles in its matrix."""
+    from mlir_release.forge.local import LocalForge
+
+    upstream = workspace / "upstream.git"
+    pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
+    assert pin is not None
+    targets = _targets(str(upstream), pythons, profiles)
+    forge = LocalForge.create(workspace / "forge", {PIN_FILE: format_pin(pin), TARGETS_FILE: targets})
+    head = forge.head("main")
+    assert head is not None
+    if forge.read(TARGETS_FILE, commit=head) != targets:
+        forge.commit("main", expected=head, files={TARGETS_FILE: targets}, message="Change the build matrix\n")
+    return forge
+
+
+def _targets(upstream: str, pythons: Sequence[Python], profiles: Sequence[str]) -> bytes:
+    import tomli_w
+
+    from mlir_release.sdk.prefix import host_platform
+    from mlir_release.wheels.backends import this_machine
+
+    names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
+    platform = host_platform()
+    system, _, machine = platform.partition("-")
+    tags = [python.tag for python in pythons]
+    data = {
+        "schema": 1,
+        "release": {"upstream": upstream},
+        "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
+        "runtime": {
+            platform: {
+                "os": system, "arch": machine, "runner": "this machine", "pythons": tags,
+                "floor": this_machine() or platform,
+            }
+        },
+        "target": [
+            {"llvm": names[profile], "runtime": platform, "suites": ["smoke", "bindings"], "required": True}
+            for profile in profiles
+        ],
+    }  # fmt: skip
+    return tomli_w.dumps(data).encode()

@@ -1,0 +1,79 @@
+"""What tests see of the server, and how GitHub's answers look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Fault:
+    """How a request goes wrong: an answer of its own, or a connection that breaks."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    message: str = "Server Error"
+    drop: Literal["", "before", "after", "truncate"] = ""
+    on_done: Callable[[], None] = lambda: None  #: called once it is carried out
+    delay: float = 0.0  #: seconds before the answer to what was carried out
+
+
+@dataclass
+class Record:
+    """One request. ``operation``: GitHub's template, for example ``GET /repos/{owner}/{repo}/releases``."""
+
+    number: int
+    method: str
+    path: str
+    operation: str
+    status: int = 0
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A workflow that was asked for."""
+
+    workflow: str
+    ref: str
+    inputs: dict[str, str]
+    run_id: int
+
+
+class Answer(Exception):
+    """An answer that ends a request; also what a handler raises to refuse."""
+
+    def __init__(self, status: int, body: Any = None, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.headers = headers or {}
+
+
+def refuse(status: int, message: str, *errors: Json) -> Answer:
+    """GitHub's way to say no."""
+    body: Json = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
+    if errors:
+        body["errors"] = list(errors)
+    return Answer(status, body)
+
+
+def stamp(when: datetime) -> str:
+    """GitHub's times."""
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def user(base: str, login: str) -> Json:
+    """GitHub's simple-user."""
+    api = f"{base}/api/v3/users/{login}"
+    links = ("followers", "following", "gists", "starred", "subscriptions", "organizations", "repos", "events")
+    return {
+        "login": login, "id": 1, "node_id": "U_1", "avatar_url": f"{base}/a.png", "gravatar_id": "", "url": api,
+        "html_url": f"{base}/{login}", "received_events_url": f"{api}/received_events", "type": "Bot",
+        "site_admin": False, **{f"{name}_url": f"{api}/{name}" for name in links},
+    }  # fmt: skip

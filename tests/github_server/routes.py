@@ -1,0 +1,426 @@
+"""The operations, by the names that GitHub's description gives them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.github_server.records import Answer, Dispatch, Json, refuse, stamp, user
+from tests.github_server.world import Asset, Release, Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.github_server.server import GitHubServer
+
+ROUTES: dict[str, Callable[[Call], Answer]] = {}
+
+
+@dataclass
+class Call:
+    """A request of somebody who was let in: ``who`` is login and rights."""
+
+    github: GitHubServer
+    who: tuple[str, frozenset[str]]
+    names: dict[str, str]
+    query: dict[str, str]
+    body: bytes
+    accept: str
+    truncated: bool
+    path: str  #: below the API's address
+
+    @property
+    def repository(self) -> Repository:
+        found = self.github.repositories.get(f"{self.names['owner']}/{self.names['repo']}")
+        if found is None:
+            raise refuse(404, "Not Found")
+        return found
+
+    @property
+    def input(self) -> Json:
+        try:
+            found = json.loads(self.body or b"{}")
+        except ValueError:
+            raise refuse(400, "Problems parsing JSON") from None
+        assert isinstance(found, dict)
+        return found
+
+    def need(self, scope: str) -> None:
+        """Refuse who may not write ``scope``, in GitHub's words."""
+        if not self.who[0]:
+            raise refuse(401, "Requires authentication")
+        if scope not in self.who[1]:
+            raise refuse(403, "Resource not accessible by integration")
+
+    def page(self, rows: Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
+        """One page, and the Link header that leads on."""
+        size, number = int(self.query.get("per_page", "30")), int(self.query.get("page", "1"))
+        part = list(rows[size * (number - 1) : size * number])
+        if size * number >= len(rows):
+            return part, {}
+        path = f"{self.github.api_url}{self.path}"
+        return part, {"Link": f'<{path}?per_page={size}&page={number + 1}>; rel="next"'}
+
+    def release(self) -> Release:
+        """The release that the address names; drafts only for those who may write."""
+        found = self.repository.releases.get(int(self.names["release_id"]))
+        if found is None or (found.draft and "contents" not in self.who[1]):
+            raise refuse(404, "Not Found")
+        return found
+
+
+def route(operation: str) -> Callable[[Callable[[Call], Answer]], Callable[[Call], Answer]]:
+    """Register a handler."""
+
+    def register(handler: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
+        ROUTES[operation] = handler
+        return handler
+
+    return register
+
+
+REPO = "/repos/{owner}/{repo}"
+
+
+@route("GET /rate_limit")
+def rate_limit(call: Call) -> Answer:
+    limit = {"limit": 5000, "remaining": 4999, "reset": int(call.github.clock().timestamp()) + 3600, "used": 1}
+    return Answer(200, {"resources": {"core": limit, "search": limit}, "rate": limit})
+
+
+@route("GET /user")
+def whoami(call: Call) -> Answer:
+    if not call.who[0]:
+        raise refuse(401, "Requires authentication")
+    if call.who[0] == "job":
+        raise refuse(403, "Resource not accessible by integration")
+    counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
+    texts = dict.fromkeys(("name", "company", "location", "email", "hireable", "bio"), None)
+    now = stamp(call.github.clock())
+    return Answer(
+        200,
+        {
+            **user(call.github.url, call.who[0]),
+            **texts,
+            **counts,
+            "blog": "",
+            "user_view_type": "public",
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+
+
+# -- git data ----------------------------------------------------------------------------------------------------------
+
+
+@route(f"GET {REPO}/git/ref/{{ref}}")
+def get_ref(call: Call) -> Answer:
+    found = call.repository.ref_json(f"refs/{call.names['ref']}")
+    if found is None:
+        raise refuse(404, "Not Found")
+    return Answer(200, found)
+
+
+@route(f"POST {REPO}/git/refs")
+def create_ref(call: Call) -> Answer:
+    call.need("contents")
+    repository, name, sha = call.repository, call.input["ref"], call.input["sha"]
+    if any(re.fullmatch(rule, name) for rule in repository.settings.get("rules", ())):
+        raise refuse(422, "Repository rule violations found: Cannot create ref due to creations being restricted.")
+    if repository.git.run("cat-file", "-e", sha, check=False).returncode != 0:
+        raise refuse(422, "Object does not exist")
+    if repository.git.run("update-ref", name, sha, "0" * 40, check=False).returncode != 0:
+        raise refuse(422, "Reference already exists")
+    return Answer(201, repository.ref_json(name))
+
+
+@route(f"PATCH {REPO}/git/refs/{{ref}}")
+def update_ref(call: Call) -> Answer:
+    call.need("contents")
+    git, name, sha = call.repository.git, f"refs/{call.names['ref']}", call.input["sha"]
+    if name.removeprefix("refs/heads/") in call.repository.settings["protected"]:
+        raise refuse(
+            422,
+            "Protected branch update failed for " + name,
+            {"resource": "Branch", "code": "custom", "message": "Changes must be made through a pull request."},
+        )
+    old = git.resolve(name)
+    if old is None:
+        raise refuse(422, "Reference does not exist")
+    forward = git.run("merge-base", "--is-ancestor", old, sha, check=False).returncode == 0
+    if not (forward or call.input.get("force")):
+        raise refuse(422, "Update is not a fast forward")
+    git.run("update-ref", name, sha, old)
+    return Answer(200, call.repository.ref_json(name))
+
+
+def _person(git_line: str) -> Json:
+    name, email, date = git_line.split("\0")
+    return {"name": name, "email": email, "date": date}
+
+
+_NO_SIGNATURE = {"verified": False, "reason": "unsigned", "signature": None, "payload": None, "verified_at": None}
+
+
+def commit_json(repository: Repository, sha: str) -> Json:
+    show = "%T%x01%P%x01%an%x00%ae%x00%aI%x01%cn%x00%ce%x00%cI%x01%B"
+    done = repository.git.run("log", "-1", f"--format={show}", sha, check=False)
+    if done.returncode != 0:
+        raise refuse(404, "Not Found")
+    tree, parents, author, committer, message = done.stdout.decode().split("\x01", 4)
+    address = f"{repository.api}/git/commits/{sha}"
+    return {
+        "sha": sha, "node_id": "C_1", "url": address, "html_url": address, "author": _person(author),
+        "committer": _person(committer), "message": message.rstrip("\n"), "verification": _NO_SIGNATURE,
+        "tree": {"sha": tree, "url": f"{repository.api}/git/trees/{tree}"},
+        "parents": [{"sha": p, "url": address, "html_url": address} for p in parents.split()],
+    }  # fmt: skip
+
+
+@route(f"GET {REPO}/git/commits/{{commit_sha}}")
+def get_commit(call: Call) -> Answer:
+    return Answer(200, commit_json(call.repository, call.names["commit_sha"]))
+
+
+@route(f"POST {REPO}/git/commits")
+def create_commit(call: Call) -> Answer:
+    call.need("contents")
+    given, repository = call.input, call.repository
+    parents = [word for parent in given["parents"] for word in ("-p", parent)]
+    environment = repository.signature(call.who[0]).environment()
+    done = repository.git.run("commit-tree", given["tree"], *parents, input=given["message"].encode(), env=environment)
+    return Answer(201, commit_json(repository, done.stdout.decode().strip()))
+
+
+@route(f"POST {REPO}/git/blobs")
+def create_blob(call: Call) -> Answer:
+    call.need("contents")
+    given = call.input
+    content = base64.b64decode(given["content"]) if given.get("encoding") == "base64" else given["content"].encode()
+    sha = call.repository.git.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
+    return Answer(201, {"sha": sha, "url": f"{call.repository.api}/git/blobs/{sha}"})
+
+
+@route(f"POST {REPO}/git/trees")
+def create_tree(call: Call) -> Answer:
+    call.need("contents")
+    git, given = call.repository.git, call.input
+    index = {"GIT_INDEX_FILE": str(git.directory / f"index-{call.github.next_id()}")}
+    git.run("read-tree", *([given["base_tree"]] if given.get("base_tree") else ["--empty"]), env=index)
+    for entry in given["tree"]:
+        git.run("update-index", "--add", "--cacheinfo", f"{entry['mode']},{entry['sha']},{entry['path']}", env=index)
+    sha = git.run("write-tree", env=index).stdout.decode().strip()
+    return Answer(201, {"sha": sha, "url": f"{call.repository.api}/git/trees/{sha}", "truncated": False, "tree": []})
+
+
+@route(f"POST {REPO}/git/tags")
+def create_tag(call: Call) -> Answer:
+    call.need("contents")
+    given, repository = call.input, call.repository
+    signature = repository.signature(call.who[0])
+    sha = repository.git.make_tag_object(given["tag"], given["object"], given["message"], signature)
+    when = {"name": signature.name, "email": signature.email, "date": stamp(signature.when)}
+    target = {"sha": given["object"], "type": given["type"], "url": f"{repository.api}/git/commits/{given['object']}"}
+    shown = {"node_id": "T_1", "tag": given["tag"], "sha": sha, "url": f"{repository.api}/git/tags/{sha}"}
+    return Answer(
+        201, {**shown, "message": given["message"], "tagger": when, "object": target, "verification": _NO_SIGNATURE}
+    )
+
+
+@route(f"GET {REPO}/contents/{{path}}")
+def get_contents(call: Call) -> Answer:
+    repository, path = call.repository, call.names["path"]
+    content = repository.git.read(call.query.get("ref", "main"), path)
+    if content is None:
+        raise refuse(404, "Not Found")
+    sha = repository.git.run("hash-object", "--stdin", input=content).stdout.decode().strip()
+    address = f"{repository.api}/contents/{path}"
+    links = {"self": address, "git": address, "html": address}
+    return Answer(200, {
+        "type": "file", "encoding": "base64", "size": len(content), "name": path.rpartition("/")[2], "path": path,
+        "content": base64.encodebytes(content).decode(), "sha": sha, "url": address, "git_url": address,
+        "html_url": address, "download_url": address, "_links": links,
+    })  # fmt: skip
+
+
+# -- releases ----------------------------------------------------------------------------------------------------------
+
+
+@route(f"GET {REPO}/releases")
+def list_releases(call: Call) -> Answer:
+    repository = call.repository
+    seen = [r for r in repository.releases.values() if not r.draft or "contents" in call.who[1]]
+    rows, headers = call.page([repository.release_json(release) for release in reversed(seen)])
+    return Answer(200, rows, headers)
+
+
+@route(f"GET {REPO}/releases/{{release_id}}")
+def get_release(call: Call) -> Answer:
+    return Answer(200, call.repository.release_json(call.release()))
+
+
+@route(f"GET {REPO}/releases/tags/{{tag}}")
+def get_release_by_tag(call: Call) -> Answer:
+    repository = call.repository
+    for release in repository.releases.values():
+        if release.tag == call.names["tag"] and not release.draft:
+            return Answer(200, repository.release_json(release))
+    raise refuse(404, "Not Found")
+
+
+@route(f"POST {REPO}/releases")
+def create_release(call: Call) -> Answer:
+    call.need("contents")
+    given, repository, now = call.input, call.repository, call.github.clock()
+    draft = given.get("draft", False)
+    release = Release(
+        call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), draft,
+        given.get("prerelease", False), now, None if draft else now,
+    )  # fmt: skip
+    if not draft:
+        _check_publishable(repository, release)
+    repository.releases[release.id] = release
+    return Answer(201, repository.release_json(release))
+
+
+def _check_publishable(repository: Repository, release: Release) -> None:
+    if any(r.tag == release.tag and not r.draft and r is not release for r in repository.releases.values()):
+        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "already_exists", "field": "tag_name"})
+
+
+@route(f"PATCH {REPO}/releases/{{release_id}}")
+def update_release(call: Call) -> Answer:
+    call.need("contents")
+    release, given = call.release(), call.input
+    if release.draft and given.get("draft") is False:
+        _check_publishable(call.repository, release)
+        release.published = call.github.clock()
+    release.name, release.body = given.get("name", release.name), given.get("body", release.body)
+    release.draft, release.prerelease = given.get("draft", release.draft), given.get("prerelease", release.prerelease)
+    return Answer(200, call.repository.release_json(release))
+
+
+@route(f"DELETE {REPO}/releases/{{release_id}}")
+def delete_release(call: Call) -> Answer:
+    call.need("contents")
+    del call.repository.releases[call.release().id]
+    return Answer(204)
+
+
+@route(f"GET {REPO}/releases/{{release_id}}/assets")
+def list_assets(call: Call) -> Answer:
+    release = call.release()
+    rows, headers = call.page([call.repository.asset_json(release, asset) for asset in release.assets])
+    return Answer(200, rows, headers)
+
+
+@route(f"POST {REPO}/releases/{{release_id}}/assets")
+def upload_asset(call: Call) -> Answer:
+    call.need("contents")
+    release, name = call.release(), call.query["name"]
+    if any(asset.name == name for asset in release.assets):
+        raise refuse(422, "Validation Failed", {"resource": "ReleaseAsset", "code": "already_exists", "field": "name"})
+    asset = Asset(
+        call.github.next_id(), name, call.body, call.github.clock(), "starter" if call.truncated else "uploaded"
+    )
+    release.assets.append(asset)
+    return Answer(201, call.repository.asset_json(release, asset))
+
+
+def _find_asset(call: Call) -> tuple[Release, Asset]:
+    for release in call.repository.releases.values():
+        for asset in release.assets:
+            if asset.id == int(call.names["asset_id"]) and (not release.draft or "contents" in call.who[1]):
+                return release, asset
+    raise refuse(404, "Not Found")
+
+
+@route(f"GET {REPO}/releases/assets/{{asset_id}}")
+def get_asset(call: Call) -> Answer:
+    release, asset = _find_asset(call)
+    if "application/octet-stream" in call.accept:
+        return Answer(302, None, {"Location": f"{call.github.storage}/{asset.id}"})
+    return Answer(200, call.repository.asset_json(release, asset))
+
+
+@route(f"DELETE {REPO}/releases/assets/{{asset_id}}")
+def delete_asset(call: Call) -> Answer:
+    call.need("contents")
+    release, asset = _find_asset(call)
+    release.assets.remove(asset)
+    return Answer(204)
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+@route(f"POST {REPO}/actions/workflows/{{workflow_id}}/dispatches")
+def dispatch(call: Call) -> Answer:
+    call.need("actions")
+    repository, workflow, given = call.repository, call.names["workflow_id"], call.input
+    if workflow not in repository.settings["workflows"]:
+        raise refuse(404, "Not Found")
+    ref = given["ref"]
+    full = next((f for f in (f"refs/heads/{ref}", f"refs/tags/{ref}") if repository.ref_json(f)), None)
+    if full is None:
+        raise refuse(422, f"No ref found for: {ref}")
+    made = Dispatch(workflow, ref, dict(given.get("inputs") or {}), call.github.next_id())
+    repository.dispatches.append(made)
+    repository.runs.append({
+        "id": made.run_id, "workflow": workflow, "head_branch": ref, "status": "queued", "conclusion": None,
+        "head_sha": repository.git.resolve(f"{full}^{{commit}}"), "created": call.github.clock(),
+    })  # fmt: skip
+    call.github.on_dispatch(repository.name, made)
+    return Answer(204)
+
+
+@route(f"GET {REPO}/actions/workflows/{{workflow_id}}/runs")
+def workflow_runs(call: Call) -> Answer:
+    repository, workflow = call.repository, call.names["workflow_id"]
+    if workflow not in repository.settings["workflows"]:
+        raise refuse(404, "Not Found")
+    found = [run for run in reversed(repository.runs) if run["workflow"] == workflow]
+    if branch := call.query.get("branch"):
+        found = [run for run in found if run["head_branch"] == branch]
+    rows, headers = call.page([_run(repository, run) for run in found])
+    return Answer(200, {"total_count": len(found), "workflow_runs": rows}, headers)
+
+
+def _run(repository: Repository, run: Json) -> Json:
+    api = f"{repository.api}/actions/runs/{run['id']}"
+    bot, now = user(repository.github.url, "bot"), stamp(run["created"])
+    links = ("jobs", "logs", "check_suite", "artifacts", "cancel", "rerun", "workflow")
+    person = {"name": "somebody", "email": "somebody@users.example"}
+    place = minimal_json(repository)
+    return {
+        "id": run["id"], "name": run["workflow"], "node_id": "WFR_1", "head_branch": run["head_branch"],
+        "head_sha": run["head_sha"], "path": f".github/workflows/{run['workflow']}", "run_number": 1, "run_attempt": 1,
+        "event": "workflow_dispatch", "display_title": run["workflow"], "status": run["status"],
+        "conclusion": run["conclusion"], "workflow_id": 1, "url": api, "html_url": api, "pull_requests": [],
+        "created_at": now, "updated_at": now, "run_started_at": now, "actor": bot, "triggering_actor": bot,
+        **{f"{name}_url": f"{api}/{name}" for name in links}, "previous_attempt_url": None,
+        "head_commit": {"id": run["head_sha"], "tree_id": run["head_sha"], "message": "", "timestamp": now,
+                        "author": person, "committer": person},
+        "repository": place, "head_repository": place,
+    }  # fmt: skip
+
+
+def minimal_json(repository: Repository) -> Json:
+    """GitHub's minimal-repository."""
+    owner, _, name = repository.name.partition("/")
+    plain = ("forks", "hooks", "teams", "events", "tags", "languages", "stargazers", "contributors", "subscribers",
+             "subscription", "merges", "downloads", "deployments")  # fmt: skip
+    many = ("keys{/key_id}", "collaborators{/collaborator}", "assignees{/user}", "branches{/branch}")
+    others = ("archive", "blobs", "comments", "commits", "compare", "contents", "git_commits", "git_refs", "git_tags",
+              "issue_comment", "issue_events", "issues", "labels", "milestones", "notifications", "pulls", "releases",
+              "statuses", "trees")  # fmt: skip
+    names = [*plain, *(entry.partition("{")[0] for entry in many), *others]
+    return {
+        "id": 1, "node_id": "R_1", "name": name, "full_name": repository.name, "private": False, "fork": False,
+        "owner": user(repository.github.url, owner), "html_url": f"{repository.github.url}/{repository.name}",
+        "description": None, "url": repository.api, **{f"{key}_url": f"{repository.api}/{key}" for key in names},
+    }  # fmt: skip

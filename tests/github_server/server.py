@@ -1,0 +1,231 @@
+"""The HTTP side: who asks, what GitHub would call the request, what goes wrong, and what the contract says."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import threading
+import time
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.github_server import (
+    git_http,
+    routes_checks,  # noqa: F401 - registers its routes
+    strangers,
+)
+from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
+from tests.github_server.routes import ROUTES, Call
+from tests.github_server.world import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.github_server.contract import Contract
+
+API = "/api/v3"
+_SLASHES = ("ref", "path")  # the names in GitHub's templates that may have slashes in them
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", template)
+    text = "".join(
+        re.escape(part) if n % 2 == 0 else f"(?P<{part}>{'.+' if part in _SLASHES else '[^/]+'})"
+        for n, part in enumerate(parts)
+    )
+    return re.compile(text)
+
+
+_TABLE = [(operation, operation.partition(" ")[0], _pattern(operation.partition(" ")[2])) for operation in ROUTES]
+
+
+class GitHubServer:
+    """A GitHub with repositories in ``folder``; use as a context manager.
+
+    :param clock: the server's clock, which dates everything
+    :param contract: held against every request and answer, if given; what it finds is in ``violations``
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        contract: Contract | None = None,
+        port: int = 0,
+    ) -> None:
+        self.folder = folder
+        self.clock = clock or (lambda: datetime.now(UTC))
+        self.contract = contract
+        self.repositories: dict[str, Repository] = {}
+        self.tokens: dict[str, tuple[str, frozenset[str]]] = {}
+        self.requests: list[Record] = []
+        self.violations: list[str] = []
+        self.faults: Callable[[Record], Fault | None] = lambda record: None
+        self.on_dispatch: Callable[[str, Dispatch], None] = lambda repository, dispatch: None
+        self.lock = threading.RLock()
+        self._last_id = 0
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.storage = f"http://localhost:{self._http.server_address[1]}/storage"  # another host, as GitHub's is
+        self.api_url = self.url + API
+
+    def __enter__(self) -> GitHubServer:
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def next_id(self) -> int:
+        """1, 2, 3, …: ids of everything."""
+        self._last_id += 1
+        return self._last_id
+
+    def add_repository(self, name: str, files: Mapping[str, bytes], **settings: Any) -> Path:
+        """Make ``owner/name`` with one commit on ``main``; returns its bare git repository."""
+        self.repositories[name] = Repository(self, name, self.folder / f"{name}.git", settings)
+        self.repositories[name].initialize(files)
+        return self.repositories[name].git.directory
+
+    def token(self, login: str = "bot", *, scopes: Sequence[str] = ("contents", "actions", "issues")) -> str:
+        """A token that may write what ``scopes`` name, and read everything."""
+        token = f"ghs_{secrets.token_hex(18)}"
+        self.tokens[token] = (login, frozenset(scopes))
+        return token
+
+    def environment(self, repository: str, token: str = "") -> dict[str, str]:
+        """The variables that a workflow's steps would have."""
+        found = {"GITHUB_API_URL": self.api_url, "GITHUB_SERVER_URL": self.url, "GITHUB_REPOSITORY": repository}
+        return found | ({"GITHUB_TOKEN": token} if token else {})
+
+    @property
+    def exercised(self) -> set[str]:
+        """The operations that were carried out."""
+        return {record.operation for record in self.requests if record.operation and record.status < 400}
+
+    @property
+    def dispatches(self) -> list[Dispatch]:
+        """Every workflow that was asked for, in order."""
+        return [dispatch for repository in self.repositories.values() for dispatch in repository.dispatches]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    github: GitHubServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
+
+    def _serve(self) -> None:
+        address = urlsplit(self.path)
+        path = unquote(address.path)
+        with self.github.lock:
+            record = Record(len(self.github.requests) + 1, self.command, path, self._operation(path))
+            self.github.requests.append(record)
+        fault = self.github.faults(record)
+        length = int(self.headers.get("Content-Length") or 0)
+        if fault and fault.drop == "truncate":
+            length //= 2
+        body = self.rfile.read(length)
+        if fault and (fault.drop == "before" or fault.status):
+            record.status = fault.status or 599
+            if fault.drop:
+                return self._hang_up()
+            return self._send(Answer(fault.status, {"message": fault.message}, fault.headers), record)
+        truncated = fault is not None and fault.drop == "truncate"
+        answer = self._answer(record, path, dict(parse_qsl(address.query)), body, truncated=truncated)
+        record.status = answer.status
+        if fault:
+            fault.on_done()
+            time.sleep(fault.delay)
+        if fault and fault.drop:
+            return self._hang_up()
+        return self._send(answer, record)
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.close()
+
+    def _operation(self, path: str) -> str:
+        if not path.startswith(API + "/"):
+            return ""
+        rest = path.removeprefix(API)
+        return next((o for o, method, pattern in _TABLE if method == self.command and pattern.fullmatch(rest)), "")
+
+    def _answer(self, record: Record, path: str, query: dict[str, str], body: bytes, *, truncated: bool) -> Answer:
+        try:
+            if path.startswith("/storage/"):
+                return strangers.storage(self.github, path, self.headers.get("Authorization"))
+            if not path.startswith(API + "/"):
+                if ".git/" in path:
+                    return git_http.serve(self.github, self, path, urlsplit(self.path).query, body)
+                return strangers.page(self.github, path)
+            who = self._who()
+            if not record.operation:
+                raise refuse(404, "Not Found")
+            names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
+            assert names is not None
+            below, accept = path.removeprefix(API), self.headers.get("Accept", "")
+            call = Call(self.github, who, names.groupdict(), query, body, accept, truncated, below)
+            with self.github.lock:
+                answer = ROUTES[record.operation](call)
+        except Answer as refusal:
+            answer = refusal
+        if self.github.contract is not None and record.operation:
+            self._hold_against_the_contract(record, path, query, body, answer)
+        return answer
+
+    def _hold_against_the_contract(
+        self, record: Record, path: str, query: dict[str, str], body: bytes, answer: Answer
+    ) -> None:
+        from tests.github_server.contract import Answered
+
+        assert self.github.contract is not None
+        if answer.status in (302, 401, 403, 429) or answer.status >= 500:
+            return  # every operation may answer so; the description does not say it of each
+        names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
+        assert names is not None
+        content = b"" if answer.body is None else json.dumps(answer.body).encode()
+        kind = self.headers.get("Content-Type", "")
+        found = self.github.contract.violations(
+            record.operation, names.groupdict(), query, body, kind, Answered(answer.status, content, "application/json")
+        )
+        with self.github.lock:
+            self.github.violations += found
+
+    def _who(self) -> tuple[str, frozenset[str]]:
+        """Login and rights; empty for strangers."""
+        given = self.headers.get("Authorization", "")
+        if not given:
+            return "", frozenset()
+        token = given.partition(" ")[2]
+        if token not in self.github.tokens:
+            raise refuse(401, "Bad credentials")
+        return self.github.tokens[token]
+
+    def _send(self, answer: Answer, record: Record) -> None:
+        raw = isinstance(answer.body, bytes)
+        content = answer.body if raw else b"" if answer.body is None else json.dumps(answer.body).encode()
+        self.send_response_only(answer.status)
+        self.send_header("Date", format_datetime(self.github.clock(), usegmt=True))
+        headers = {"Content-Type": "application/octet-stream" if raw else "application/json; charset=utf-8"}
+        for name, value in (headers | answer.headers).items():
+            self.send_header(name, value)
+        if answer.status not in (204, 304):
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if answer.status not in (204, 304):
+            self.wfile.write(content)

@@ -1,0 +1,112 @@
+"""A repository: git on disk, everything else in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mlir_release.git import Git, Signature
+from tests.github_server.records import Dispatch, Json, stamp, user
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from tests.github_server.server import GitHubServer
+
+
+@dataclass
+class Asset:
+    id: int
+    name: str
+    content: bytes
+    created: datetime
+    state: str = "uploaded"
+
+
+@dataclass
+class Release:
+    id: int
+    tag: str
+    name: str
+    body: str
+    draft: bool
+    prerelease: bool
+    created: datetime
+    published: datetime | None = None
+    assets: list[Asset] = field(default_factory=list)
+
+
+class Repository:
+    """One repository of the server. ``settings``: workflows (file names), protected (branches), default_branch."""
+
+    def __init__(self, github: GitHubServer, name: str, folder: Path, settings: dict[str, Any]) -> None:
+        self.github = github
+        self.name = name
+        self.git = Git(folder)
+        self.settings = {"workflows": ("release.yml",), "protected": (), **settings}
+        self.releases: dict[int, Release] = {}
+        self.dispatches: list[Dispatch] = []
+        self.runs: list[Json] = []
+        self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
+        self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context
+
+    def initialize(self, files: Mapping[str, bytes]) -> None:
+        """An empty bare repository with one commit on ``main``."""
+        self.git.directory.mkdir(parents=True)
+        self.git.run("init", "--quiet", "--bare", "--initial-branch=main")
+        for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant", "http.receivepack"):
+            self.git.run("config", key, "true")
+        commit = self.git.commit_files(None, files, "Begin\n", self.signature("somebody"))
+        self.git.run("update-ref", "refs/heads/main", commit)
+
+    def signature(self, login: str) -> Signature:
+        return Signature(name=login, email=f"{login}@users.example", when=self.github.clock())
+
+    @property
+    def api(self) -> str:
+        return f"{self.github.api_url}/repos/{self.name}"
+
+    # -- how things are shown -----------------------------------------------------------------------------------
+
+    def ref_json(self, ref: str) -> Json | None:
+        """GitHub's git-ref; None if there is none."""
+        done = self.git.run("for-each-ref", "--format=%(refname) %(objectname) %(objecttype)", ref).stdout.decode()
+        for line in done.splitlines():
+            name, sha, kind = line.split()
+            if name == ref:
+                return self.ref_row(name, sha, kind)
+        return None
+
+    def ref_row(self, name: str, sha: str, kind: str) -> Json:
+        place = "tags" if kind == "tag" else "commits"
+        target = {"sha": sha, "type": kind, "url": f"{self.api}/git/{place}/{sha}"}
+        return {"ref": name, "node_id": "R_1", "url": f"{self.api}/git/{name}", "object": target}
+
+    def asset_json(self, release: Release, asset: Asset) -> Json:
+        where = f"{self.github.url}/{self.name}/releases/download/{quote(release.tag)}/{quote(asset.name)}"
+        digest = f"sha256:{hashlib.sha256(asset.content).hexdigest()}" if asset.state == "uploaded" else None
+        return {
+            "url": f"{self.api}/releases/assets/{asset.id}", "browser_download_url": where, "id": asset.id,
+            "node_id": "A_1", "name": asset.name, "label": "", "state": asset.state, "digest": digest,
+            "content_type": "application/octet-stream", "size": len(asset.content), "download_count": 0,
+            "created_at": stamp(asset.created), "updated_at": stamp(asset.created),
+            "uploader": user(self.github.url, "bot"),
+        }  # fmt: skip
+
+    def release_json(self, release: Release) -> Json:
+        api = f"{self.api}/releases/{release.id}"
+        uploads = f"{api}/assets"
+        shown = f"untagged-{release.id}" if release.draft else release.tag
+        return {
+            "url": api, "html_url": f"{self.github.url}/{self.name}/releases/tag/{quote(shown)}",
+            "assets_url": f"{api}/assets", "upload_url": uploads + "{?name,label}", "tarball_url": None,
+            "zipball_url": None, "id": release.id, "node_id": "RE_1", "tag_name": release.tag,
+            "target_commitish": "main", "name": release.name, "body": release.body, "draft": release.draft,
+            "prerelease": release.prerelease, "created_at": stamp(release.created), "immutable": False,
+            "published_at": stamp(release.published) if release.published else None,
+            "author": user(self.github.url, "bot"), "assets": [self.asset_json(release, a) for a in release.assets],
+        }  # fmt: skip

@@ -1,0 +1,165 @@
+"""The GitHub forge does what every forge must do, and asks GitHub only what its published description allows."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ForgeError
+from mlir_release.forge import github_client
+from mlir_release.forge.github import GitHubForge
+from mlir_release.forge.github_checks import GitHubChecks
+from mlir_release.forge.github_client import GitHubClient
+from tests.github_server import Fault, GitHubServer
+from tests.github_server.contract import Contract
+from tests.github_server.routes import ROUTES
+from tests.integration.forge_conformance import ForgeConformance, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REPOSITORY = "llvm/mlir-wheels"
+EXERCISED: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def contract() -> Contract:
+    try:
+        return Contract(ROUTES)
+    except RuntimeError as error:
+        pytest.skip(f"NOT HELD AGAINST GITHUB'S DESCRIPTION: {error}")
+
+
+@pytest.fixture
+def github(tmp_path: Path, contract: Contract) -> Iterator[GitHubServer]:
+    with GitHubServer(tmp_path / "github", contract=contract) as server:
+        server.add_repository(REPOSITORY, {"README": b"wheels\n"})
+        yield server
+    EXERCISED.update(server.exercised)
+    assert server.violations == []
+
+
+def open_forge(github: GitHubServer, token: str) -> GitHubForge:
+    return GitHubForge.open(REPOSITORY, environ=github.environment(REPOSITORY, token))
+
+
+def get(url: str) -> bytes | None:
+    try:
+        with urllib.request.urlopen(url.partition("#")[0]) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
+
+
+class TestGitHubForge(ForgeConformance):
+    @pytest.fixture
+    def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
+        monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+        token = github.token()
+        return Setting(forge=open_forge(github, token), again=lambda: open_forge(github, token), stranger=get)
+
+
+def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) -> None:
+    waits: list[float] = []
+    token = github.token()
+    client = GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+    answers = [
+        Fault(status=403, headers={"retry-after": "31"}, message="You have exceeded a secondary rate limit."),
+        Fault(status=429, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 600)}),
+        Fault(status=502),
+    ]
+    github.faults = lambda record: answers.pop(0) if answers else None
+    assert GitHubForge(client).head("main")
+    assert waits[0] == 31
+    assert 590 < waits[1] < 620
+    assert len(waits) == 3
+
+
+def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
+    repository = github.repositories[REPOSITORY]
+    forge = open_forge(github, github.token())
+    commits = [str(forge.head("main"))]
+    for number in range(3):
+        commits.append(forge.commit("main", expected=commits[-1], files={"a": b"%d" % number}, message="m\n"))
+    oldest, older, newer, newest = commits
+    repository.checks = {
+        newest: {"linux": "success", "windows": None},
+        newer: {"linux": "success", "windows": "failure"},
+        older: {"linux": "success"},
+        oldest: {"linux": "success", "windows": "success"},
+    }
+    repository.statuses = {older: {"buildbot": "success", "windows": "success"}, oldest: {"buildbot": "success"}}
+    checks = GitHubChecks(forge.client)
+    assert list(checks.newest("main", 3)) == [newest, newer, older]
+    assert checks.results(newest, ["linux", "windows"]) == {"linux": True}
+    assert checks.results(newer, ["linux", "windows"]) == {"linux": True, "windows": False}
+    assert checks.results(older, ["linux", "windows"]) == {"linux": True, "windows": True}
+    assert checks.results(oldest, ["linux", "buildbot"]) == {"linux": True, "buildbot": True}
+
+
+def test_a_wrong_token(github: GitHubServer) -> None:
+    forge = open_forge(github, "ghs_wrong")
+    for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
+        with pytest.raises(ForgeError) as caught:
+            ask()
+        assert caught.value.id == "github-unauthorized"
+        assert "ghs_wrong" not in f"{caught.value!s}{caught.value.as_json()}{caught.value.__cause__!r}"
+
+
+def test_a_token_that_may_not_write(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token(scopes=()))
+    head = forge.head("main")
+    assert head is not None
+    with pytest.raises(ForgeError) as caught:
+        forge.create_tag("snapshot-20261120.01", head, "x\n")
+    assert caught.value.id == "github-forbidden"
+    assert forge.tags() == []
+
+
+def test_a_protected_branch(github: GitHubServer) -> None:
+    github.repositories[REPOSITORY].settings["protected"] = ("main",)
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    with pytest.raises(ForgeError) as caught:
+        forge.commit("main", expected=head, files={"a": b"1"}, message="m\n")
+    assert caught.value.id == "github-protected"
+    assert forge.head("main") == head
+
+
+def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
+    github.repositories[REPOSITORY].settings["rules"] = ("refs/tags/snapshot-.*",)
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    with pytest.raises(ForgeError) as caught:
+        forge.create_tag("snapshot-20261120.01", head, "x\n")
+    assert caught.value.id == "github-protected"
+
+
+def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token())
+    with pytest.raises(ForgeError) as caught:
+        forge.dispatch("nothing.yml", ref="main", inputs={})
+    assert caught.value.id == "workflow-missing"
+
+
+def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
+    forge = GitHubForge.open("llvm/nothing", environ=github.environment("llvm/nothing", github.token()))
+    with pytest.raises(ForgeError) as caught:
+        forge.releases()
+    assert caught.value.id == "github-not-found"
+    with pytest.raises(ForgeError) as caught:
+        forge.tags()
+    assert caught.value.id == "github-not-found"
+
+
+def test_the_operations_are_counted(github: GitHubServer) -> None:
+    print(f"\n{len(EXERCISED)} of GitHub's operations exercised:", *sorted(EXERCISED), sep="\n  ")
+    assert len(EXERCISED) >= 20

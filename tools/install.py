@@ -1,0 +1,35 @@
+"""Install the toolkit of this checkout as a workflow does: its dependencies locked by hash, nothing else.
+
+Usage: ``python tools/install.py FOLDER``. The folder becomes a virtual environment; inside Actions, its programs come
+onto the PATH of later steps. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """See the module."""
+    folder = Path(sys.argv[1])
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    if not (scripts / "installed").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "toolkit.txt")], check=True)
+        # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
+        subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(ROOT)], check=True)
+        (scripts / "installed").touch()
+    if path := os.environ.get("GITHUB_PATH"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{scripts}\n")
+
+
+if __name__ == "__main__":
+    main()
