@@ -84,8 +84,9 @@ class SharedGit(Git):
         stale = list(self._folders[1].glob("*.lock"))
         for folder, inside, names in os.walk(self._folders[0]):
             # Other work trees are locked by those who use them; objects have no locks that would stay.
-            if Path(folder) == self._folders[0]:
-                inside[:] = [name for name in inside if name not in ("objects", "worktrees", "mlir-release")]
+            inside[:] = [name for name in inside if name not in ("objects", "worktrees")]
+            if Path(folder) == self._folders[0] and "mlir-release" in inside:
+                inside.remove("mlir-release")  # our own state, which has locks of its own
             stale += [Path(folder, name) for name in names if name.endswith(".lock")]
         for path in stale:
             if path.name != "mlir-release.lock":
