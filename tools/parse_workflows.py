@@ -1,7 +1,8 @@
 """Read workflows and actions with GitHub's own parser, and print what it has against them.
 
 Usage: ``python tools/parse_workflows.py FILE …``. The parser is an npm package; it is fetched and bundled
-once into the cache folder (``tools/github_parser/`` says in which version). Node and npm come from the PATH or from this environment.
+once into the cache folder (``tools/github_parser/`` says in which version). Node and npm come from the
+PATH or from this environment.
 """
 
 from __future__ import annotations
