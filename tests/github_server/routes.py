@@ -130,6 +130,8 @@ def get_ref(call: Call) -> Answer:
 def create_ref(call: Call) -> Answer:
     call.need("contents")
     repository, name, sha = call.repository, call.input["ref"], call.input["sha"]
+    if name.removeprefix("refs/tags/") in repository.burned:
+        raise refuse(422, "Repository rule violations found: tag_name was used by an immutable release")
     if any(re.fullmatch(rule, name) for rule in repository.settings.get("rules", ())):
         raise refuse(422, "Repository rule violations found: Cannot create ref due to creations being restricted.")
     if repository.git.run("cat-file", "-e", sha, check=False).returncode != 0:
@@ -277,13 +279,18 @@ def get_release_by_tag(call: Call) -> Answer:
 def create_release(call: Call) -> Answer:
     call.need("contents")
     given, repository, now = call.input, call.repository, call.github.clock()
-    draft = given.get("draft", False)
     release = Release(
-        call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), draft,
-        given.get("prerelease", False), now, None if draft else now,
+        call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), True,
+        given.get("prerelease", False), now,
     )  # fmt: skip
-    if not draft:
+    if release.tag in repository.burned:
+        raise refuse(422, "Validation Failed", {
+            "resource": "Release", "code": "custom", "field": "tag_name",
+            "message": "tag_name was used by an immutable release",
+        })  # fmt: skip
+    if not given.get("draft", False):
         _check_publishable(repository, release)
+        repository.publish(release)
     repository.releases[release.id] = release
     return Answer(201, repository.release_json(release))
 
@@ -299,9 +306,10 @@ def update_release(call: Call) -> Answer:
     release, given = call.release(), call.input
     if release.draft and given.get("draft") is False:
         _check_publishable(call.repository, release)
-        release.published = call.github.clock()
+        call.repository.publish(release)
     release.name, release.body = given.get("name", release.name), given.get("body", release.body)
-    release.draft, release.prerelease = given.get("draft", release.draft), given.get("prerelease", release.prerelease)
+    release.draft = given.get("draft", release.draft) and not release.immutable
+    release.prerelease = given.get("prerelease", release.prerelease)
     return Answer(200, call.repository.release_json(release))
 
 
@@ -323,6 +331,7 @@ def list_assets(call: Call) -> Answer:
 def upload_asset(call: Call) -> Answer:
     call.need("contents")
     release, name = call.release(), call.query["name"]
+    _check_changeable(release)
     if any(asset.name == name for asset in release.assets):
         raise refuse(422, "Validation Failed", {"resource": "ReleaseAsset", "code": "already_exists", "field": "name"})
     asset = Asset(
@@ -330,6 +339,11 @@ def upload_asset(call: Call) -> Answer:
     )
     release.assets.append(asset)
     return Answer(201, call.repository.asset_json(release, asset))
+
+
+def _check_changeable(release: Release) -> None:
+    if release.immutable:
+        raise refuse(422, "Cannot change the assets of an immutable release.")
 
 
 def _find_asset(call: Call) -> tuple[Release, Asset]:
@@ -352,6 +366,7 @@ def get_asset(call: Call) -> Answer:
 def delete_asset(call: Call) -> Answer:
     call.need("contents")
     release, asset = _find_asset(call)
+    _check_changeable(release)
     release.assets.remove(asset)
     return Answer(204)
 

@@ -27,6 +27,8 @@ def matching_refs(call: Call) -> Answer:
 def delete_ref(call: Call) -> Answer:
     call.need("contents")
     name = f"refs/{call.names['ref']}"
+    if name.removeprefix("refs/tags/") in call.repository.burned:
+        raise refuse(422, "Repository rule violations found: Cannot delete this tag")
     old = call.repository.git.resolve(name)
     if old is None:
         raise refuse(422, "Reference does not exist")

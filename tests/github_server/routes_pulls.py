@@ -7,9 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
-from tests.github_server.routes import REPO, Call, minimal_json, route
+from tests.github_server.routes import REPO, Call, route
 from tests.github_server.routes_issues import add_issue, edit_issue
 from tests.github_server.routes_objects import branch_json
+from tests.github_server.routes_setup import repository_json
 
 if TYPE_CHECKING:
     from tests.github_server.server import GitHubServer
@@ -22,7 +23,7 @@ def pull_json(repository: Repository, pull: Json) -> Json:
     api, page = f"{repository.api}/pulls/{number}", f"{repository.github.url}/{repository.name}/pull/{number}"
     names = {side: repository.git.resolve(f"refs/heads/{pull[side]}") or "0" * 40 for side in ("head", "base")}
     sides = {
-        side: branch_json(repository, pull[side], sha) | {"repo": minimal_json(repository)}
+        side: branch_json(repository, pull[side], sha) | {"repo": repository_json(repository, frozenset())}
         for side, sha in names.items()
     }
     closed = stamp(pull["closed"]) if pull["closed"] else None

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.github_server.records import Answer, Json, refuse, stamp
 from tests.github_server.routes import REPO, Call, minimal_json, route
+
+if TYPE_CHECKING:
+    from tests.github_server.world import Repository
 
 
 @route(f"GET {REPO}")
 def get_repository(call: Call) -> Answer:
-    repository, now = call.repository, stamp(call.github.clock())
-    scopes = call.who[1]
+    return Answer(200, repository_json(call.repository, call.who[1]))
+
+
+def repository_json(repository: Repository, scopes: frozenset[str]) -> Json:
+    """GitHub's full-repository, as somebody with these rights sees it."""
+    now = stamp(repository.github.clock())
     urls = ("clone_url", "git_url", "ssh_url", "svn_url")
     counts = ("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers",
               "watchers_count", "network_count", "subscribers_count")  # fmt: skip
-    flags = ("has_issues", "has_projects", "has_wiki", "has_pages", "archived", "disabled", "has_discussions")
+    flags = (
+        "has_issues",
+        "has_projects",
+        "has_wiki",
+        "has_pages",
+        "has_downloads",
+        "archived",
+        "disabled",
+        "has_discussions",
+    )
     rights = {"admin": "admin" in scopes, "push": "contents" in scopes, "pull": True}
-    body = {
-        **minimal_json(repository), **dict.fromkeys(urls, f"{call.github.url}/{repository.name}.git"),
+    return {
+        **minimal_json(repository), **dict.fromkeys(urls, f"{repository.github.url}/{repository.name}.git"),
         **dict.fromkeys(counts, 0), **dict.fromkeys(flags, False), "homepage": None, "language": None,
         "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
+        "has_issues": repository.settings.get("issues", True),
         "created_at": now, "updated_at": now, "pushed_at": now, "permissions": rights,
     }  # fmt: skip
-    return Answer(200, body)
 
 
 def _admin(call: Call) -> None:

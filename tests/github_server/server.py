@@ -269,6 +269,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(answer.status)
         self.send_header("Date", format_datetime(self.github.clock(), usegmt=True))
         headers = {"Content-Type": "application/octet-stream" if raw else "application/json; charset=utf-8"}
+        if record.operation:
+            rights = self.github.tokens.get(self.headers.get("Authorization", "").partition(" ")[2])
+            headers |= {"X-OAuth-Scopes": ", ".join(sorted(rights[1]))} if rights else {}
+            headers |= {"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "4999", "X-RateLimit-Used": "1"}
+            headers["X-RateLimit-Reset"] = str(int(self.github.clock().timestamp()) + 3600)
         for name, value in (headers | answer.headers).items():
             self.send_header(name, value)
         if answer.status not in (204, 304):

@@ -37,6 +37,7 @@ class Release:
     prerelease: bool
     created: datetime
     published: datetime | None = None
+    immutable: bool = False
     assets: list[Asset] = field(default_factory=list)
 
 
@@ -48,6 +49,7 @@ class Repository:
         self.name = name
         self.git = Git(folder)
         self.settings = {"workflows": ("release.yml",), "protected": (), **settings}
+        self.burned: set[str] = set()  #: tags of immutable releases, for ever
         self.releases: dict[int, Release] = {}
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
@@ -73,6 +75,13 @@ class Repository:
     @property
     def api(self) -> str:
         return f"{self.github.api_url}/repos/{self.name}"
+
+    def publish(self, release: Release) -> None:
+        """From now on anybody sees it; and it can't be changed, if the repository is set up so."""
+        release.draft, release.published = False, self.github.clock()
+        if self.settings.get("immutable"):
+            release.immutable = True
+            self.burned.add(release.tag)
 
     # -- how things are shown -----------------------------------------------------------------------------------
 
@@ -110,7 +119,7 @@ class Repository:
             "assets_url": f"{api}/assets", "upload_url": uploads + "{?name,label}", "tarball_url": None,
             "zipball_url": None, "id": release.id, "node_id": "RE_1", "tag_name": release.tag,
             "target_commitish": "main", "name": release.name, "body": release.body, "draft": release.draft,
-            "prerelease": release.prerelease, "created_at": stamp(release.created), "immutable": False,
+            "prerelease": release.prerelease, "created_at": stamp(release.created), "immutable": release.immutable,
             "published_at": stamp(release.published) if release.published else None,
             "author": user(self.github.url, "bot"), "assets": [self.asset_json(release, a) for a in release.assets],
         }  # fmt: skip
