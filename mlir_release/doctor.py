@@ -85,6 +85,7 @@ class Observations:
     immutable: bool | None  #: whether releases are immutable
     tag_rules: tuple[TagRule, ...] | None
     branch_rules: frozenset[str] | None  #: rules of the pin's branch that do not let the one who asks pass
+    issues: bool  #: whether the repository has issues
     pages: str | None  #: how Pages are built: ``workflow``, ``legacy``; empty: there are none
     environments: Mapping[str, tuple[str, ...] | None] | None  #: name -> its tag patterns; None: any ref may deploy
     secrets: frozenset[str] | None  #: names of the repository's secrets
@@ -241,6 +242,15 @@ def _immutable(seen: Observations) -> Iterator[Finding]:
         )
 
 
+def _issues(seen: Observations) -> Iterator[Finding]:
+    yield Finding(
+        check="issues",
+        level="ok" if seen.issues else "problem",
+        text=f"issues are {'enabled' if seen.issues else 'disabled: failing targets have nowhere to be told'}",
+        remedy="" if seen.issues else "Settings > General > Features: Issues",
+    )
+
+
 def _pages(seen: Observations) -> Iterator[Finding]:
     if seen.pages is None:
         yield _unknown("pages", "the settings of Pages", "pages: read")
@@ -337,6 +347,7 @@ _CHECKS: tuple[Callable[[Observations], Iterator[Finding]], ...] = (
     _branch,
     _tags,
     _immutable,
+    _issues,
     _pages,
     _environments,
     _pull_requests,

@@ -65,6 +65,7 @@ class Setup:
             immutable=None if _unseen(immutable) else bool(immutable["enabled"]),
             tag_rules=self._tag_rules(),
             branch_rules=self._branch_rules(place),
+            issues=bool(data["has_issues"]),
             pages=None if _unseen(pages) else pages.get("build_type") or "legacy" if pages.get("url") else "",
             environments=self._environments(),
             secrets=None if _unseen(secrets) else frozenset(row["name"] for row in secrets["secrets"]),

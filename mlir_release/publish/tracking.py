@@ -39,8 +39,11 @@ class Findings:
 
 
 def examine(forge: Forge, tag: str, matrix: Matrix) -> Findings:
-    """Look at a release's draft, or at its manifest once it is published."""
-    matrix = matrix.due(origin_of(forge, tag).tag)
+    """Look at a release's draft, or at its manifest once it is published. One that was given up says nothing."""
+    origin = origin_of(forge, tag)
+    matrix = matrix.due(origin.tag)
+    if origin.abandoned and not any(release.tag == tag and not release.draft for release in forge.releases()):
+        return Findings(tag=tag, failing={}, passing=frozenset())
     release = find_release(forge, tag)
     with tempfile.TemporaryDirectory(prefix="mlir-release-track-") as name:
         folder = Path(name)

@@ -61,7 +61,7 @@ def examine(github: GitHubServer, token: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_repository_that_is_set_up(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     github.add_repository(REPOSITORY, dict.fromkeys(REQUIRED_FILES, b"x\n"), **SETTINGS)
-    found, code = examine(github, github.token(scopes=("contents", "admin")), monkeypatch)
+    found, code = examine(github, github.token(scopes=("contents", "admin", "repo")), monkeypatch)
     assert set(found.values()) == {"ok"}
     assert code == 0
 
@@ -72,9 +72,14 @@ def test_a_new_repository(github: GitHubServer, monkeypatch: pytest.MonkeyPatch)
     bypassed = {"rules": [{"type": "required_signatures"}], "current_user_can_bypass": "always"}
     protected = {"lock_branch": {"enabled": True}, "enforce_admins": {"enabled": False, "url": "http://x/y"}}
     github.add_repository(
-        REPOSITORY, files, disabled=("release.yml",), rulesets=[{"rules": [review]}, bypassed], protection=protected
+        REPOSITORY,
+        files,
+        disabled=("release.yml",),
+        issues=False,
+        rulesets=[{"rules": [review]}, bypassed],
+        protection=protected,
     )
-    found, code = examine(github, github.token(scopes=("contents", "admin")), monkeypatch)
+    found, code = examine(github, github.token(scopes=("contents", "admin", "repo")), monkeypatch)
     assert {check for check, level in found.items() if level == "ok"} == {"token", "actions"}
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7

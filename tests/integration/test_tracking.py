@@ -9,6 +9,7 @@ import pytest
 from mlir_release.forge import github_client
 from mlir_release.forge.github_client import GitHubClient
 from mlir_release.forge.github_tracker import LABEL, GitHubTracker
+from mlir_release.publish import decisions
 from mlir_release.publish import release as releases
 from mlir_release.publish.tracking import track
 from tests.github_server import Fault, GitHubServer, Record
@@ -88,6 +89,16 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     rows = github.repositories[REPOSITORY].issues
     assert len(rows) == 2
     assert all(row["state"] == "closed" and "Well again" in row["body"] for row in rows)
+
+
+def test_a_release_that_was_given_up_changes_nothing(github: GitHubServer, stage: Stage) -> None:
+    tracker = tracker_of(github)
+    track(stage.forge, tracker, stage.tag, stage.matrix)
+    before = tracker.open_issues()
+    assert len(before) == 2
+    decisions.abandon(stage.forge, stage.tag, "never mind")
+    assert track(stage.forge, tracker, stage.tag, stage.matrix).steps == ()
+    assert tracker.open_issues() == before
 
 
 def test_a_strangers_issue_is_none_of_ours(github: GitHubServer) -> None:

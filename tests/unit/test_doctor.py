@@ -25,6 +25,7 @@ WELL = Observations(
     immutable=True,
     tag_rules=RULES,
     branch_rules=frozenset({"deletion", "non_fast_forward"}),
+    issues=True,
     pages="workflow",
     environments={"pypi": ("llvm-*",)},
     secrets=frozenset({"INTEGRATE_TOKEN"}),
@@ -38,7 +39,7 @@ OWNERS = frozenset({"llvm"})
 def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
     found = examine(WELL, owners=OWNERS)
     assert {finding.level for finding in found} == {"ok"}
-    assert len(found) == 13
+    assert len(found) == 14
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/snapshot-*",)) for rule in RULES)}),
         ("tag-creation", {"tag_rules": (*RULES, TagRule(kind="creation", include=("~ALL",)))}),
         ("immutable-releases", {"immutable": False}),
+        ("issues", {"issues": False}),
         ("pages", {"pages": ""}),
         ("pages", {"pages": "legacy"}),
         ("environment", {"environments": {}}),
