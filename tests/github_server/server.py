@@ -100,9 +100,14 @@ class GitHubServer:
         self.repositories[name].initialize(files)
         return self.repositories[name].git.directory
 
-    def token(self, login: str = "bot", *, scopes: Sequence[str] = ("contents", "actions", "issues")) -> str:
-        """A token that may write what ``scopes`` name, and read everything."""
-        token = f"ghs_{secrets.token_hex(18)}"
+    def token(
+        self, login: str = "bot", *, scopes: Sequence[str] = ("contents", "actions", "issues"), kind: str = "ghs"
+    ) -> str:
+        """A token that may write what ``scopes`` name, and read everything.
+
+        :param kind: ghs (a job's or an App's) or ghp (a person's, of which alone GitHub tells the scopes)
+        """
+        token = f"{kind}_{secrets.token_hex(18)}"
         self.tokens[token] = (login, frozenset(scopes))
         return token
 
@@ -270,10 +275,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Date", format_datetime(self.github.clock(), usegmt=True))
         headers = {"Content-Type": "application/octet-stream" if raw else "application/json; charset=utf-8"}
         if record.operation:
-            rights = self.github.tokens.get(self.headers.get("Authorization", "").partition(" ")[2])
-            headers |= {"X-OAuth-Scopes": ", ".join(sorted(rights[1]))} if rights else {}
-            headers |= {"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "4999", "X-RateLimit-Used": "1"}
-            headers["X-RateLimit-Reset"] = str(int(self.github.clock().timestamp()) + 3600)
+            token = self.headers.get("Authorization", "").partition(" ")[2]
+            if token.startswith("ghp_") and token in self.github.tokens:
+                headers["x-oauth-scopes"] = ", ".join(sorted(self.github.tokens[token][1]))
+            headers |= {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "4999", "x-ratelimit-used": "1"}
+            headers["x-ratelimit-reset"] = str(int(self.github.clock().timestamp()) + 3600)
         for name, value in (headers | answer.headers).items():
             self.send_header(name, value)
         if answer.status not in (204, 304):

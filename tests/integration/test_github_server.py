@@ -148,11 +148,12 @@ def test_who_may_not_write(github: GitHubServer, token: str | None, status: int,
 
 
 def test_every_answer_is_dated_and_counted(github: GitHubServer) -> None:
-    token = github.token(scopes=("contents", "actions"))
+    token = github.token(scopes=("contents", "actions"), kind="ghp")
     answer = ask(github, "GET", f"{github.api_url}/rate_limit", token)
     assert answer.headers["Date"] == "Fri, 20 Nov 2026 12:00:00 GMT"
     assert answer.headers["X-RateLimit-Reset"] == str(int((NOW + timedelta(hours=1)).timestamp()))
     assert answer.headers["X-OAuth-Scopes"] == "actions, contents"
+    assert "X-OAuth-Scopes" not in ask(github, "GET", f"{github.api_url}/rate_limit", github.token()).headers
 
 
 def test_limits_are_faults(github: GitHubServer) -> None:
