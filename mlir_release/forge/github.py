@@ -88,7 +88,7 @@ class GitHubForge:
     def read(self, path: str, *, commit: str) -> bytes | None:
         """See :class:`Forge`. Files up to 1 MB, GitHub's limit."""
         try:
-            found = self.client.read(lambda: self.repository.get_contents(quote(path), ref=commit), about=path)
+            found = self.client.read(lambda: self.repository.get_contents(path, ref=commit), about=path)
         except NotFound:
             return None
         return None if isinstance(found, list) else found.decoded_content

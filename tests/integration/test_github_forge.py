@@ -103,6 +103,16 @@ def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None
     assert checks.results(oldest, ["linux", "buildbot"]) == {"linux": True, "buildbot": True}
 
 
+def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
+    forge = open_forge(github, github.token())
+    head = forge.head("main")
+    assert head is not None
+    made = forge.commit("main", expected=head, files={"notes/100% of #1.md": b"all"}, message="m\n")
+    assert forge.read("notes/100% of #1.md", commit=made) == b"all"
+    forge.create_branch("integrates/llvm#1", made)
+    assert forge.head("integrates/llvm#1") == made
+
+
 def test_a_wrong_token(github: GitHubServer) -> None:
     forge = open_forge(github, "ghs_wrong")
     for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
