@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mlir_release.targets import SUITES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
+
+    from mlir_release.forge.base import Job, Timings
 
 PRICES_SOURCE = "https://docs.github.com/en/billing/reference/actions-runner-pricing"
 PRICES_DATE = "2026-11-21"
@@ -36,31 +38,19 @@ _WHEEL = re.compile(r"(?P<target>[a-z0-9][a-z0-9_-]*-cp3[0-9]+t?)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunTimes:
-    """A workflow run, as far as costs go."""
-
-    id: str
-    workflow: str  #: path of its file
-    created_at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Spent:
     """A job that ran to an end, however it ended."""
 
     name: str
     labels: tuple[str, ...]  #: of the runner
     seconds: float
 
-
-class Timings(Protocol):
-    """Where runs and their jobs are asked for."""
-
-    def workflow_runs(self, since: datetime, until: datetime) -> Iterable[RunTimes]:
-        """Completed runs that were created in that time, each once."""
-
-    def jobs(self, run: RunTimes) -> Sequence[Job]:
-        """The jobs of all attempts of a run that took any time."""
+    @classmethod
+    def of(cls, job: Job) -> Spent | None:
+        """What a job took; None for one that still runs, or that never had a runner."""
+        if job.completed_at is None or job.completed_at <= job.started_at:
+            return None
+        return cls(name=job.name, labels=job.labels, seconds=(job.completed_at - job.started_at).total_seconds())
 
 
 def system_of(labels: Sequence[str]) -> str:
@@ -101,7 +91,7 @@ class Sum:
     dollars: float = 0.0  #: of the jobs that have a price
     unpriced: int = 0  #: billed minutes that have none
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Spent) -> None:
         """Count one more job."""
         minutes = math.ceil(job.seconds / 60)
         price = price_of(job.labels)
@@ -166,11 +156,11 @@ class Cost:
         ]
 
 
-def add_up(runs: Iterable[tuple[RunTimes, Sequence[Job]]], *, weeks: int) -> Cost:
-    """The sums over some runs' jobs."""
+def add_up(runs: Iterable[tuple[str, Sequence[Spent]]], *, weeks: int) -> Cost:
+    """The sums over some runs: each its workflow's file name, and its jobs."""
     cost = Cost(weeks=weeks, runs=0, total=Sum())
     count = 0
-    for run, jobs in runs:
+    for workflow, jobs in runs:
         count += 1
         for job in jobs:
             stage, target = stage_of(job.name)
@@ -179,7 +169,7 @@ def add_up(runs: Iterable[tuple[RunTimes, Sequence[Job]]], *, weeks: int) -> Cos
                 (cost.systems, system_of(job.labels)),
                 (cost.stages, stage),
                 (cost.targets, f"{stage}: {target}" if target else "other"),
-                (cost.workflows, run.workflow.rpartition("/")[2]),
+                (cost.workflows, workflow),
             ):
                 group.setdefault(key, Sum()).add(job)
     return Cost(
@@ -193,20 +183,11 @@ def add_up(runs: Iterable[tuple[RunTimes, Sequence[Job]]], *, weeks: int) -> Cos
     )
 
 
-def measure(
-    timings: Timings, *, now: datetime, weeks: int, on_run: Callable[[RunTimes], None] = lambda run: None
-) -> Cost:
-    """What the last ``weeks`` weeks took. ``on_run`` is told of each run before its jobs are asked for."""
+def measure(timings: Timings, *, now: datetime, weeks: int) -> Cost:
+    """What the last ``weeks`` weeks took: runs that have ended, with all their attempts."""
     from datetime import timedelta
 
-    def runs() -> Iterable[tuple[RunTimes, Sequence[Job]]]:
-        seen: set[str] = set()
-        for week in range(weeks):
-            until = now - timedelta(weeks=week)
-            for run in timings.workflow_runs(until - timedelta(weeks=1), until):
-                if run.id not in seen:
-                    seen.add(run.id)
-                    on_run(run)
-                    yield run, timings.jobs(run)
-
-    return add_up(runs(), weeks=weeks)
+    runs = (run for run in timings.workflow_runs(now - timedelta(weeks=weeks)) if run.status == "completed")
+    return add_up(
+        ((run.workflow, [spent for job in timings.jobs(run) if (spent := Spent.of(job))]) for run in runs), weeks=weeks
+    )

@@ -104,7 +104,7 @@ def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, own
 def cost(forge: Forge, weeks: int) -> None:
     """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
     from mlir_release.cost import PRICES_DATE, PRICES_SOURCE, measure
-    from mlir_release.forge.github_timings import GitHubTimings
+    from mlir_release.forge.github_runs import GitHubTimings
 
     place = _on_github(forge)
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):

@@ -1,4 +1,4 @@
-"""Costs from a GitHub's own answers: re-runs count, skipped and running jobs do not, long lists are read whole."""
+"""Costs from a GitHub's own answers: re-runs count, skipped and running jobs do not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.forge import github_timings
-from mlir_release.forge.github_client import GitHubClient
 from tests.github_server import GitHubServer
 from tests.github_server.contract import Contract
 from tests.github_server.routes import ROUTES
@@ -82,14 +80,3 @@ def test_a_weeks_cost(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> 
         "wheels": 0.09,
     }
     assert "billed minutes" in measure(github, monkeypatch, "--weeks", "2")
-
-
-def test_more_runs_than_one_search_shows(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(github_timings, "_MOST", 100)
-    for number in range(230):
-        run = github.add_run(REPOSITORY, "ci.yml", created=NOW - timedelta(minutes=number))
-        github.finish_run(run, "success")
-    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url)
-    runs = list(github_timings.GitHubTimings(client).workflow_runs(NOW - timedelta(weeks=1), NOW))
-    assert len({run.id for run in runs}) == 230
-    assert {run.workflow for run in runs} == {".github/workflows/ci.yml"}
