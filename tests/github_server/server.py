@@ -49,6 +49,10 @@ def _pattern(template: str) -> re.Pattern[str]:
 _TABLE = [(operation, operation.partition(" ")[0], _pattern(operation.partition(" ")[2])) for operation in ROUTES]
 
 
+#: Operations of this process that were carried out and held against the contract.
+HELD: set[str] = set()
+
+
 class GitHubServer:
     """A GitHub with repositories in ``folder``; use as a context manager.
 
@@ -86,6 +90,8 @@ class GitHubServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.contract is not None:
+            HELD.update(self.exercised)
         self._http.shutdown()
         self._http.server_close()
 
