@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pypi": ("supply:pypi", "Release", "Put a published final release on PyPI."),
     "mirror": ("release:mirror", "Release", "Copy the published releases of one forge to another."),
     "install": ("supply:install", "Use", "Install the wheel of a release that fits an interpreter, verified."),
-    "sdk": ("wheels:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
+    "sdk": ("sdk:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "doctor": ("operations:doctor", "Operate", "Say whether a repository on GitHub is set up for releases."),
     "cost": ("operations:cost", "Operate", "Runner minutes a week, and what they cost."),

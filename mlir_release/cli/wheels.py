@@ -1,4 +1,4 @@
-"""SDKs and wheels: import, build, inspect, test."""
+"""Wheels: stage, build, inspect, test."""
 
 from __future__ import annotations
 
@@ -7,173 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.common import forge_option, json_option
+from mlir_release.cli.common import json_option
 from mlir_release.cli.repository import REPOSITORY, read_matrix
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge
-    from mlir_release.sdk.model import Sdk
     from mlir_release.wheels.inspect import WheelReport
 
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path)
 JOBS = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
-
-# -- sdk ---------------------------------------------------------------------------------------------------------------
-
-
-@click.group()
-def sdk() -> None:
-    """Import or build an SDK: one relocatable tree of an LLVM+MLIR revision."""
-
-
-REVISION = click.option(
-    "--revision", metavar="SHA", help="The llvm-project commit.  [default: what the catalogue says of the version]"
-)
-EPOCH = click.option(
-    "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the catalogue's date of it]"
-)
-OUTPUT = click.option("-o", "--output", type=FILE, required=True, help="Folder of the SDK.")
-
-
-def _identify(version: str, revision: str | None, source_epoch: int | None) -> tuple[str, int]:
-    """The commit and its time; the catalogue's where they are not given."""
-    from mlir_release.sdk.source import choose_release, read_catalogue
-
-    if revision is None:
-        known = choose_release([version])
-    else:
-        known = next((release for release in read_catalogue() if release.commit == revision), None)  # type: ignore[assignment]
-        if known is None and source_epoch is None:
-            raise UsageError(
-                "source-epoch-missing",
-                f"the time of commit {revision} is not known",
-                why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only",
-                remedy="give it with --source-epoch (git log -1 --format=%ct)",
-            )
-    return revision or known.commit, source_epoch if source_epoch is not None else known.epoch
-
-
-@sdk.command("import")
-@click.argument("prefix", type=FOLDER)
-@click.option("--source", type=FOLDER, help="llvm-project's tree of the same version.  [default: fetched]")
-@OUTPUT
-@REVISION
-@EPOCH
-@json_option
-def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None) -> None:
-    """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
-    from mlir_release.cache import cache_directory
-    from mlir_release.sdk.importer import import_sdk
-    from mlir_release.sdk.prefix import inspect_prefix
-    from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source
-
-    commit, epoch = _identify(inspect_prefix(prefix).version, revision, source_epoch)
-    tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT)
-    _show(import_sdk(prefix, source=tree.root, output=output, revision=commit, source_epoch=epoch))
-
-
-@sdk.command("build")
-@click.option("--source", type=FOLDER, help="All of llvm-project.  [default: fetched]")
-@OUTPUT
-@REVISION
-@EPOCH
-@click.option("--configuration", default="release", show_default=True, help="release, or release+asserts.")
-@click.option("--until", metavar="TARGET", help="Configure and build only this ninja target; keep the build tree.")
-@JOBS
-@REPOSITORY
-@json_option
-def sdk_build(
-    source: Path | None,
-    output: Path,
-    revision: str | None,
-    source_epoch: int | None,
-    configuration: str,
-    until: str | None,
-    jobs: int | None,
-    repository: Path,
-) -> None:
-    """Build LLVM and MLIR from the pinned source; about 90 minutes on four cores, and it can be resumed."""
-    from mlir_release.cache import cache_directory
-    from mlir_release.pin import read_pin
-    from mlir_release.sdk.build import build_sdk, build_until
-    from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source
-
-    commit = revision or read_pin(repository)
-    tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True)
-    commit, epoch = _identify(tree.version, commit, source_epoch)
-    if until is not None:
-        built = build_until(tree.root, until, output=output, source_epoch=epoch, configuration=configuration, jobs=jobs)
-        console.result(f"built {until} in {built.root}", {"target": until, "tree": str(built.root)})
-        return
-    _show(
-        build_sdk(tree.root, output=output, revision=commit, source_epoch=epoch, configuration=configuration, jobs=jobs)
-    )
-
-
-@sdk.command("provide")
-@click.argument("tag")
-@forge_option
-@OUTPUT
-@click.option("--budget", type=int, default=0, help="Minutes for a build from source; then it stops, to be resumed.")
-@JOBS
-@json_option
-def sdk_provide(tag: str, forge: Forge, output: Path, budget: int, jobs: int | None) -> None:
-    """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
-
-    A build whose time is up is no error: the step output `finished` is false, and the same command goes on.
-    """
-    from mlir_release.cache import cache_directory
-    from mlir_release.publish.draft import origin_of
-    from mlir_release.repository import matrix_at
-    from mlir_release.revision import Upstream
-    from mlir_release.sdk.build import BudgetSpent
-    from mlir_release.sdk.provision import provide_for
-
-    origin = origin_of(forge, tag)
-    config = matrix_at(forge, origin.commit).release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(origin.revision)
-    try:
-        made = provide_for(revision, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
-    except BudgetSpent as error:
-        console.output("finished", "false")
-        console.result(str(error), {"finished": False})
-        return
-    copied = made.copy_to(output)
-    console.output("finished", "true")
-    _show(copied)
-
-
-@sdk.command("show")
-@click.argument("folder", type=FILE)
-@click.option("--verify", is_flag=True, help="Hash every file, too.")
-@json_option
-def sdk_show(folder: Path, verify: bool) -> None:
-    """Describe the SDK in FOLDER."""
-    from mlir_release.sdk.model import Sdk
-
-    found = Sdk.load(folder)
-    if verify:
-        found.verify()
-    _show(found)
-
-
-def _show(found: Sdk) -> None:
-    import json
-
-    from mlir_release.sdk.importer import describe
-
-    if console.json_mode:
-        console.result("", {"root": str(found.root), **json.loads(found.info.to_json())})
-    else:
-        console.table(["", str(found.root)], describe(found))
-
-
-# -- wheels ------------------------------------------------------------------------------------------------------------
 
 
 @click.group()
