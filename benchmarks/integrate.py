@@ -95,6 +95,7 @@ def status(commits: int, ahead: int) -> None:
         log = ["git", "-C", str(mirror), "log", "--oneline", f"{pin}..refs/mlir-release/upstream/main", "--"]
         log += ["mlir", "utils/bazel"]
         bare = [sys.executable, "-c", "import click"]
+        medians = {}
         for name, command in (
             ("git log -- mlir utils/bazel", log),
             ("python -c 'import click'", bare),
@@ -105,7 +106,10 @@ def status(commits: int, ahead: int) -> None:
                 start = time.perf_counter()
                 subprocess.run(command, env=environment, check=True, capture_output=True)
                 times.append(time.perf_counter() - start)
-            print(f"{name:<32}{sorted(times)[len(times) // 2] * 1000:>8.0f} ms (median of 7)")
+            medians[name] = sorted(times)[len(times) // 2]
+            print(f"{name:<32}{medians[name] * 1000:>8.0f} ms (median of 7)")
+        plain, interpreter, whole = medians.values()
+        print(f"status is {whole / plain:.1f} x git log; {interpreter * 1000:.0f} ms of it start Python and click")
 
 
 def generate(repository: Path, commits: int) -> None:

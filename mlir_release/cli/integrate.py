@@ -153,11 +153,13 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
 @click.option("--wait", is_flag=True, help="At head, wait for the upstream and go on.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
+@click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
 @_push
 @json_option
 @click.pass_obj
 def run(
     directory: Path,
+    next_round: str | None,
     strategy: str | None,
     width: int | None,
     until: str | None,
@@ -175,6 +177,8 @@ def run(
         if pulls is not None:
             _update_pull_request(walk, pulls)
         if end.outcome == "untested":
+            if next_round:
+                _dispatch_round(pulls, next_round, walk.branch, strategy, width)
             console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
             return
         if end.outcome != "head":
@@ -184,6 +188,23 @@ def run(
             return
         console.say(f"    at head; looking again in {every} seconds")
         time.sleep(every)
+
+
+def _dispatch_round(
+    pulls: PullRequests | None, workflow: str, branch: str, strategy: str | None, width: int | None
+) -> None:
+    """Start the run that makes the next round of probes; the workflow's own branch is the one this run is on."""
+    if pulls is None:
+        raise UsageError(
+            "round-not-dispatched",
+            "the next round can't be started from here",
+            where=workflow,
+            why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
+            remedy="run it in GitHub Actions, or go on by hand: mlir-release integrate run --push",
+        )
+    given = {"branch": branch, "strategy": strategy or "", "width": str(width or "")}
+    inputs = {key: value for key, value in given.items() if value}
+    pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
 def _report_end(walk: Walk, end: WalkEnd, pulls: PullRequests | None) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class PullRequests(Protocol):
@@ -17,5 +20,5 @@ class PullRequests(Protocol):
     def mark_ready(self, *, branch: str) -> None:
         """Turn the draft into one that asks for review."""
 
-    def dispatch(self, *, workflow: str, branch: str) -> None:
-        """Start a workflow on ``branch`` (what a job's own token pushes starts none)."""
+    def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
+        """Start a workflow as it is on ``branch`` (what a job's own token pushes starts none)."""

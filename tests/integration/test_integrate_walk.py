@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git import Git
 from mlir_release.integrate import carry
@@ -101,7 +103,9 @@ PERSISTING = ["rename scale", "rename field", "drop last"]
         ("submodule", "adaptive", 1),
         ("submodule", "parallel", 4),
         ("pin-file", "linear", 1),
+        ("pin-file", "head", 1),
         ("pin-file", "adaptive", 1),
+        ("pin-file", "parallel", 4),
     ],
 )
 def test_the_whole_integrate(make_world: Any, carrier: str, name: str, width: int) -> None:
@@ -146,6 +150,24 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
     miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
     again = Walk(open_project(other, clock=lambda: NOON), publish=True).run(st.Adaptive())
     assert (again.outcome, again.bad, again.tests) == (first.outcome, first.bad, 0)
+
+
+def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+    start(opened(world), publish=True)
+    pulls = Pulls()
+    monkeypatch.setattr("mlir_release.cli.integrate._pulls", lambda: pulls)
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
+    done = CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
+    assert done.exit_code == 0
+    kind, call = pulls.calls[-1]
+    inputs = {"branch": walking(world).branch, "strategy": "parallel", "width": "3"}
+    assert (kind, call) == ("dispatch", {"workflow": "llvm.yml", "branch": "main", "inputs": inputs})
+    pulls.calls.clear()
+    walking(world).run(st.Adaptive(), until=world.affecting[0])
+    CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml", "--until", world.affecting[0]])
+    assert [kind for kind, _ in pulls.calls] == ["draft"]  # at the goal: no further round
 
 
 def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -> None:
@@ -328,19 +350,19 @@ class Pulls:
     """Remembers what was asked of it."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, dict[str, str]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    def ensure_draft(self, **call: str) -> str:
+    def ensure_draft(self, **call: Any) -> str:
         self.calls.append(("draft", call))
         return "https://mini.invalid/1"
 
-    def comment(self, **call: str) -> None:
+    def comment(self, **call: Any) -> None:
         self.calls.append(("comment", call))
 
-    def mark_ready(self, **call: str) -> None:
+    def mark_ready(self, **call: Any) -> None:
         self.calls.append(("ready", call))
 
-    def dispatch(self, **call: str) -> None:
+    def dispatch(self, **call: Any) -> None:
         self.calls.append(("dispatch", call))
 
 
