@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -108,3 +109,15 @@ def test_a_build_that_fails_says_what_and_where_the_log_is(source: Path, tmp_pat
     assert "foo.cpp:1: error: this is why" in caught.value.why
     assert caught.value.where == str(tree.root / "build.log")
     assert not (tmp_path / "sdk").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are POSIX's")
+def test_a_build_whose_time_is_up_stops_and_can_be_resumed(tmp_path: Path) -> None:
+    make_source(tmp_path / "source")
+    source = read_source(tmp_path / "source")
+    tree = build.BuildTree(source=source, root=tmp_path, configuration="release", jobs=1, source_epoch=EPOCH)
+    command = [sys.executable, "-c", "import time; print('[1/2] compiling', flush=True); time.sleep(60)"]
+    with pytest.raises(build.BudgetSpent) as caught:
+        build._run(command, tree, log="build.log", what="building failed", progress=True, budget=0.3)
+    assert caught.value.id == "sdk-budget-spent"
+    assert "[1/2] compiling" in (tmp_path / "build.log").read_text()
