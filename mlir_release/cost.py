@@ -1,7 +1,8 @@
 """Runner minutes a week, and what they cost: per system, per stage and per target, from the runs' own timings. Pure.
 
 Prices: GitHub's "Actions runner pricing" (docs.github.com/billing/reference/actions-runner-pricing), US dollars a
-minute from 2026-01-01 on, read on 2026-11-21. Standard runners cost nothing in public repositories; each job's time is
+minute from 2026-01-01 on, looked up in stored copies on 2026-11-21: check them before relying on them.
+Standard runners cost nothing in public repositories; each job's time is
 rounded up to a whole minute. A runner that GitHub publishes no price of (self-hosted, say) has none here.
 """
 
