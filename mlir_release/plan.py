@@ -7,6 +7,7 @@ a path of its own. Who loses a race (a taken name, a moved branch) looks again; 
 - Around midnight (or with a stale listing) two can still make different tags for one job. Whoever sees, after making
   its tag, another living one for the same job gives its own up and looks again. If both see each other, both do, and
   then they compete for one name. So no two tags for one job survive, whatever the order of events.
+- Whoever finds another's tag without a draft leaves it alone for a moment: its maker may be about to give it up.
 """
 
 from __future__ import annotations

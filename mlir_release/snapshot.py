@@ -55,6 +55,10 @@ __all__ = ["Outcome", "default_request_id", "number", "snapshot", "states"]
 #: How often others may get there first. Each time one of them has made progress, so this is generous.
 MAX_LOST_RACES = 200
 
+#: Seconds to leave a tag without a draft to the one who made it, a look after each: it may have seen a rival, and be
+#: about to give its tag up (see :mod:`mlir_release.plan`). After that its maker is taken for dead.
+PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
 
 Action = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
@@ -186,6 +190,7 @@ class _Transaction:
         done: list[str] = []
         created: set[str] = set()
         notes: dict[str, None] = {}
+        patience = iter(PATIENCE)
         lost = 0
         while True:
             world, plan = self.look()
@@ -199,6 +204,9 @@ class _Transaction:
                 action: Action = "started" if tag in created else "resumed" if done else "under-way"
                 return self.outcome(action, plan, world, done, notes)
             step = plan.steps[0]
+            if isinstance(step, CreateDraft) and self.made_by_another(tag, world) and (pause := next(patience, 0)):
+                time.sleep(pause)
+                continue
             try:
                 self.apply(step)
             except (BranchMoved, Taken) as error:
@@ -216,6 +224,10 @@ class _Transaction:
             done.append(str(step))
             if isinstance(step, CreateTag):
                 created.add(tag)
+
+    def made_by_another(self, tag: str, world: World) -> bool:
+        """Whether a tag was made for another request than ours."""
+        return any(state.name == tag and state.request_id != self.request.request_id for state in world.states)
 
     def look(self) -> tuple[World, Plan]:
         """Observe and plan."""

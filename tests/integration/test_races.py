@@ -126,8 +126,10 @@ def test_clocks_on_both_sides_of_midnight(folder: Path, capsys: pytest.CaptureFi
     found = states(scenarios.open_forge(folder))
     living = [state.name for state in found if state.state != "abandoned"]
     report(capsys, f"{RACERS} snapshots around midnight: {len(found)} tag(s), of which {len(living)} living")
-    assert list(ended) == living
+    # On a machine that is slow enough, somebody may have ended on a tag that its maker gives up after that.
+    assert set(ended) <= {state.name for state in found}
     assert len(living) == 1
+    assert living[0] in ended
     assert pins(folder) == 1
 
 

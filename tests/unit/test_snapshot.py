@@ -17,7 +17,7 @@ from mlir_release.git import format_message, parse_trailers
 from mlir_release.ledger import abandon_tag, states, tag_message
 from mlir_release.plan import Request, Step
 from mlir_release.revision import Revision
-from mlir_release.snapshot import Outcome, _Transaction, default_request_id, number, snapshot
+from mlir_release.snapshot import PATIENCE, Outcome, _Transaction, default_request_id, number, snapshot
 from mlir_release.targets import ReleaseConfig
 from mlir_release.versions import SnapshotTag, parse_tag
 from tests.unit.memory_forge import NOON, MemoryForge
@@ -115,8 +115,9 @@ def test_dry_run_changes_nothing() -> None:
     assert snap(forge).steps[0] == outcome.steps[0]
 
 
-def test_resumed_after_every_step() -> None:
+def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many steps were done before the crash, the second run does exactly the others."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
     whole = make_forge()
     total = len(snap(whole).steps)
     for done in range(total + 1):
@@ -376,6 +377,46 @@ def test_a_branch_that_never_rests_is_a_conflict(monkeypatch: pytest.MonkeyPatch
     assert not forge.tags()
 
 
+def pinned_and_tagged() -> MemoryForge:
+    """A forge on which another process (request id x) has just made its tag, and not yet the draft."""
+    forge = make_forge(f"{NEW}\n".encode())
+    ours(forge, "snapshot-20261120.01", NEW)
+    return forge
+
+
+def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+
+    def meanwhile(pause: float) -> None:
+        if "snapshot-20261121.01" not in {tag.name for tag in forge.tags()}:
+            ours(forge, "snapshot-20261121.01", NEW, id="y")
+        elif not forge.releases():
+            first, _ = states(port(forge))
+            abandon_tag(port(forge), first, reason="snapshot-20261121.01 does the same job", by="x")
+            forge.create_draft("snapshot-20261121.01", title="", body="", prerelease=True)
+
+    monkeypatch.setattr("time.sleep", meanwhile)
+    outcome = snap(forge)
+    assert outcome.tag == "snapshot-20261121.01"
+    assert [release.tag for release in forge.releases()] == ["snapshot-20261121.01"]
+    assert [run.ref for run in forge.run_list] == ["snapshot-20261121.01"]
+
+
+def test_a_fresh_tag_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    assert snap(forge).action == "resumed"
+    assert tuple(pauses) == PATIENCE
+    assert [release.tag for release in forge.releases()] == ["snapshot-20261120.01"]
+
+
+def test_nobody_waits_for_oneself(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("this is our own tag"))
+    assert snap(forge, id="x").action == "resumed"
+
+
 # -- numbered releases ------------------------------------------------------------------------------------------------
 
 
@@ -395,7 +436,8 @@ def test_a_numbered_release_has_its_own_branch() -> None:
     assert (again.tag, again.wheel_version) == ("llvm-22.1.8.02", "22.1.8.post1")
 
 
-def test_a_numbered_release_resumed_after_every_step() -> None:
+def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
     total = len(numb(make_forge()).steps)
     assert total == 5
     for done in range(total + 1):
