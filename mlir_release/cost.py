@@ -1,9 +1,8 @@
 """Runner minutes a week, and what they cost: per system, per stage and per target, from the runs' own timings. Pure.
 
-Prices: GitHub's "Actions runner pricing" (docs.github.com/billing/reference/actions-runner-pricing), US dollars a
-minute from 2026-01-01 on, looked up in stored copies on 2026-11-21: check them before relying on them.
-Standard runners cost nothing in public repositories; each job's time is
-rounded up to a whole minute. A runner that GitHub publishes no price of (self-hosted, say) has none here.
+Prices: GitHub's "Actions runner pricing", US dollars a minute from 2026-01-01 on, read in stored copies of the page and
+of its source (github/docs) on 2026-11-21: check them before relying on them. Each job's time is rounded up to a whole
+minute. Standard runners cost nothing in public repositories. What has no price here: :data:`NOT_PRICED`.
 """
 
 from __future__ import annotations
@@ -24,18 +23,59 @@ if TYPE_CHECKING:
 PRICES_SOURCE = "https://docs.github.com/en/billing/reference/actions-runner-pricing"
 PRICES_DATE = "2026-11-21"
 
-#: Labels of GitHub's standard runners, and US dollars a minute; the first that fits counts.
-PRICES: tuple[tuple[re.Pattern[str], float], ...] = (
-    (re.compile(r"ubuntu-slim"), 0.002),
-    (re.compile(r"ubuntu-[0-9.]+-arm"), 0.005),
-    (re.compile(r"ubuntu-([0-9.]+|latest)"), 0.006),
-    (re.compile(r"windows-[0-9]+-arm"), 0.008),
-    (re.compile(r"windows-([0-9]+|latest)"), 0.010),
-    (re.compile(r"macos-([0-9]+|latest)(-intel)?"), 0.062),
+#: What the dollars leave out. The fee: github.com/resources/insights/2026-pricing-changes-for-github-actions.
+NOT_PRICED = (
+    "self-hosted runners: GitHub announced 0.002 a minute in December 2025 and postponed it before it took effect",
+    "larger Linux and Windows runners: their labels are chosen by the organisation, so no label tells the size",
+    "minutes that a plan includes, discounts, storage of artifacts and caches",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a runner costs. ``standard``: nothing in a public repository."""
+
+    label: re.Pattern[str]
+    dollars: float  #: a minute
+    standard: bool = True
+
+
+#: The runners whose labels GitHub itself has chosen; a label fits one at most.
+PRICES = (
+    Price(label=re.compile(r"ubuntu-slim"), dollars=0.002),
+    Price(label=re.compile(r"ubuntu-[0-9.]+-arm"), dollars=0.005),
+    Price(label=re.compile(r"ubuntu-([0-9.]+|latest)"), dollars=0.006),
+    Price(label=re.compile(r"windows-[0-9]+-arm"), dollars=0.008),
+    Price(label=re.compile(r"windows-([0-9]+|latest)"), dollars=0.010),
+    Price(label=re.compile(r"macos-([0-9]+|latest)(-intel)?"), dollars=0.062),
+    Price(label=re.compile(r"macos-([0-9]+|latest)-large"), dollars=0.077, standard=False),
+    Price(label=re.compile(r"macos-([0-9]+|latest)-xlarge"), dollars=0.102, standard=False),
 )
 
 _SYSTEMS = {"ubuntu": "linux", "windows": "windows", "macos": "macos"}
 _WHEEL = re.compile(r"(?P<target>[a-z0-9][a-z0-9_-]*-cp3[0-9]+t?)")
+
+#: Workflows whose jobs all belong to one stage.
+WORKFLOW_STAGES = {
+    "snapshot.yml": "bump",
+    "numbered-release.yml": "bump",
+    "pages.yml": "publish",
+    "integrate.yml": "integrate",
+    "ci.yml": "checks",
+}
+
+#: Jobs by their names, whatever the workflow's file is called: targets.toml may name another one than ``release.yml``,
+#: and a downstream calls ``integrate.yml`` from its own. The other jobs of a release are named by the matrix.
+JOB_STAGES = {
+    "What is missing": "plan",
+    "Upload the wheels to the draft": "publish",
+    "Verify and publish": "publish",
+    "Put a final release on PyPI": "publish",
+    "Keep the issues": "report",
+    "Start or continue, and plan the round": "integrate",
+    "Gather, advance, go on": "integrate",
+}
+_PROBE = re.compile(r"Probe [0-9a-f]{40}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +103,28 @@ def system_of(labels: Sequence[str]) -> str:
     return next((name for name in ("linux", "macos", "windows") if name in lowered), "other")
 
 
-def price_of(labels: Sequence[str]) -> float | None:
-    """US dollars a minute; None if GitHub publishes none."""
+def price_of(labels: Sequence[str]) -> Price | None:
+    """None if GitHub publishes none, or the labels do not tell which one it is."""
     if "self-hosted" in labels:
         return None
-    return next((price for label in labels for pattern, price in PRICES if pattern.fullmatch(label)), None)
+    return next((price for label in labels for price in PRICES if price.label.fullmatch(label)), None)
 
 
-def stage_of(name: str) -> tuple[str, str]:
-    """The stage that a job belongs to (``sdk``, ``tests``, ``wheels``, ``other``), and its target."""
+def stage_of(name: str, workflow: str) -> tuple[str, str]:
+    """The stage that a job belongs to, and its target or platform, if it has one.
+
+    Stages: ``bump`` (select, pin, tag), ``plan``, ``sdk``, ``wheels``, ``tests``, ``publish`` (upload, verify, index,
+    PyPI), ``report``, ``integrate``, ``checks`` (this repository's own) and ``other``.
+
+    :param workflow: the workflow's file name
+    """
+    if stage := WORKFLOW_STAGES.get(workflow):
+        return stage, ""
     name = name.removesuffix(" (resumed)").rpartition(" / ")[2]
+    if stage := JOB_STAGES.get(name):
+        return stage, ""
+    if _PROBE.fullmatch(name):
+        return "integrate", ""
     head, _, rest = name.partition("-")
     if head == "sdk" and rest:
         return "sdk", rest
@@ -89,8 +141,9 @@ class Sum:
     jobs: int = 0
     seconds: float = 0.0
     billed: int = 0  #: minutes, each job's rounded up
-    dollars: float = 0.0  #: of the jobs that have a price
-    unpriced: int = 0  #: billed minutes that have none
+    dollars: float = 0.0  #: in a private repository, of the jobs that have a price
+    dollars_in_public: float = 0.0
+    unpriced: int = 0  #: billed minutes that have no price
 
     def add(self, job: Spent) -> None:
         """Count one more job."""
@@ -102,7 +155,8 @@ class Sum:
         if price is None:
             self.unpriced += minutes
         else:
-            self.dollars += minutes * price
+            self.dollars += minutes * price.dollars
+            self.dollars_in_public += 0 if price.standard else minutes * price.dollars
 
     def to_json(self, weeks: float) -> dict[str, object]:
         """A week's share."""
@@ -111,29 +165,56 @@ class Sum:
             "minutes": round(self.seconds / 60 / weeks, 1),
             "billed_minutes": round(self.billed / weeks, 1),
             "dollars": round(self.dollars / weeks, 2),
+            "dollars_in_public": round(self.dollars_in_public / weeks, 2),
             "minutes_without_price": round(self.unpriced / weeks, 1),
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Cost:
     """Sums over ``weeks`` weeks."""
 
     weeks: int
-    runs: int
-    total: Sum
+    runs: int = 0
+    total: Sum = field(default_factory=Sum)
     systems: dict[str, Sum] = field(default_factory=dict)
     stages: dict[str, Sum] = field(default_factory=dict)
     targets: dict[str, Sum] = field(default_factory=dict)
     workflows: dict[str, Sum] = field(default_factory=dict)
+    unpriced: dict[str, Sum] = field(default_factory=dict)  #: by the labels of runners that have no price
+
+    def add(self, workflow: str, job: Spent) -> None:
+        """Count one more job of a workflow (its file name)."""
+        stage, target = stage_of(job.name, workflow)
+        self.total.add(job)
+        for group, key in (
+            (self.systems, system_of(job.labels)),
+            (self.stages, stage),
+            (self.targets, f"{stage}: {target}" if target else stage),
+            (self.workflows, workflow),
+        ):
+            group.setdefault(key, Sum()).add(job)
+        if price_of(job.labels) is None:
+            self.unpriced.setdefault(", ".join(job.labels), Sum()).add(job)
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; every figure is a week's."""
-        groups = {"systems": self.systems, "stages": self.stages, "targets": self.targets, "workflows": self.workflows}
+        groups = {
+            "systems": self.systems,
+            "stages": self.stages,
+            "targets": self.targets,
+            "workflows": self.workflows,
+            "runners_without_price": self.unpriced,
+        }
         return {
             "weeks": self.weeks,
             "runs": self.runs,
-            "prices": {"source": PRICES_SOURCE, "read_on": PRICES_DATE, "currency": "USD"},
+            "prices": {
+                "source": PRICES_SOURCE,
+                "read_on": PRICES_DATE,
+                "currency": "USD",
+                "not_priced": list(NOT_PRICED),
+            },
             "total": self.total.to_json(self.weeks),
             **{
                 name: {key: entry.to_json(self.weeks) for key, entry in sorted(group.items())}
@@ -156,32 +237,30 @@ class Cost:
             for name, entry in found
         ]
 
+    def text(self) -> str:
+        """The total and what it is made of, in lines."""
+        total = self.total
+        lines = [
+            f"a week: {total.seconds / 60 / self.weeks:.0f} minutes; {total.dollars / self.weeks:.2f} US dollars in a "
+            f"private repository, {total.dollars_in_public / self.weeks:.2f} in a public one",
+            *(
+                f"no price: {entry.billed / self.weeks:.0f} minutes on {labels}"
+                for labels, entry in sorted(self.unpriced.items())
+            ),
+            f"prices: {PRICES_SOURCE}, read on {PRICES_DATE}; not in them:",
+            *(f"  {line}" for line in NOT_PRICED),
+        ]
+        return "\n".join(lines)
+
 
 def add_up(runs: Iterable[tuple[str, Sequence[Spent]]], *, weeks: int) -> Cost:
     """The sums over some runs: each its workflow's file name, and its jobs."""
-    cost = Cost(weeks=weeks, runs=0, total=Sum())
-    count = 0
+    cost = Cost(weeks=weeks)
     for workflow, jobs in runs:
-        count += 1
+        cost.runs += 1
         for job in jobs:
-            stage, target = stage_of(job.name)
-            cost.total.add(job)
-            for group, key in (
-                (cost.systems, system_of(job.labels)),
-                (cost.stages, stage),
-                (cost.targets, f"{stage}: {target}" if target else "other"),
-                (cost.workflows, workflow),
-            ):
-                group.setdefault(key, Sum()).add(job)
-    return Cost(
-        weeks=weeks,
-        runs=count,
-        total=cost.total,
-        systems=cost.systems,
-        stages=cost.stages,
-        targets=cost.targets,
-        workflows=cost.workflows,
-    )
+            cost.add(workflow, job)
+    return cost
 
 
 def measure(timings: Timings, *, now: datetime, weeks: int) -> Cost:

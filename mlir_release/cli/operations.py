@@ -103,7 +103,7 @@ def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, own
 @json_option
 def cost(forge: Forge, weeks: int) -> None:
     """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
-    from mlir_release.cost import PRICES_DATE, PRICES_SOURCE, measure
+    from mlir_release.cost import measure
     from mlir_release.forge.github_runs import GitHubTimings
 
     place = _on_github(forge)
@@ -116,10 +116,5 @@ def cost(forge: Forge, weeks: int) -> None:
     groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
     for name, group in groups.items():
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
-    total = found.total
-    click.echo(
-        f"{found.runs} runs in {weeks} weeks; a week: {total.seconds / 60 / weeks:.0f} minutes, "
-        f"{total.dollars / weeks:.2f} US dollars in a private repository, nothing for standard runners in a public one"
-        + (f"; {total.unpriced / weeks:.0f} minutes have no published price" if total.unpriced else "")
-    )
-    click.echo(f"prices: {PRICES_SOURCE}, read on {PRICES_DATE}")
+    click.echo(f"{found.runs} runs in {weeks} weeks")
+    click.echo(found.text())

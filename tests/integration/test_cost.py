@@ -79,4 +79,30 @@ def test_a_weeks_cost(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> 
         "tests": 0.01,
         "wheels": 0.09,
     }
-    assert "billed minutes" in measure(github, monkeypatch, "--weeks", "2")
+    shown = measure(github, monkeypatch, "--weeks", "2")
+    assert "2 runs in 2 weeks" in shown
+    assert "actions-runner-pricing, read on 20" in shown
+    assert "self-hosted runners" in shown
+
+
+def test_the_stages_of_a_whole_release(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    minute = ("ubuntu-24.04", 60, "success")
+    names = ("What is missing", "Upload the wheels to the draft", "Verify and publish", "Keep the issues")
+    add(github, timedelta(days=1), *((name, *minute) for name in names))
+    pages = github.add_run(REPOSITORY, "pages.yml", created=NOW)
+    github.add_job(
+        pages,
+        "Deploy",
+        labels=["ubuntu-24.04"],
+        started=NOW - timedelta(minutes=1),
+        completed=NOW,
+        conclusion="success",
+    )
+    github.finish_run(pages, "success")
+    found = json.loads(measure(github, monkeypatch, "--weeks", "1", "--json"))
+    assert {key: entry["billed_minutes"] for key, entry in found["stages"].items()} == {
+        "plan": 1.0,
+        "publish": 3.0,
+        "report": 1.0,
+    }
+    assert found["prices"]["not_priced"]
