@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
-def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> bool:
+def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> int:
     """Send Markdown to every URL in the environment variable ``variable`` (separated by white space).
 
-    Returns False if there is none. The URLs hold secrets: they are never shown.
+    Returns how many there are. A body that is longer than a service takes is shortened there, unless the URL says what
+    to do (apprise's ``overflow``), so the attachments should hold all of it. The URLs hold secrets: they are never
+    shown.
 
-    :raises MachineError: if apprise is missing, a URL is malformed, or a service did not accept the message
+    :raises MachineError: if apprise is missing, a URL is malformed, or a service did not accept the message; the
+        others have got it then
     """
     urls = os.environ.get(variable, "").split()
     if not urls:
-        return False
+        return 0
     try:
         import apprise
     except ImportError as error:
@@ -30,21 +35,51 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
             "notifications need apprise, which is not installed",
             remedy="pip install 'mlir-release[integrate]'",
         ) from error
-    sender = apprise.Apprise()
-    for number, url in enumerate(urls, 1):
-        if not sender.add(url):
-            raise MachineError(
-                "notify-url-invalid",
-                f"notification address number {number} is not one that apprise understands",
-                where=f"${variable}",
-                remedy="see the list of services in apprise's documentation",
-            )
     files = [str(path) for path in attachments if path.is_file()]
-    if not sender.notify(body=body, title=title, body_format=apprise.NotifyFormat.MARKDOWN, attach=files or None):
+    malformed, refused = [], []
+    with _no_logging():
+        for number, url in enumerate(urls, 1):
+            service = apprise.Apprise.instantiate(url)
+            if service is None:
+                malformed.append(str(number))
+                continue
+            short = body if "overflow=" in url else shortened(body, service.body_maxlen - len(title))
+            form = apprise.NotifyFormat.MARKDOWN
+            if not apprise.Apprise(service).notify(body=short, title=title, body_format=form, attach=files or None):
+                refused.append(f"{number} ({service.service_name})")
+    if malformed:
+        raise MachineError(
+            "notify-url-invalid",
+            f"not a notification address that apprise understands: number {', '.join(malformed)} of {len(urls)}",
+            where=f"${variable}",
+            remedy="see the list of services in apprise's documentation",
+        )
+    if refused:
         raise MachineError(
             "notify-failed",
-            "a notification service did not accept the message",
+            f"the message was not accepted by notification address number {', '.join(refused)} of {len(urls)}",
             where=f"${variable}",
             remedy="check the addresses and the network; the report itself is printed all the same",
         )
-    return True
+    return len(urls)
+
+
+def shortened(markdown: str, limit: int) -> str:
+    """``markdown`` in at most ``limit`` characters: whole lines, no code block left open. (Apprise's own way of cutting
+    drops all attachments but one.)"""
+    if len(markdown) <= limit:
+        return markdown
+    end = "\n```\n…"
+    cut = markdown[: max(0, limit - len(end))].rpartition("\n")[0]
+    return cut + (end if cut.count("```") % 2 else "\n…")
+
+
+@contextmanager
+def _no_logging() -> Iterator[None]:
+    """Apprise logs the addresses that it can't read, secrets and all, and Python prints what nobody handles."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -156,7 +156,7 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, m
     world = make_world()
     start(opened(world), publish=True)
     pulls = Pulls()
-    monkeypatch.setattr("mlir_release.cli.integrate._pulls", lambda: pulls)
+    monkeypatch.setattr("mlir_release.cli.integrate.common.open_pulls", lambda: pulls)
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
     arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
     done = CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml"], catch_exceptions=False)

@@ -1,0 +1,31 @@
+"""``mlir-release integrate``: walk a downstream's LLVM forward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlir_release.cli.integrate.bisect import bisect
+from mlir_release.cli.integrate.patches import patches
+from mlir_release.cli.integrate.rounds import gather, plan, probe
+from mlir_release.cli.integrate.simulate import simulate
+from mlir_release.cli.integrate.walking import export, land, next_, range_, report, run, start, status, sync
+
+
+@click.group()
+@click.option(
+    "-C", "directory", type=click.Path(path_type=Path), default=Path(), help="The downstream's checkout.  [default: .]"
+)
+@click.pass_context
+def integrate(ctx: click.Context, directory: Path) -> None:
+    """Walk a downstream's LLVM forward (configured in its integrate.toml; see docs/integrate.md)."""
+    ctx.obj = directory
+
+
+for command in (start, status, range_, next_, run, sync, land, export, report):
+    integrate.add_command(command)
+for command in (probe, plan, gather):
+    integrate.add_command(command)
+for command in (bisect, patches, simulate):
+    integrate.add_command(command)

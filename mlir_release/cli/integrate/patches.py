@@ -1,0 +1,75 @@
+"""``integrate patches``: the ledger of what is carried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.common import json_option
+from mlir_release.cli.integrate.common import looking, push_option, walking
+from mlir_release.console import console
+from mlir_release.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.group()
+def patches() -> None:
+    """The carried patches and their ledger."""
+
+
+@patches.command("list")
+@json_option
+@click.pass_obj
+def patches_list(directory: Path) -> None:
+    """What is carried."""
+    found = looking(directory).observe(fetch=False).patches
+    text = "\n".join(f"{patch.sha[:12]} {patch.subject} [{patch.kind}]" for patch in found)
+    console.result(text or "nothing is carried", [patch.as_json() for patch in found])
+
+
+@patches.command("explain")
+@click.argument("patch")
+@json_option
+@click.pass_obj
+def patches_explain(directory: Path, patch: str) -> None:
+    """One patch: why, where upstream, when to drop it, and whether upstream has it."""
+    from mlir_release.integrate.status import status as collect
+
+    data = collect(looking(directory), fetch=False)
+    found = [item for item in data["patches"] if item["sha"].startswith(patch)]
+    if len(found) != 1:
+        raise UsageError("patch-unknown", f"{patch!r} names {len(found)} of the carried patches", remedy="patches list")
+    console.result("\n".join(f"{key}: {value}" for key, value in found[0].items() if value), found[0])
+
+
+@patches.command("add")
+@click.argument("commit")
+@click.option("--revert", is_flag=True, help="Revert it instead of picking it.")
+@click.option("--why", required=True, help="Why this is carried.")
+@click.option("--link", default="", metavar="URL", help="Where it is discussed upstream.")
+@click.option("--drop-when", default="", help="When it can go.  [default: once upstream has it, or reverts it, too]")
+@push_option
+@json_option
+@click.pass_obj
+def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
+    """Carry an upstream COMMIT, or its revert."""
+    from mlir_release.integrate.carry import add
+
+    tip = add(walking(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
+    console.result(f"carrying {tip[:12]}", {"commit": tip})
+
+
+@patches.command("drop")
+@click.argument("patch")
+@push_option
+@json_option
+@click.pass_obj
+def patches_drop(directory: Path, patch: str, push: bool) -> None:
+    """Stop carrying PATCH."""
+    from mlir_release.integrate.carry import drop
+
+    dropped = drop(walking(directory, push=push), patch)
+    console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped.as_json())

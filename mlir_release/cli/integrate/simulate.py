@@ -1,0 +1,58 @@
+"""``integrate simulate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlir_release.cli.common import json_option
+from mlir_release.console import console
+
+
+@click.command()
+@click.option("--walks", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recorded walks (JSON).")
+@click.option(
+    "--commits",
+    help="Generated walks: affecting commits in each.",
+    type=click.IntRange(1),
+    default=150,
+    show_default=True,
+)
+@click.option(
+    "--break-rate",
+    help="Generated walks: how likely each commit breaks the downstream.",
+    type=click.FloatRange(0, 1),
+    default=0.02,
+    show_default=True,
+)
+@click.option(
+    "--flaky",
+    help="How likely a smoke test fails though nothing is broken.",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+)
+@click.option("--seeds", help="Generated walks: how many.", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--strategy", "name", default="adaptive", show_default=True, help="The strategy to count for.")
+@click.option("--width", type=click.IntRange(1, 256), default=1, show_default=True, help="Probes side by side.")
+@click.option("--retries", type=click.IntRange(0), default=1, show_default=True, help="Of a failed smoke test.")
+@json_option
+def simulate(
+    walks: Path | None,
+    commits: int,
+    break_rate: float,
+    flaky: float,
+    seeds: int,
+    name: str,
+    width: int,
+    retries: int,
+) -> None:
+    """Replay recorded or generated walks through a strategy, counting smoke tests and rounds."""
+    from mlir_release.integrate.simulate import generate_walks, load_walks, summarize
+
+    worlds = (
+        load_walks(walks) if walks else generate_walks(commits=commits, break_rate=break_rate, flaky=flaky, seeds=seeds)
+    )
+    summary = summarize(worlds, name, width=width, retries=retries if flaky else 0).as_json()
+    console.result("\n".join(f"{key}: {value}" for key, value in summary.items()), summary)

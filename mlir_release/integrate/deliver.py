@@ -1,0 +1,52 @@
+"""Bring a report to the people: the pull request, and the notification services. No failure stops the rest."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ReleaseError
+from mlir_release.notify import notify
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.pulls import PullRequests
+    from mlir_release.integrate.report import Report
+
+#: Bytes of a log that are attached, its end: services take 8 MiB and more.
+ATTACHED = 4 << 20
+
+
+def deliver(report: Report, *, markdown: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
+    """Comment on the pull request, and notify with the report and the end of the log attached.
+
+    Returns what failed; everything was tried. A walk's outcome does not depend on who could be told.
+
+    :param variable: the environment variable that holds the notification addresses
+    """
+    failures: list[ReleaseError] = []
+    if pulls is not None:
+        try:
+            pulls.comment(branch=report.branch, key="report", body=markdown)
+        except ReleaseError as error:
+            failures.append(error)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            title = f"{report.branch}: {report.outcome}"
+            notify(variable, title=title, body=markdown, attachments=attachments(report, markdown, Path(folder)))
+        except ReleaseError as error:
+            failures.append(error)
+    return failures
+
+
+def attachments(report: Report, markdown: str, folder: Path) -> list[Path]:
+    """Write what a message has attached into ``folder``: the whole report, and the end of the log if there is one."""
+    written = [folder / "report.md"]
+    written[0].write_text(markdown, encoding="utf-8")
+    if report.log:
+        with Path(report.log).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - ATTACHED))
+            written.append(folder / "smoke-test.log")
+            written[1].write_bytes(log.read())
+    return written
