@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.shared_git import SharedGit
+from mlir_release.integrate.submodules import repository
 from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
 
 if TYPE_CHECKING:
@@ -84,10 +84,17 @@ def export_stack(project: Project, tip: str) -> str:
     return export_commit(project.upstream, tip, project.config.export, project.signature())
 
 
-def export_others(project: Project, commit: str = "HEAD") -> dict[str, str]:
-    """Export the other submodules that ``[[export.also]]`` names; path -> head of the export branch."""
+def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:
+    """Export the other submodules that ``[[export.also]]`` names; path -> head of the export branch.
+
+    :param cloned: only those that are cloned here: in the others nobody can have made a commit
+    :raises UsageError: if one is no submodule
+    :raises MachineError: if one lacks the commit that the branch points at
+    """
     heads = {}
     for target in project.config.also_export:
+        if cloned and not (project.outer.directory / target.path / ".git").exists():
+            continue
         entry = entry_at(project.outer, commit, target.path)
         if entry is None or entry.kind != "commit":
             raise UsageError(
@@ -96,7 +103,9 @@ def export_others(project: Project, commit: str = "HEAD") -> dict[str, str]:
                 where=str(project.outer.directory),
                 remedy="correct the path in integrate.toml",
             )
-        inner = SharedGit(project.outer.directory / target.path)
+        inner = repository(project, target.path)
+        if inner.resolve(entry.oid) is None:  # somebody else may have made and exported it
+            _remote_head(inner, target, f"refs/heads/{target.branch}", f"refs/mlir-release/export/{target.branch}")
         if inner.resolve(entry.oid) is None:
             raise MachineError(
                 "export-commit-missing",

@@ -10,6 +10,7 @@ from mlir_release.integrate.patches import carried, upstream_has
 from mlir_release.integrate.report import shown
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.submodules import fetchable, links_made
 from mlir_release.worktree import commit_tree, is_ancestor, tree_of
 
 if TYPE_CHECKING:
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
 
 
+def _main(project: Project) -> str:
+    """Main as its remote has it, if that is known."""
+    remote = f"refs/remotes/{project.config.remote}/{project.config.main}"
+    return remote if project.outer.resolve(remote) is not None else f"refs/heads/{project.config.main}"
+
+
 def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
     """Commits of the branch since it left main, oldest first: id, subject, trailers."""
-    main = f"refs/remotes/{project.config.remote}/{project.config.main}"
-    if project.outer.resolve(main) is None:
-        main = f"refs/heads/{project.config.main}"
+    main = _main(project)
     commits = project.outer.text("rev-list", "--first-parent", "--reverse", f"{main}..refs/heads/{branch}").split()
     found: list[tuple[str, str, Mapping[str, str]]] = []
     for commit in commits:
@@ -34,7 +39,10 @@ def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mappin
 
 
 def check_reachable(project: Project, branch: str) -> None:
-    """:raises VerificationError: naming the first commit of the branch whose LLVM others can't fetch."""
+    """Fetch everything anew that the branch's commits point at.
+
+    :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
+    """
     head = project.fetch_upstream()
     export = project.config.export
     exported = ""
@@ -49,13 +57,25 @@ def check_reachable(project: Project, branch: str) -> None:
         pin = project.pin(commit)
         if is_ancestor(project.upstream, pin, head) or (exported and is_ancestor(project.upstream, pin, exported)):
             continue
-        raise VerificationError(
-            "land-unreachable",
-            f"{commit[:12]} ({subject}) points at an LLVM commit that others can't fetch",
-            where=pin,
-            why="it is neither upstream nor on the export branch",
-            remedy="mlir-release integrate export, from the machine that has it; then land again",
-        )
+        raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
+    seen: dict[tuple[str, str], bool] = {}
+    for link in links_made(project, _main(project), f"refs/heads/{branch}"):
+        key = (link.path, link.commit)
+        if key not in seen:
+            seen[key] = fetchable(project, *key)
+        if not seen[key]:
+            where = f"the remote of {link.path}"
+            raise _unreachable(f"{link.outer[:12]} ({link.subject})", link.path, link.commit, where)
+
+
+def _unreachable(commit: str, what: str, target: str, where: str) -> VerificationError:
+    return VerificationError(
+        "land-unreachable",
+        f"{commit} points at a commit of {what} that others can't fetch",
+        where=target,
+        why=f"it is neither at {where} nor on the export branch",
+        remedy="mlir-release integrate export, from the machine that has it; then land again",
+    )
 
 
 def pull_request_text(project: Project, branch: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from mlir_release.cache import cache_directory
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import Git
 from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.submodules import populate
 from mlir_release.worktree import commit_tree, exclusive, place_worktree
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
         sources = outer / inside if inside else folder / "llvm-project"
         place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm), lock=lock)
         place_worktree(project.upstream, sources, llvm, lock=lock)
-        _other_submodules(project, Git(outer), lock)
+        populate(project, Git(outer), lock)
         yield Slot(outer, sources, lock)
 
 
@@ -86,14 +87,6 @@ def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
         return outer_commit
     tree = project.tree_with_pin(outer_commit, llvm)
     return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
-
-
-def _other_submodules(project: Project, outer: Git, lock: int) -> None:
-    done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
-    paths = [os.fsdecode(record.partition(b"\n")[2]) for record in done.stdout.split(b"\0")[:-1]]
-    others = [path for path in paths if path != project.config.submodule]
-    if others:
-        outer.run("submodule", "--quiet", "update", "--init", "--recursive", "--", *others, pass_fds=(lock,))
 
 
 def smoke_test(

@@ -15,7 +15,7 @@ from mlir_release.console import console, format_seconds
 from mlir_release.errors import ConflictError, ExitCode
 from mlir_release.git import format_message
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.export import export_stack
+from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, check_resolved, rebase
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import prepared, smoke_test
@@ -313,8 +313,12 @@ class Walk:
         return commit
 
     def push_branch(self) -> None:
-        """Push the branch and its verdicts. :raises ConflictError: if somebody else pushed to the branch."""
+        """Push the branch and its verdicts, after what it points at in other submodules.
+
+        :raises ConflictError: if somebody else pushed to the branch
+        """
         remote = self.project.config.remote
+        export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         self.store.push(remote)
         if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
             raise ConflictError(
@@ -360,6 +364,8 @@ class Walk:
         self.project.refuse_dirty()
         if self.publish:
             self.store.pull(self.project.config.remote)
+        if probing:  # a probe's work tree, on whatever machine, gets other submodules' commits from where others do
+            export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         goal, fetch = until, True
         while True:
             seen = self.observe(until=goal, fetch=fetch)

@@ -1,0 +1,105 @@
+"""The downstream's submodules beside LLVM: what a branch points at in them, and whether others can fetch it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError
+from mlir_release.git import Git
+from mlir_release.shared_git import SharedGit
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.project import Project
+
+#: Where the branches and tags of a submodule's remote are remembered while they are looked at.
+_THERE = "refs/mlir-release/there"
+
+
+@dataclass(frozen=True)
+class Link:
+    """An outer commit makes the submodule at ``path`` point at ``commit``."""
+
+    outer: str
+    subject: str
+    path: str
+    commit: str
+
+
+def repository(project: Project, path: str) -> Git:
+    """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
+    folder = project.outer.directory / path
+    if not (folder / ".git").exists():
+        update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
+        done = project.outer.run(*update, check=False)
+        if not (folder / ".git").exists():
+            raise MachineError(
+                "submodule-not-cloned",
+                f"the submodule {path!r} could not be cloned",
+                where=str(folder),
+                why=done.stderr.decode(errors="replace").strip(),
+                remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
+            )
+    return SharedGit(folder)
+
+
+def links_made(project: Project, base: str, tip: str) -> list[Link]:
+    """Where the commits after ``base`` up to ``tip`` point submodules (but LLVM) at something else; oldest first."""
+    output = project.outer.run(
+        *("log", "-z", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
+        *("--format=%x01%H%x00%s", f"{base}..{tip}"),
+    ).stdout
+    found = []
+    outer = subject = ""
+    fields = iter(output.split(b"\0"))
+    for field in fields:
+        if field.startswith(b"\x01"):
+            outer, subject = field[1:].decode(), next(fields).decode(errors="replace")
+        elif field.lstrip(b"\n").startswith(b":"):
+            mode, commit = field.split()[1:4:2]
+            path = os.fsdecode(next(fields))
+            if mode == b"160000" and path != project.config.submodule:
+                found.append(Link(outer, subject, path, commit.decode()))
+    return found
+
+
+def populate(project: Project, outer: Git, lock: int) -> None:
+    """Clone the submodules beside LLVM into the work tree ``outer``, each at the commit that it says.
+
+    :param lock: descriptor that git inherits
+    :raises GitError: if a commit is neither at the submodule's remote nor where ``[[export.also]]`` has it pushed
+    """
+    listed = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
+    paths = [os.fsdecode(record.partition(b"\n")[2]) for record in listed.stdout.split(b"\0")[:-1]]
+    others = [path for path in paths if path != project.config.submodule]
+    if not others:
+        return
+    update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
+    if outer.run(*update, check=False, pass_fds=(lock,)).returncode == 0:
+        return
+    for target in project.config.also_export:
+        inner = Git(outer.directory / target.path)
+        if (inner.directory / ".git").exists():
+            refspec = f"+refs/heads/{target.branch}:refs/mlir-release/export/{target.branch}"
+            inner.run("fetch", "--quiet", "--no-tags", "--", target.remote, refspec, check=False, pass_fds=(lock,))
+    outer.run(*update, pass_fds=(lock,))
+
+
+def fetchable(project: Project, path: str, commit: str) -> bool:
+    """Whether others get ``commit`` from the submodule's own remote, or from where ``[[export.also]]`` has it pushed.
+
+    :raises MachineError: if the submodule can't be cloned
+    """
+    inner = repository(project, path)
+    address = inner.text("config", "--get", "remote.origin.url")
+    sources = [(address, f"+refs/{kind}/*:{_THERE}/{kind}/*") for kind in ("heads", "tags")]
+    for target in project.config.also_export:
+        if target.path == path:
+            sources.append((target.remote, f"+refs/heads/{target.branch}:{_THERE}/export/{target.branch}"))
+    for ref in inner.refs(_THERE):  # what was there once proves nothing
+        inner.run("update-ref", "-d", ref.name)
+    for remote, refspec in sources:
+        inner.run("fetch", "--quiet", "--no-tags", "--", remote, refspec, check=False)
+    done = inner.run("rev-list", "-n1", commit, "--not", f"--glob={_THERE}/*", check=False)
+    return done.returncode == 0 and not done.stdout
