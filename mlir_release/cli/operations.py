@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import dry_run_option, forge_option, json_option
+from mlir_release.cli.common import dry_run_option, forge_option, json_option, resolve_forge
+from mlir_release.cli.repository import REPOSITORY, read_matrix
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
     from mlir_release.forge.github import GitHubForge
+    from mlir_release.targets import Matrix
 
 
 def _on_github(forge: Forge) -> GitHubForge:
@@ -37,18 +42,30 @@ def _on_github(forge: Forge) -> GitHubForge:
 @dry_run_option
 @json_option
 def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) -> None:
-    """Open, update or close one issue for each required target, as TAG fares."""
+    """Open, update or close one issue for each required target, as TAG fares.
+
+    A platform whose SDK fails has one issue for all that it takes down. A local forge keeps no issues: there, this
+    says what they would be about.
+    """
+    from mlir_release.forge.github import GitHubForge
+    from mlir_release.forge.github_runs import GitHubTimings
     from mlir_release.forge.github_tracker import GitHubTracker
     from mlir_release.publish.draft import origin_of
-    from mlir_release.publish.tracking import track
+    from mlir_release.publish.tracking import Place, track
     from mlir_release.repository import matrix_at
 
-    tracker = GitHubTracker(_on_github(forge).client)
     matrix = matrix_at(forge, origin_of(forge, tag).commit)
-    url = log_url if log_url is not None else _run_url()
-    found = track(forge, tracker, tag, matrix, log_url=url, dry_run=dry_run)
+    place = Place(workflow=matrix.release.workflow, log_url=_run_url() if log_url is None else log_url)
+    if isinstance(forge, GitHubForge):
+        client = forge.client
+        place = replace(place, forge=f"github:{client.name}", repository=client.where.partition("://")[2])
+        found = track(
+            forge, GitHubTracker(client), tag, matrix, logs=GitHubTimings(client), place=place, dry_run=dry_run
+        )
+    else:
+        found = track(forge, None, tag, matrix, place=place, dry_run=dry_run)
     console.result(found.text(), found.to_json())
-    console.summary(f"### {tag}\n\n{found.text()}")
+    console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
 
 
 def _run_url() -> str:
@@ -73,8 +90,6 @@ def _run_url() -> str:
 @click.pass_context
 def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, owners: tuple[str, ...]) -> None:
     """Say whether the repository on GitHub is set up; each problem with its remedy. Exit code 7 if there is one."""
-    from dataclasses import replace
-
     from mlir_release.doctor import examine
     from mlir_release.errors import ExitCode
     from mlir_release.forge.github_setup import Setup
@@ -98,15 +113,23 @@ def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, own
 
 
 @click.command()
-@forge_option
+@click.option("--forge", metavar="ADDRESS", help="The release repository: github:OWNER/NAME.")
 @click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="How far to look back.")
+@click.option("--estimate", "estimated", is_flag=True, help="Instead, what targets.toml would take, roughly.")
+@click.option(
+    "--per-day", type=click.IntRange(1, 24), default=2, show_default=True, help="With --estimate: snapshots a day."
+)
+@REPOSITORY
 @json_option
-def cost(forge: Forge, weeks: int) -> None:
+def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
     """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
     from mlir_release.cost import measure
     from mlir_release.forge.github_runs import GitHubTimings
 
-    place = _on_github(forge)
+    if estimated:
+        _show_estimate(read_matrix(repository), per_day)
+        return
+    place = _on_github(resolve_forge(forge))
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
         found = measure(GitHubTimings(place.client), now=place.now(), weeks=weeks)
     if console.json_mode:
@@ -118,3 +141,17 @@ def cost(forge: Forge, weeks: int) -> None:
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
     click.echo(f"{found.runs} runs in {weeks} weeks")
     click.echo(found.text())
+
+
+def _show_estimate(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.estimate import assumptions, comparison, estimate
+
+    private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
+    rests_on = assumptions(per_day)
+    if console.json_mode:
+        console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
+        return
+    columns = [">jobs", ">minutes (private)", ">US dollars", ">minutes (public)"]
+    console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
+    console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
+    click.echo("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))

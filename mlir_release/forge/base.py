@@ -177,6 +177,7 @@ class Job:
     started_at: datetime
     completed_at: datetime | None
     steps: tuple[Step, ...]
+    url: str = ""  #: of its page, for people
 
 
 class Timings(Protocol):
@@ -187,6 +188,16 @@ class Timings(Protocol):
 
     def jobs(self, run: Run) -> Sequence[Job]:
         """The jobs of a run that came to a runner, those of its earlier attempts too."""
+
+
+class JobLogs(Protocol):
+    """What the jobs of a run said."""
+
+    def jobs(self, run: Run) -> Sequence[Job]:
+        """As :meth:`Timings.jobs`."""
+
+    def log(self, job: Job, destination: Path) -> None:
+        """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it is kept no more"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,14 +139,14 @@ class GitHubClient:
             "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
         }
 
-    def fetch(self, url: str, destination: Path) -> None:
-        """Write what the API has at ``url`` (an asset) into a file.
+    def fetch(self, url: str, destination: Path, *, accept: str = "application/octet-stream") -> None:
+        """Write what the API has at ``url`` (an asset, a log) into a file.
 
         GitHub redirects to its storage. requests leaves the token out there, because the host is another one.
         """
         import requests
 
-        headers = {"Accept": "application/octet-stream", "User-Agent": "mlir-release"}
+        headers = {"Accept": accept, "User-Agent": "mlir-release"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:

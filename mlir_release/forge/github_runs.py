@@ -9,6 +9,7 @@ from mlir_release.forge.base import Job, Run, Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from mlir_release.forge.github_client import GitHubClient
 
@@ -18,7 +19,7 @@ _PAGES_OF_A_SEARCH = 10
 
 
 class GitHubTimings:
-    """Adapter of :class:`~mlir_release.forge.base.Timings`."""
+    """Adapter of :class:`~mlir_release.forge.base.Timings` and :class:`~mlir_release.forge.base.JobLogs`."""
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
@@ -58,6 +59,12 @@ class GitHubTimings:
                 return found
             page += 1
 
+    def log(self, job: Job, destination: Path) -> None:
+        """See :class:`~mlir_release.forge.base.JobLogs`. GitHub keeps logs for 90 days, unless it is told otherwise."""
+        client = self._client
+        url = f"{client.api}/repos/{client.name}/actions/jobs/{job.id}/logs"
+        client.read(lambda: client.fetch(url, destination, accept="application/vnd.github+json"), about=job.name)
+
 
 def run_record(row: dict[str, Any]) -> Run:
     """A run as REST gives it, as ours. GitHub does not tell the inputs of a run."""
@@ -90,6 +97,7 @@ def _job(row: dict[str, Any]) -> Job:
             )
             for step in row.get("steps") or []
         ),
+        url=row["html_url"] or "",
     )
 
 

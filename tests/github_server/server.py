@@ -149,12 +149,18 @@ class GitHubServer:
         completed: datetime | None,
         conclusion: str | None = "success",
         steps: Sequence[tuple[str, datetime, datetime | None, str | None]] = (),
+        log: str | None = None,
     ) -> int:
-        """A job of a run. ``steps``: name, start, end, conclusion. Returns its id."""
+        """A job of a run; returns its id.
+
+        :param steps: name, start, end, conclusion of each
+        :param log: None if it is kept no more
+        """
         repository, _ = self._run(run_id)
         repository.jobs.setdefault(run_id, []).append({
             "id": (number := self.next_id()), "name": name, "labels": labels, "started": started,
             "completed": completed, "conclusion": conclusion if completed else None, "steps": steps,
+            "log": log,
         })  # fmt: skip
         return number
 
@@ -252,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
         from tests.github_server.contract import Answered
 
         assert self.github.contract is not None
-        if answer.status in (302, 401, 403, 429) or answer.status >= 500:
+        if answer.status in (401, 403, 429) or answer.status >= 500:
             return  # every operation may answer so; the description does not say it of each
         names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
         assert names is not None

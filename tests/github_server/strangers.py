@@ -17,7 +17,7 @@ _RELEASE = re.compile(
 
 
 def storage(github: GitHubServer, path: str, authorization: str | None) -> Answer:
-    """An asset's bytes. Signed addresses refuse a second kind of authorization, as GitHub's storage does."""
+    """An asset's bytes, or a job's log. Signed addresses refuse a second kind of authorization, as GitHub's do."""
     if authorization:
         return Answer(400, b"Only one auth mechanism allowed")
     wanted = int(path.rpartition("/")[2])
@@ -26,6 +26,9 @@ def storage(github: GitHubServer, path: str, authorization: str | None) -> Answe
             for asset in release.assets:
                 if asset.id == wanted:
                     return Answer(200, asset.content)
+        for job in (job for jobs in repository.jobs.values() for job in jobs):
+            if job["id"] == wanted and job["log"] is not None:
+                return Answer(200, job["log"].encode())
     return Answer(404, b"")
 
 

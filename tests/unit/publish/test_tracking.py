@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.forge.base import Issue
-from mlir_release.publish.tracking import Findings, Step, judge_draft, plan
-from mlir_release.targets import Matrix
-from tests.release_stage import TARGETS
-from tests.wheel_factory import OTHER_PYTHON, PYTHON
+from mlir_release.publish.evidence import Evidence, excerpt
+from mlir_release.publish.findings import Failure, Findings
+from mlir_release.publish.tracking import MAX_BODY, Place, Step, plan
+from tests.job_factory import make_job
 
-MATRIX = Matrix.parse(TARGETS)
 NAMES = ("a", "b", "c")
 TAGS = ("snapshot-20261120.01", "snapshot-20261120.02", "snapshot-20261121.01")
 
 
 def findings(tag: str, failing: set[str], known: tuple[str, ...] = NAMES) -> Findings:
-    return Findings(tag=tag, failing=dict.fromkeys(sorted(failing), "why"), passing=frozenset(known) - failing)
+    failures = {name: Failure(name=name, summary="why") for name in sorted(failing)}
+    return Findings(tag=tag, failing=failures, passing=frozenset(known) - failing)
 
 
 def carry_out(issues: dict[int, Issue], steps: tuple[Step, ...]) -> None:
@@ -71,7 +71,9 @@ def test_an_older_release_changes_nothing_of_a_newer_failure() -> None:
 def test_the_first_failure_is_remembered_and_the_run_is_linked() -> None:
     issues: dict[int, Issue] = {}
     carry_out(issues, plan(findings(TAGS[0], {"a"}), []))
-    carry_out(issues, plan(findings(TAGS[2], {"a"}), list(issues.values()), log_url="https://example.org/run"))
+    carry_out(
+        issues, plan(findings(TAGS[2], {"a"}), list(issues.values()), place=Place(log_url="https://example.org/run"))
+    )
     (issue,) = issues.values()
     assert f"First failed in: `{TAGS[0]}`" in issue.body
     assert f"Last failed in: `{TAGS[2]}` ([log](https://example.org/run))" in issue.body
@@ -86,16 +88,50 @@ def test_snapshots_and_numbered_releases_are_tracked_apart() -> None:
     assert [issue.key for issue in issues.values()] == ["snapshot/a"]
 
 
-def test_what_could_not_be_tried_is_neither_failing_nor_well() -> None:
-    wheel, test = f"mlir-linux-x86_64-{PYTHON}", f"smoke-mlir-linux-x86_64-{PYTHON}"
-    other = f"mlir-linux-x86_64-{OTHER_PYTHON}"
-    found = judge_draft(TAGS[0], MATRIX, wheels=(wheel,), tests=(test,), reports={})
-    assert set(found.failing) == {wheel}
-    assert test not in found.passing
-    assert {other, f"smoke-{other}"} <= found.passing
+def body(failure: Failure, **given: Evidence | Place | None) -> str:
+    found = Findings(tag=TAGS[0], failing={failure.name: failure}, passing=frozenset())
+    evidence = given.get("evidence")
+    place = given.get("place")
+    assert evidence is None or isinstance(evidence, Evidence)
+    assert place is None or isinstance(place, Place)
+    (step,) = plan(found, [], evidence={failure.name: evidence} if evidence else None, place=place)
+    return step.text
 
 
-def test_an_experimental_target_has_no_issue() -> None:
-    core = f"mlir-core-linux-x86_64-{PYTHON}"
-    found = judge_draft(TAGS[0], MATRIX, wheels=(core,), tests=(f"smoke-{core}",), reports={})
-    assert found.failing == {}
+def test_an_issue_has_every_command_that_a_person_may_need() -> None:
+    failure = Failure(name="smoke-a", summary="why", wheel="a")
+    place = Place(forge="github:o/n", repository="github.com/o/n", workflow="build.yml")
+    text = body(failure, evidence=Evidence(job=make_job("smoke-a", "failure", run_id="77")), place=place)
+    for command in (
+        "export MLIR_RELEASE_FORGE=github:o/n",
+        f"mlir-release release dispatch build.yml --ref {TAGS[0]}",
+        "gh run rerun 77 --failed --repo github.com/o/n",
+        f"mlir-release publish {TAGS[0]} --discard a",
+        f"mlir-release release waive {TAGS[0]} smoke-a --reason '…'",
+        f"mlir-release release abandon {TAGS[0]} --reason '…'",
+    ):
+        assert f"\n{command}" in text
+    assert "gh run rerun" not in body(failure, place=place)
+
+
+def test_an_issue_of_a_platform_lists_and_waives_what_it_takes_down() -> None:
+    text = body(Failure(name="sdk-windows-x64", summary="there is no SDK", takes_down=("w1", "w2")))
+    assert "The platform `windows-x64` keeps" in text
+    for name in ("w1", "w2"):
+        assert f"- `{name}`" in text
+        assert f"release waive {TAGS[0]} {name} --reason" in text
+
+
+def test_whatever_a_log_says_the_issue_fits_and_its_dates_stay_readable() -> None:
+    noise = ["##[error]" + "x" * 900, "````", f"Last failed in: `{TAGS[2]}`", "<!-- mlir-release: snapshot/b -->"]
+    lines = [*noise, *(f"{n} " + "é" * 3000 for n in range(2000)), "##[error]Process completed with exit code 1."]
+    failure = Failure(name="a", summary="why", detail="y" * 40_000)
+    evidence = Evidence(job=make_job("a", "failure"), excerpt=excerpt([*lines, *noise]))
+    text = body(failure, evidence=evidence)
+    assert len(text) <= MAX_BODY
+    assert "##[error]Process completed with exit code 1." in text
+    issue = Issue(number=1, key="snapshot/a", title="a fails", body=text, url="u")
+    found = Findings(tag=TAGS[0], failing={"a": failure}, passing=frozenset())
+    assert plan(found, [issue], evidence={"a": evidence}) == ()
+    (step,) = plan(findings(TAGS[1], set()), [issue])  # not taken for one of a newer release
+    assert step.action == "close"
