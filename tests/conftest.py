@@ -12,18 +12,26 @@ from tests.github_server import server
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand a worker's operations to the process that reports."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["operations"] = sorted(server.HELD)
+        session.config.workeroutput |= {"held": sorted(server.HELD), "not held": sorted(server.NOT_HELD)}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take a worker's operations."""
-    server.HELD.update(getattr(node, "workeroutput", {}).get("operations", []))
+    output = getattr(node, "workeroutput", {})
+    server.HELD.update(output.get("held", []))
+    server.NOT_HELD.update(output.get("not held", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the count."""
+    """Print the counts."""
+    for reason in sorted(server.NOT_HELD):
+        terminalreporter.write_line(f"NOT HELD AGAINST WHAT GITHUB PUBLISHES: {reason}", yellow=True)
     if server.HELD:
         terminalreporter.write_line(
-            f"{len(server.HELD)} of GitHub's operations exercised and held against its published description"
+            f"{len(server.HELD)} of the {len(server.OFFERED)} operations of the GitHub on loopback exercised by the "
+            "toolkit and held against what GitHub publishes"
         )
+        if terminalreporter.config.get_verbosity() > 0:
+            missing = sorted(server.OFFERED - server.HELD)
+            terminalreporter.write_line(f"not exercised: {', '.join(missing) or 'none'}")

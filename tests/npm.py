@@ -1,4 +1,4 @@
-"""Programs from npm that tests run, fetched once into the cache."""
+"""What tests need from npm, fetched once into the cache: programs, and descriptions of GitHub's interfaces."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -23,20 +24,38 @@ def provide(name: str, version: str) -> Path:
     folder = cache_directory() / "npm" / f"{name.replace('/', '-')}-{version}"
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
-            if shutil.which("npm") is None:
-                raise RuntimeError(f"npm is not installed, and {name} is fetched with it")
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                (Path(temporary) / "tree").mkdir()
-                (Path(temporary) / "tree" / "package.json").write_text(json.dumps({"private": True}))
-                command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
-                done = subprocess.run(
-                    [*command, f"{name}@{version}"], cwd=Path(temporary) / "tree", capture_output=True, text=True,
-                    check=False,
-                )  # fmt: skip
-                if done.returncode != 0:
-                    raise RuntimeError(f"npm could not fetch {name}: {done.stderr.strip()[-500:]}")
-                (Path(temporary) / "tree").rename(folder)
+                tree = Path(temporary) / "tree"
+                tree.mkdir()
+                (tree / "package.json").write_text(json.dumps({"private": True}))
+                _npm(tree, "install", "--no-audit", "--no-fund", "--ignore-scripts", f"{name}@{version}")
+                tree.rename(folder)
     return folder / "node_modules" / name
+
+
+def file(name: str, version: str, member: str) -> Path:
+    """One file of ``name``'s package, without the rest of it. :raises RuntimeError: if it can't be had"""
+    path = cache_directory() / "npm" / f"{name.replace('/', '-')}-{version}-{Path(member).name}"
+    with locked(path.with_suffix(".lock")):
+        if not path.is_file():
+            with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+                packed = _npm(Path(temporary), "pack", f"{name}@{version}").split()[-1]
+                with tarfile.open(Path(temporary) / packed) as archive:
+                    content = archive.extractfile(f"package/{member}")
+                    assert content is not None
+                    (Path(temporary) / "file").write_bytes(content.read())
+                (Path(temporary) / "file").replace(path)
+    return path
+
+
+def _npm(folder: Path, *args: str) -> str:
+    program = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
+    if program is None:
+        raise RuntimeError(f"npm is not installed, and {args[-1]} is fetched with it")
+    done = subprocess.run([program, "--silent", *args], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"npm could not fetch {args[-1]}: {done.stderr.strip()[-500:]}")
+    return done.stdout
 
 
 def node() -> Path:

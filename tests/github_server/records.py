@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,7 @@ class Record:
     method: str
     path: str
     operation: str
+    agent: str  #: who asks, as they name themselves
     status: int = 0
 
 
@@ -53,6 +55,13 @@ class Answer(Exception):
         self.status = status
         self.body = body
         self.headers = headers or {}
+
+    @property
+    def content(self) -> bytes:
+        """The body as it is sent: JSON, unless it is bytes already."""
+        if isinstance(self.body, bytes):
+            return self.body
+        return b"" if self.body is None else json.dumps(self.body).encode()
 
 
 def refuse(status: int, message: str, *errors: Json) -> Answer:

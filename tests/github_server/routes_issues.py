@@ -36,10 +36,10 @@ def issue_json(repository: Repository, issue: Json) -> Json:
 
 
 def label_json(repository: Repository, name: str) -> Json:
-    """GitHub's label; one that an issue brings along is made, as GitHub does."""
-    found = repository.labels.setdefault(name, {"color": "ededed", "description": None})
+    """GitHub's label, as it makes one that an issue brings along."""
     api = f"{repository.api}/labels/{name}"
-    return {"id": 1, "node_id": "L_1", "url": api, "name": name, "default": False, **found}
+    more = {"color": "ededed", "default": False, "description": None}
+    return {"id": 1, "node_id": "L_1", "url": api, "name": name, **more}
 
 
 def comment_json(repository: Repository, comment: Json) -> Json:
@@ -96,11 +96,6 @@ def create_issue(call: Call) -> Answer:
     return Answer(201, issue_json(call.repository, add_issue(call)))
 
 
-@route(f"GET {REPO}/issues/{{issue_number}}")
-def get_issue(call: Call) -> Answer:
-    return Answer(200, issue_json(call.repository, _issue(call)))
-
-
 @route(f"PATCH {REPO}/issues/{{issue_number}}")
 def update_issue(call: Call) -> Answer:
     call.need("issues")
@@ -137,11 +132,6 @@ def _comment(call: Call) -> Json:
     return found
 
 
-@route(f"GET {REPO}/issues/comments/{{comment_id}}")
-def get_comment(call: Call) -> Answer:
-    return Answer(200, comment_json(call.repository, _comment(call)))
-
-
 @route(f"PATCH {REPO}/issues/comments/{{comment_id}}")
 def update_comment(call: Call) -> Answer:
     if not call.who[1] & {"issues", "pull_requests"}:
@@ -149,29 +139,3 @@ def update_comment(call: Call) -> Answer:
     comment = _comment(call)
     comment |= {"body": call.input["body"], "updated": call.github.clock()}
     return Answer(200, comment_json(call.repository, comment))
-
-
-@route(f"GET {REPO}/labels")
-def list_labels(call: Call) -> Answer:
-    rows, headers = call.page([label_json(call.repository, name) for name in list(call.repository.labels)])
-    return Answer(200, rows, headers)
-
-
-@route(f"POST {REPO}/labels")
-def create_label(call: Call) -> Answer:
-    call.need("issues")
-    repository, given = call.repository, call.input
-    if given["name"] in repository.labels:
-        raise refuse(422, "Validation Failed", {"resource": "Label", "code": "already_exists", "field": "name"})
-    repository.labels[given["name"]] = {
-        "color": given.get("color", "ededed"),
-        "description": given.get("description"),
-    }
-    return Answer(201, label_json(repository, given["name"]))
-
-
-@route(f"GET {REPO}/labels/{{name}}")
-def get_label(call: Call) -> Answer:
-    if call.names["name"] not in call.repository.labels:
-        raise refuse(404, "Not Found")
-    return Answer(200, label_json(call.repository, call.names["name"]))

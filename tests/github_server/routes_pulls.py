@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, route
 from tests.github_server.routes_issues import add_issue, edit_issue
-from tests.github_server.routes_objects import branch_json
 from tests.github_server.routes_setup import repository_json
 
 if TYPE_CHECKING:
@@ -22,10 +21,14 @@ def pull_json(repository: Repository, pull: Json) -> Json:
     number = pull["number"]
     api, page = f"{repository.api}/pulls/{number}", f"{repository.github.url}/{repository.name}/pull/{number}"
     names = {side: repository.git.resolve(f"refs/heads/{pull[side]}") or "0" * 40 for side in ("head", "base")}
+    owner = repository.name.partition("/")[0]
     sides = {
-        side: branch_json(repository, pull[side], sha) | {"repo": repository_json(repository, frozenset())}
+        side: {
+            "label": f"{owner}:{pull[side]}", "ref": pull[side], "sha": sha, "user": user(repository.github.url, owner),
+            "repo": repository_json(repository, frozenset()),
+        }
         for side, sha in names.items()
-    }
+    }  # fmt: skip
     closed = stamp(pull["closed"]) if pull["closed"] else None
     links = ("commits", "comments", "issue", "self", "html", "review_comments", "review_comment", "statuses")
     counts = ("comments", "review_comments", "commits", "additions", "deletions", "changed_files")
@@ -85,11 +88,6 @@ def _pull(call: Call) -> Json:
     raise refuse(404, "Not Found")
 
 
-@route(f"GET {REPO}/pulls/{{pull_number}}")
-def get_pull(call: Call) -> Answer:
-    return Answer(200, pull_json(call.repository, _pull(call)))
-
-
 @route(f"PATCH {REPO}/pulls/{{pull_number}}")
 def update_pull(call: Call) -> Answer:
     call.need("pull_requests")
@@ -99,9 +97,9 @@ def update_pull(call: Call) -> Answer:
 
 
 def graphql(github: GitHubServer, who: tuple[str, frozenset[str]], body: bytes) -> Answer:
-    """``markPullRequestReadyForReview`` alone."""
+    """``markPullRequestReadyForReview`` alone, answered as PyGithub asks it."""
     if not who[0]:
-        return Answer(401, {"message": "This endpoint requires you to be authenticated."})
+        raise refuse(401, "This endpoint requires you to be authenticated.")
     asked = json.loads(body)
     match = re.fullmatch(r"PR_(.+)#(\d+)", asked.get("variables", {}).get("input", {}).get("pullRequestId", ""))
     if "markPullRequestReadyForReview" not in asked["query"] or match is None:
@@ -111,5 +109,5 @@ def graphql(github: GitHubServer, who: tuple[str, frozenset[str]], body: bytes) 
         return Answer(200, {"data": None, "errors": [{"type": "FORBIDDEN", "message": said}]})
     pull = github.repositories[match[1]].issues[int(match[2]) - 1]
     pull["draft"] = False
-    shown = {"id": match[0], "isDraft": False}
-    return Answer(200, {"data": {"markPullRequestReadyForReview": {"clientMutationId": None, "pullRequest": shown}}})
+    shown = {"clientMutationId": None, "pullRequest": {"isDraft": False}}
+    return Answer(200, {"data": {"markPullRequestReadyForReview": shown}})

@@ -34,24 +34,6 @@ def dispatch(call: Call) -> Answer:
     return Answer(204)
 
 
-@route(f"GET {REPO}/actions/workflows/{{workflow_id}}")
-def workflow(call: Call) -> Answer:
-    repository, name = call.repository, call.names["workflow_id"]
-    if name not in repository.settings["workflows"]:
-        raise refuse(404, "Not Found")
-    return Answer(200, _workflow(repository, name))
-
-
-def _workflow(repository: Repository, name: str) -> Json:
-    address, then = f"{repository.api}/actions/workflows/{name}", stamp(repository.github.clock())
-    disabled = name in repository.settings.get("disabled", ())
-    return {
-        "id": 1 + list(repository.settings["workflows"]).index(name), "node_id": "W_1", "name": name.partition(".")[0],
-        "path": f".github/workflows/{name}", "state": "disabled_inactivity" if disabled else "active",
-        "created_at": then, "updated_at": then, "url": address, "html_url": address, "badge_url": address,
-    }  # fmt: skip
-
-
 @route(f"GET {REPO}/actions/workflows/{{workflow_id}}/runs")
 def workflow_runs(call: Call) -> Answer:
     name = call.names["workflow_id"]
@@ -93,11 +75,6 @@ def _within(when: datetime, wanted: str) -> bool:
     if day:
         when = when.replace(hour=0, minute=0, second=0, microsecond=0)
     return {">=": when >= edge, "<=": when <= edge, ">": when > edge, "<": when < edge, "": when == edge}[match[1]]
-
-
-@route(f"GET {REPO}/actions/runs/{{run_id}}")
-def one_run(call: Call) -> Answer:
-    return Answer(200, run_json(call.repository, _find(call)))
 
 
 def _find(call: Call) -> Json:

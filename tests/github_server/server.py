@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import threading
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.github_server import (
+    contract,
     git_http,
     routes_checks,  # noqa: F401 - these register their routes
     routes_issues,  # noqa: F401
-    routes_objects,  # noqa: F401
     routes_pulls,
     routes_runs,  # noqa: F401
     routes_setup,  # noqa: F401
@@ -30,8 +29,6 @@ from tests.github_server.world import Repository
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from tests.github_server.contract import Contract
 
 API = "/api/v3"
 _SLASHES = ("ref", "path")  # the names in GitHub's templates that may have slashes in them
@@ -49,15 +46,26 @@ def _pattern(template: str) -> re.Pattern[str]:
 _TABLE = [(operation, operation.partition(" ")[0], _pattern(operation.partition(" ")[2])) for operation in ROUTES]
 
 
-#: Operations of this process that were carried out and held against the contract.
+#: All that the server offers.
+OFFERED = frozenset({*ROUTES, contract.GRAPHQL_OPERATION})
+
+#: Operations of this process that the toolkit asked for, that were carried out and held against the contract.
 HELD: set[str] = set()
+
+#: Why nothing was held against the contract; empty if it was.
+NOT_HELD: set[str] = set()
+
+#: How the toolkit names itself; others who ask are the tests.
+_TOOLKIT = "mlir-release"
 
 
 class GitHubServer:
     """A GitHub with repositories in ``folder``; use as a context manager.
 
+    Every request and answer is held against what GitHub publishes. What it finds is in ``violations``, and an error
+    at the end, unless npm can't fetch it: then the session says so.
+
     :param clock: the server's clock, which dates everything
-    :param contract: held against every request and answer, if given; what it finds is in ``violations``
     """
 
     def __init__(
@@ -65,12 +73,11 @@ class GitHubServer:
         folder: Path,
         *,
         clock: Callable[[], datetime] | None = None,
-        contract: Contract | None = None,
         port: int = 0,
     ) -> None:
         self.folder = folder
         self.clock = clock or (lambda: datetime.now(UTC))
-        self.contract = contract
+        self.contract = _contract()
         self.repositories: dict[str, Repository] = {}
         self.tokens: dict[str, tuple[str, frozenset[str]]] = {}
         self.requests: list[Record] = []
@@ -89,11 +96,13 @@ class GitHubServer:
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.contract is not None:
-            HELD.update(self.exercised)
+    def __exit__(self, kind: object, *_: object) -> None:
         self._http.shutdown()
         self._http.server_close()
+        if self.contract is not None:
+            HELD.update(r.operation for r in self.requests if r.operation and r.status < 400 and r.agent == _TOOLKIT)
+        if kind is None:
+            assert not self.violations, "\n".join(self.violations)
 
     def next_id(self) -> int:
         """1, 2, 3, …: ids of everything."""
@@ -168,14 +177,17 @@ class GitHubServer:
         return next((r, run) for r in self.repositories.values() for run in r.runs if run["id"] == run_id)
 
     @property
-    def exercised(self) -> set[str]:
-        """The operations that were carried out."""
-        return {record.operation for record in self.requests if record.operation and record.status < 400}
-
-    @property
     def dispatches(self) -> list[Dispatch]:
         """Every workflow that was asked for, in order."""
         return [dispatch for repository in self.repositories.values() for dispatch in repository.dispatches]
+
+
+def _contract() -> contract.Contract | None:
+    try:
+        return contract.published()
+    except RuntimeError as error:
+        NOT_HELD.add(str(error))
+        return None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,7 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         path = unquote(address.path)
         with self.github.lock:
-            record = Record(len(self.github.requests) + 1, self.command, path, self._operation(path))
+            agent = self.headers.get("User-Agent", "")
+            record = Record(len(self.github.requests) + 1, self.command, path, self._operation(path), agent)
             self.github.requests.append(record)
         fault = self.github.faults(record)
         length = int(self.headers.get("Content-Length") or 0)
@@ -205,7 +218,12 @@ class _Handler(BaseHTTPRequestHandler):
             record.status = fault.status or 599
             if fault.drop:
                 return self._hang_up()
-            return self._send(Answer(fault.status, {"message": fault.message}, fault.headers), record)
+            refusal = refuse(fault.status, fault.message)
+            if not record.operation:  # git and browsers are told in plain words
+                refusal.body = fault.message.encode()
+                refusal.headers["Content-Type"] = "text/plain"
+            refusal.headers |= fault.headers
+            return self._send(refusal, record, body)
         truncated = fault is not None and fault.drop == "truncate"
         answer = self._answer(record, path, dict(parse_qsl(address.query)), body, truncated=truncated)
         record.status = answer.status
@@ -213,14 +231,17 @@ class _Handler(BaseHTTPRequestHandler):
             fault.on_done()
             time.sleep(fault.delay)
         if fault and fault.drop:
+            self._hold_against_the_contract(record, body, answer, self._headers(answer, record))
             return self._hang_up()
-        return self._send(answer, record)
+        return self._send(answer, record, body)
 
     def _hang_up(self) -> None:
         self.close_connection = True
         self.connection.close()
 
     def _operation(self, path: str) -> str:
+        if path == "/api/graphql":
+            return contract.GRAPHQL_OPERATION
         if not path.startswith(API + "/"):
             return ""
         rest = path.removeprefix(API)
@@ -233,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not path.startswith(API + "/"):
                 if ".git/" in path:
                     return git_http.serve(self.github, self, path, urlsplit(self.path).query, body)
-                if path == "/api/graphql":
+                if record.operation == contract.GRAPHQL_OPERATION:
                     with self.github.lock:
                         return routes_pulls.graphql(self.github, self._who(), body)
                 return strangers.page(self.github, path)
@@ -248,24 +269,22 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = ROUTES[record.operation](call)
         except Answer as refusal:
             answer = refusal
-        if self.github.contract is not None and record.operation:
-            self._hold_against_the_contract(record, path, query, body, answer)
         return answer
 
-    def _hold_against_the_contract(
-        self, record: Record, path: str, query: dict[str, str], body: bytes, answer: Answer
-    ) -> None:
-        from tests.github_server.contract import Answered
-
-        assert self.github.contract is not None
-        if answer.status in (401, 403, 429) or answer.status >= 500:
-            return  # every operation may answer so; the description does not say it of each
-        names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
-        assert names is not None
-        content = b"" if answer.body is None else json.dumps(answer.body).encode()
+    def _hold_against_the_contract(self, record: Record, body: bytes, answer: Answer, headers: dict[str, str]) -> None:
+        if self.github.contract is None or not record.path.startswith("/api/"):
+            return
+        if not record.operation:
+            if record.agent == _TOOLKIT:
+                with self.github.lock:
+                    self.github.violations.append(f"{record.method} {record.path} is nothing that the server offers")
+            return
+        match = _pattern(record.operation.partition(" ")[2]).fullmatch(record.path.removeprefix(API))
+        names = match.groupdict() if match else {}
+        query = dict(parse_qsl(urlsplit(self.path).query))
         kind = self.headers.get("Content-Type", "")
         found = self.github.contract.violations(
-            record.operation, names.groupdict(), query, body, kind, Answered(answer.status, content, "application/json")
+            record.operation, names, query, body, kind, contract.Answered(answer.status, answer.content, headers)
         )
         with self.github.lock:
             self.github.violations += found
@@ -280,22 +299,26 @@ class _Handler(BaseHTTPRequestHandler):
             raise refuse(401, "Bad credentials")
         return self.github.tokens[token]
 
-    def _send(self, answer: Answer, record: Record) -> None:
+    def _headers(self, answer: Answer, record: Record) -> dict[str, str]:
         raw = isinstance(answer.body, bytes)
-        content = answer.body if raw else b"" if answer.body is None else json.dumps(answer.body).encode()
-        self.send_response_only(answer.status)
-        self.send_header("Date", format_datetime(self.github.clock(), usegmt=True))
-        headers = {"Content-Type": "application/octet-stream" if raw else "application/json; charset=utf-8"}
+        headers = {"Date": format_datetime(self.github.clock(), usegmt=True)}
+        headers["Content-Type"] = "application/octet-stream" if raw else "application/json; charset=utf-8"
         if record.operation:
             token = self.headers.get("Authorization", "").partition(" ")[2]
             if token.startswith("ghp_") and token in self.github.tokens:
                 headers["x-oauth-scopes"] = ", ".join(sorted(self.github.tokens[token][1]))
             headers |= {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "4999", "x-ratelimit-used": "1"}
             headers["x-ratelimit-reset"] = str(int(self.github.clock().timestamp()) + 3600)
-        for name, value in (headers | answer.headers).items():
+        return headers | answer.headers
+
+    def _send(self, answer: Answer, record: Record, asked: bytes) -> None:
+        headers = self._headers(answer, record)
+        self._hold_against_the_contract(record, asked, answer, headers)
+        self.send_response_only(answer.status)
+        for name, value in headers.items():
             self.send_header(name, value)
         if answer.status not in (204, 304):
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(answer.content)))
         self.end_headers()
         if answer.status not in (204, 304):
-            self.wfile.write(content)
+            self.wfile.write(answer.content)

@@ -55,7 +55,6 @@ class Repository:
         self.runs: list[Json] = []
         self.jobs: dict[int, list[Json]] = {}  #: by run
         self.comments: dict[int, Json] = {}  #: by id
-        self.labels: dict[str, Json] = {}  #: by name
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
         self.issues: list[Json] = []  #: and pull requests, in the order of their numbers
         self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context

@@ -11,8 +11,6 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.doctor import REQUIRED_FILES
 from tests.github_server import GitHubServer
-from tests.github_server.contract import Contract
-from tests.github_server.routes import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,19 +30,10 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def contract() -> Contract:
-    try:
-        return Contract(ROUTES)
-    except RuntimeError as error:
-        pytest.skip(f"NOT HELD AGAINST GITHUB'S DESCRIPTION: {error}")
-
-
 @pytest.fixture
-def github(tmp_path: Path, contract: Contract) -> Iterator[GitHubServer]:
-    with GitHubServer(tmp_path / "github", contract=contract) as server:
+def github(tmp_path: Path) -> Iterator[GitHubServer]:
+    with GitHubServer(tmp_path / "github") as server:
         yield server
-    assert server.violations == []
 
 
 def examine(github: GitHubServer, token: str, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, str], int]:

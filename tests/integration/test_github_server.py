@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,6 @@ import pytest
 import requests
 
 from tests.github_server import Fault, GitHubServer
-from tests.github_server.contract import Contract
-from tests.github_server.routes import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,21 +21,11 @@ NAME = "llvm/mlir-wheels"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def contract() -> Contract:
-    try:
-        return Contract(ROUTES)
-    except RuntimeError as error:
-        pytest.skip(f"NOT HELD AGAINST GITHUB'S DESCRIPTION: {error}")
-
-
 @pytest.fixture
-def github(tmp_path: Path, contract: Contract) -> Iterator[GitHubServer]:
-    with GitHubServer(tmp_path / "github", clock=lambda: NOW, contract=contract) as server:
+def github(tmp_path: Path) -> Iterator[GitHubServer]:
+    with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         server.add_repository(NAME, {"README": b"wheels\n"}, workflows=("release.yml",))
         yield server
-    print(f"\n{len(server.exercised)} of GitHub's operations exercised")
-    assert server.violations == []
 
 
 def ask(
@@ -129,7 +116,6 @@ def test_an_immutable_release_burns_its_tag(github: GitHubServer) -> None:
     assert ask(github, "PATCH", f"/releases/{release['id']}", token, {"draft": False}).json()["immutable"]
     assert upload(github, token, release, "b.whl", b"wheel").status_code == 422
     assert ask(github, "DELETE", asset["url"], token).status_code == 422
-    assert ask(github, "DELETE", "/git/refs/tags/v1", token).status_code == 422
     assert ask(github, "DELETE", f"/releases/{release['id']}", token).status_code == 204
     refused = ask(github, "POST", "/releases", token, {"tag_name": "v1", "draft": True})
     assert "immutable" in refused.json()["errors"][0]["message"]
@@ -187,8 +173,7 @@ def test_a_ref_update_is_a_compare_and_swap(github: GitHubServer) -> None:
     assert ask(github, "PATCH", update, token, {"sha": theirs, "force": False}).status_code == 200
     refused = ask(github, "PATCH", update, token, {"sha": mine, "force": False})
     assert (refused.status_code, refused.json()["message"]) == (422, "Update is not a fast forward")
-    assert ask(github, "GET", f"/compare/{head}...main").json()["ahead_by"] == 1
-    assert ask(github, "GET", f"/compare/{mine}...{theirs}").json()["status"] == "diverged"
+    assert ask(github, "GET", "/git/ref/heads/main").json()["object"]["sha"] == theirs
 
 
 def test_git_objects_are_gits(github: GitHubServer) -> None:
@@ -198,16 +183,16 @@ def test_git_objects_are_gits(github: GitHubServer) -> None:
     head = ask(github, "GET", "/git/ref/heads/main").json()["object"]["sha"]
     entry = {"path": "b", "mode": "100644", "type": "blob", "sha": blob}
     tree = ask(github, "POST", "/git/trees", token, {"base_tree": head, "tree": [entry]}).json()["sha"]
-    rows = ask(github, "GET", f"/git/trees/{tree}").json()["tree"]
-    assert [row["path"] for row in rows] == ["README", "b"]
-    assert base64.b64decode(ask(github, "GET", f"/git/blobs/{blob}").json()["content"]) == b"\x00data"
+    git = github.repositories[NAME].git
+    assert git.text("ls-tree", "--name-only", tree).split() == ["README", "b"]
+    assert git.read(tree, "b") == b"\x00data"
     given = {"tag": "v1", "message": "text\n\nkey: value", "object": head, "type": "commit"}
     made = ask(github, "POST", "/git/tags", token, given).json()["sha"]
-    assert ask(github, "GET", f"/git/tags/{made}").json()["message"] == given["message"]
     assert ask(github, "POST", "/git/refs", token, {"ref": "refs/tags/v1", "sha": made}).status_code == 201
     taken = ask(github, "POST", "/git/refs", token, {"ref": "refs/tags/v1", "sha": head})
     assert (taken.status_code, taken.json()["message"]) == (422, "Reference already exists")
-    assert [row["ref"] for row in ask(github, "GET", "/git/matching-refs/tags/v").json()] == ["refs/tags/v1"]
+    (tag,) = git.refs("refs/tags/v*")
+    assert (tag.commit, tag.message) == (head, given["message"])
 
 
 def test_lists_come_in_pages(github: GitHubServer) -> None:
@@ -269,7 +254,8 @@ def test_a_pull_request_becomes_ready_in_graphql(github: GitHubServer) -> None:
     pull = ask(github, "POST", "/pulls", token, given).json()
     assert "already exists" in ask(github, "POST", "/pulls", token, given).json()["errors"][0]["message"]
     assert ask(github, "PATCH", f"/pulls/{pull['number']}", token, {"title": "done"}).json()["title"] == "done"
-    query = "mutation($input: X!) { markPullRequestReadyForReview(input: $input) { clientMutationId } }"
+    wanted = "markPullRequestReadyForReview(input: $input) { clientMutationId pullRequest { isDraft } }"
+    query = f"mutation($input: MarkPullRequestReadyForReviewInput!) {{ {wanted} }}"
     asked = {"query": query, "variables": {"input": {"pullRequestId": pull["node_id"]}}}
     url = f"{github.url}/api/graphql"
     assert ask(github, "POST", url, github.token(scopes=()), asked).json()["errors"][0]["type"] == "FORBIDDEN"
@@ -293,21 +279,3 @@ def test_git_over_http(github: GitHubServer, tmp_path: Path) -> None:
     assert not push(github.token(scopes=()))
     assert push(github.token())
     assert ask(github, "GET", "/git/ref/heads/work").status_code == 200
-
-
-def test_the_contract_finds_what_github_would_not_say(github: GitHubServer) -> None:
-    made = make_draft(github, github.token())
-    assert github.violations == []
-    made["tag_name"] = 7
-    from tests.github_server.contract import Answered
-
-    assert github.contract is not None
-    names = {"owner": "llvm", "repo": "mlir-wheels"}
-    answer = Answered(201, json.dumps(made).encode(), "application/json")
-    operation = "POST /repos/{owner}/{repo}/releases"
-    body = b'{"tag_name": "v1"}'
-    (found,) = github.contract.violations(operation, names, {}, body, "application/json", answer)
-    assert "tag_name" in found
-    ask(github, "POST", "/releases", github.token(), {"tag_name": "v2", "draft": "yes"})
-    assert any("draft" in violation for violation in github.violations)
-    github.violations.clear()

@@ -45,6 +45,7 @@ def test_runs_of_more_than_a_search(github: GitHubServer, timings: GitHubTimings
 
 
 def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubTimings) -> None:
+    github.repositories[REPOSITORY].git.run("update-ref", "refs/tags/snapshot-20261116.01", "refs/heads/main")
     run = github.add_run(REPOSITORY, "release.yml", ref="snapshot-20261116.01", created=MONDAY)
     end = MONDAY + timedelta(hours=2)
     step = ("Build the SDK", MONDAY, end, "success")
