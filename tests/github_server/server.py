@@ -193,6 +193,7 @@ def _contract() -> contract.Contract | None:
 class _Handler(BaseHTTPRequestHandler):
     github: GitHubServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes: the second must not wait for an answer
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
