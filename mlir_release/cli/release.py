@@ -300,6 +300,10 @@ def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dr
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the pages."
 )
 @click.option("--base-url", help="Where the pages will be served.  [default: the folder itself, as a file: URL]")
+@click.option(
+    "--files-url",
+    help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
+)
 @click.option("--probe", "probed", metavar="TAG", help="Then try every command that is documented for TAG.")
 @click.option("--python", "pythons", multiple=True, help="With --probe: a CPython to try with; may be repeated.")
 @BRANCH
@@ -309,6 +313,7 @@ def index(
     forge: Forge,
     output: Path,
     base_url: str | None,
+    files_url: str | None,
     probed: str | None,
     pythons: tuple[str, ...],
     branch: str,
@@ -317,6 +322,8 @@ def index(
     """Generate the pages that pip and people read, from the published releases alone."""
     from mlir_release.publish.index import generate
 
+    if files_url is not None:
+        forge = _served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
     outcome = generate(forge, output, base_url=base, branch=branch, dry_run=dry_run)
     console.result(outcome.text(), outcome.to_json())
@@ -327,6 +334,21 @@ def index(
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
         console.say(found.text())
+
+
+def _served_at(forge: Forge, url: str) -> Forge:
+    """A local forge whose files have addresses below ``url``. :raises UsageError: ``files-url-not-local``"""
+    from mlir_release.errors import UsageError
+    from mlir_release.forge.local import LocalForge
+
+    if not isinstance(forge, LocalForge):
+        raise UsageError(
+            "files-url-not-local",
+            "only the files of a local forge can be served somewhere else",
+            where=forge.description,
+            remedy="leave --files-url out: the pages link to the forge's own addresses",
+        )
+    return LocalForge(forge.root, base_url=url)
 
 
 # -- mirror ------------------------------------------------------------------------------------------------------------

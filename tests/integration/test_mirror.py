@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
-from mlir_release.errors import NeedsPersonError, ReleaseError
+from mlir_release.cli.app import app
+from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.local import LocalForge
 from mlir_release.publish import decisions
 from mlir_release.publish.draft import find_release
@@ -14,7 +18,8 @@ from mlir_release.publish.index import generate
 from mlir_release.publish.mirror import mirror
 from mlir_release.publish.release import publish, upload
 from tests.release_stage import NOW, Stage, make_stage
-from tests.wheel_factory import TAG, VERSION
+from tests.serving import serve
+from tests.wheel_factory import PYTHON, TAG, VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,3 +114,28 @@ def test_a_branch_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError) as caught:
         mirror(stage.forge, empty(tmp_path / "mirror"), branch="trunk")
     assert caught.value.id == "branch-missing"
+
+
+def test_any_web_server_serves_a_mirror(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there, branch="main")
+    with serve(tmp_path) as served:
+        site = f"{served.url}/site"
+        command = ["index", "--forge", f"local:{there.root}", "-o", str(tmp_path / "site"), "--base-url", site]
+        urls = ["--files-url", f"{served.url}/mirror/releases"]
+        done = CliRunner().invoke(app, [*command, *urls], standalone_mode=False)
+        assert done.exception is None, done.output
+        options = ["--no-index", "--no-deps", "--platform", "manylinux_2_28_x86_64", "--only-binary", ":all:"]
+        options += ["--python-version", PYTHON.removeprefix("cp"), "--dest", str(tmp_path / "got")]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", *options]
+        subprocess.run([*pip, "-f", f"{site}/snapshots/latest/", "mlir>=20200101"], check=True)
+    (wheel,) = (tmp_path / "got").iterdir()
+    assert served.paths(wheel.name)
+
+
+def test_only_a_local_forges_files_can_be_served_elsewhere(tmp_path: Path) -> None:
+    command = ["index", "--forge", "github:o/n", "-o", str(tmp_path / "site"), "--files-url", "https://example.org"]
+    done = CliRunner().invoke(app, command, standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.id == "files-url-not-local"
+    assert not (tmp_path / "site").exists()
