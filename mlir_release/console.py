@@ -108,7 +108,10 @@ class Console:
                 thread.join()
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
-        """Print a table to standard output. Columns whose name starts with ``>`` are right-aligned."""
+        """Print a table to standard output. Columns whose name starts with ``>`` are right-aligned.
+
+        A cell may be a styled :class:`rich.text.Text`; styles are shown on a terminal only.
+        """
         from rich import box
         from rich.console import Console as RichConsole
         from rich.table import Table
@@ -118,7 +121,7 @@ class Console:
         for column in columns:
             table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
         for row in rows:
-            table.add_row(*(Text(str(cell)) for cell in row))
+            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
         terminal = sys.stdout.isatty()
         # Off a terminal a table must not be folded to 80 columns: logs and pipes have no width.
         RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False).print(table)

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "install": ("supply:install", "Use", "Install the wheel of a release that fits an interpreter, verified."),
     "sdk": ("sdk:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
-    "doctor": ("operations:doctor", "Operate", "Say whether a repository on GitHub is set up for releases."),
+    "doctor": ("doctor:doctor", "Operate", "Say whether a release repository is set up; each problem with its remedy."),
     "cost": ("operations:cost", "Operate", "Runner minutes a week, and what they cost."),
     "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
 }

@@ -75,44 +75,6 @@ def _run_url() -> str:
 
 
 @click.command()
-@forge_option
-@click.option("--branch", help="The branch that holds the pin.  [default: the repository's default branch]")
-@click.option("--pypi", is_flag=True, help="Look at the project mlir on PyPI, too.")
-@click.option(
-    "--owner",
-    "owners",
-    multiple=True,
-    envvar="MLIR_RELEASE_PYPI_OWNER",
-    show_envvar=True,
-    help="With --pypi: a user or organization that must own it; may be repeated.",
-)
-@json_option
-@click.pass_context
-def doctor(ctx: click.Context, forge: Forge, branch: str | None, pypi: bool, owners: tuple[str, ...]) -> None:
-    """Say whether the repository on GitHub is set up; each problem with its remedy. Exit code 7 if there is one."""
-    from mlir_release.doctor import examine
-    from mlir_release.errors import ExitCode
-    from mlir_release.forge.github_setup import Setup
-
-    seen = Setup(_on_github(forge).client).observe(branch)
-    if pypi:
-        from mlir_release.publish.pypi_index import PYPI_UPLOAD, read_project, simple_url
-
-        project = read_project(simple_url(PYPI_UPLOAD), "mlir")
-        seen = replace(seen, pypi_asked=True, pypi_owners=project.owners, pypi_bytes=project.size)
-    findings = examine(seen, owners=frozenset(owners))
-    if console.json_mode:
-        console.result("", [vars(finding) for finding in findings])
-    else:
-        for finding in findings:
-            click.echo(f"{finding.level:8} {finding.check}: {finding.text}")
-            if finding.remedy:
-                click.echo(f"{'':9}to do: {finding.remedy}")
-    if any(finding.level == "problem" for finding in findings):
-        ctx.exit(int(ExitCode.NEEDS_PERSON))
-
-
-@click.command()
 @click.option("--forge", metavar="ADDRESS", help="The release repository: github:OWNER/NAME.")
 @click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="How far to look back.")
 @click.option("--estimate", "estimated", is_flag=True, help="Instead, what targets.toml would take, roughly.")

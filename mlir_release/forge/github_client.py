@@ -119,6 +119,11 @@ class GitHubClient:
         return self._token is not None
 
     @property
+    def installation(self) -> bool:
+        """Whether the token is that of an App's installation, as a job's is: no user stands behind it."""
+        return (self._token or "").startswith("ghs_")
+
+    @property
     def where(self) -> str:
         """For people: the repository's address."""
         return f"{self.server}/{self.name}"

@@ -1,18 +1,29 @@
-"""How a repository on GitHub is set up, as far as the token may see it. Reads only."""
+"""How a repository on GitHub is set up, as far as the token may see it. Nothing is changed.
+
+All is read but for one thing: GitHub has no question for whether a token may write, and to draft release notes, which
+are "not saved anywhere", needs the very permission that releases need.
+"""
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mlir_release.doctor import PYPI_ENVIRONMENT, REQUIRED_FILES, Observations, TagRule
 from mlir_release.errors import ForgeError
-from mlir_release.forge.github_client import NotFound
+from mlir_release.forge.github_client import NotFound, Refused
+from mlir_release.forge.observations import Bypass, Environment, Names, Observations, Rule, Token, WorkflowDefaults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mlir_release.forge.github_client import GitHubClient
 
-_HIDDEN = object()
+#: Where GitHub looks for workflows.
+WORKFLOWS = ".github/workflows"
+
+_PASSES = ("always", "exempt")
+_PAGE = 100
 
 
 class Setup:
@@ -20,127 +31,237 @@ class Setup:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
+        self._wanted: dict[str, str] = {}
 
-    def _ask(self, path: str, *, absent: Any = None) -> Any:
-        """The JSON at a path below the repository; ``absent`` for a 404, :data:`_HIDDEN` for a 403 or 401."""
+    def _ask(self, path: str, *, absent: Any = None, method: str = "GET", body: Any = None) -> Any:
+        """The JSON at a path below the repository; None for a 403 or 401.
+
+        :param absent: for a 404 (or 410, 422); a function of what GitHub says
+        """
 
         def request() -> Any:
             address = f"/repos/{self._client.name}{path}"
-            return self._client.repository.requester.requestJsonAndCheck("GET", address)[1]
+            return self._client.repository.requester.requestJsonAndCheck(method, address, input=body)[1]
 
         try:
             return self._client.read(request, about=path)
-        except NotFound:
-            return absent
+        except (NotFound, Refused) as error:
+            return absent(error.why) if callable(absent) else absent
         except ForgeError as error:
-            if error.id in ("github-forbidden", "github-unauthorized"):
-                return _HIDDEN
-            raise
+            if error.id not in ("github-forbidden", "github-unauthorized"):
+                raise
+            headers = getattr(error.__cause__, "headers", None) or {}
+            self._wanted[path.partition("?")[0]] = str(headers.get("x-accepted-github-permissions", ""))
+            return None
 
-    def observe(self, branch: str | None = None) -> Observations:
-        """Look at everything. :raises ForgeError: if the repository itself can't be seen"""
+    def _rows(self, path: str, key: str = "", *, absent: Any = None) -> Any:
+        """All pages of a list; it is the value at ``key``, or the whole answer."""
+        found: list[Any] = []
+        for number in range(1, 100):
+            mark = "&" if "?" in path else "?"
+            answer = self._ask(f"{path}{mark}per_page={_PAGE}&page={number}", absent=absent)
+            if answer is None or answer is absent:
+                return answer
+            rows = answer[key] if key else answer
+            found += rows
+            if len(rows) < _PAGE:
+                break
+        return found
+
+    def observe(self, files: Iterable[str], branch: str | None = None) -> Observations:
+        """Look at everything.
+
+        :param files: paths to read, besides workflows
+        :param branch: that holds the pin; None: the default one
+        :raises ForgeError: if the repository itself can't be seen
+        """
         client = self._client
         headers, data = client.read(
             lambda: client.repository.requester.requestJsonAndCheck("GET", f"/repos/{client.name}")
         )
-        permissions = data.get("permissions")
-        scopes = headers.get("x-oauth-scopes")
         place = branch or str(data["default_branch"])
-        admin = isinstance(permissions, dict) and bool(permissions.get("admin"))
+        token = self._token(headers.get("x-oauth-scopes"), data.get("permissions") or {})
+        admin = bool((data.get("permissions") or {}).get("admin"))
         # Without the setting GitHub answers 404; so it does to a token that may not see it.
         immutable = self._ask("/immutable-releases", absent={"enabled": False} if admin else None)
-        pages = self._ask("/pages", absent={"build_type": ""})
+        pages = self._ask("/pages", absent=None if data.get("has_pages") else {})
         enabled = self._ask("/actions/permissions")
-        workflows = self._ask("/actions/workflows?per_page=100")
-        secrets = self._ask("/actions/secrets?per_page=100")
+        defaults = self._ask("/actions/permissions/workflow")
+        workflows = self._rows("/actions/workflows", "workflows")
+        environments = self._environments()
         return Observations(
             repository=client.name,
+            private=bool(data["private"]),
             branch=place,
             default_branch=data["default_branch"],
-            may_push=bool(permissions.get("push")) if isinstance(permissions, dict) else None,
-            scopes=None if scopes is None else frozenset(filter(None, (s.strip() for s in scopes.split(",")))),
-            files=self._files(place),
-            actions_enabled=None if _unseen(enabled) else bool(enabled["enabled"]),
-            workflows=None if _unseen(workflows) else {row["path"]: row["state"] for row in workflows["workflows"]},
-            immutable=None if _unseen(immutable) else bool(immutable["enabled"]),
-            tag_rules=self._tag_rules(),
-            branch_rules=self._branch_rules(place),
+            token=token,
+            files=self._files(files, place),
+            actions_enabled=None if enabled is None else bool(enabled["enabled"]),
+            defaults=None
+            if defaults is None
+            else WorkflowDefaults(
+                write=defaults["default_workflow_permissions"] == "write",
+                pull_requests=bool(defaults["can_approve_pull_request_reviews"]),
+            ),
+            workflows=None if workflows is None else {row["path"]: row["state"] for row in workflows},
+            immutable=None if immutable is None else bool(immutable["enabled"]),
+            tag_rules=self._tag_rules(token),
+            branch_rules=self._branch_rules(place, token),
+            protection=self._protection(place),
             issues=bool(data["has_issues"]),
-            pages=None if _unseen(pages) else pages.get("build_type") or "legacy" if pages.get("url") else "",
-            environments=self._environments(),
-            secrets=None if _unseen(secrets) else frozenset(row["name"] for row in secrets["secrets"]),
+            pages=None if pages is None else pages.get("build_type") or "legacy" if pages.get("url") else "",
+            environments=environments,
+            secrets=self._names("secrets"),
+            environment_secrets={name: self._environment_secrets(name) for name in environments or ()},
+            variables=self._names("variables"),
+            wanted=dict(self._wanted),
         )
 
-    def _files(self, branch: str) -> frozenset[str]:
-        wanted = (*REQUIRED_FILES, "integrate.toml")
-        return frozenset(
-            path for path in wanted if not _unseen(self._ask(f"/contents/{path}?ref={quote(branch, safe='')}"))
-        )
+    def _token(self, scopes: str | None, permissions: dict[str, bool]) -> Token:
+        if not self._client.authenticated:
+            return Token(kind="none")
+        if scopes is not None:
+            granted = frozenset(filter(None, (scope.strip() for scope in scopes.split(","))))
+            return Token(kind="classic", scopes=granted, role=permissions.get("push"))
+        app = self._client.installation
+        # The permissions of an answer are those of a user. An installation has none: all are false, whatever it may do.
+        role = None if app else permissions.get("push")
+        asked = {
+            "actions": "/actions/workflows?per_page=1",
+            "issues": "/issues?per_page=1",
+            "pull-requests": "/pulls?per_page=1",
+        }
+        refused = frozenset(name for name, path in asked.items() if self._ask(path, absent=()) is None)
+        notes = self._ask("/releases/generate-notes", absent=(), method="POST", body={"tag_name": "snapshot"})
+        writes = False if notes is None else None if notes == () else True
+        return Token(kind="app" if app else "fine-grained", role=role, writes=writes, refused=refused)
 
-    def _tag_rules(self) -> tuple[TagRule, ...] | None:
-        rows = self._ask("/rulesets?includes_parents=true&targets=tag&per_page=100")
-        if _unseen(rows):
+    def _files(self, paths: Iterable[str], branch: str) -> dict[str, bytes] | None:
+        ref = f"?ref={quote(branch, safe='')}"
+        listed = self._ask(f"/contents/{WORKFLOWS}{ref}", absent=[])
+        if listed is None:
+            return None
+        names = [row["path"] for row in listed if row["type"] == "file" and row["name"].endswith((".yml", ".yaml"))]
+        found = {}
+        for path in (*paths, *names):
+            answer = self._ask(f"/contents/{quote(path)}{ref}", absent={})
+            if answer is None:
+                return None
+            if answer.get("encoding") == "base64":  # not for a folder, or a file of more than 1 MB
+                found[path] = base64.b64decode(answer["content"])
+        return found
+
+    # -- rules ----------------------------------------------------------------------------------------------------
+
+    def _bypass(self, ruleset: dict[str, Any] | None, token: Token) -> Bypass | None:
+        """Who passes; None: that is hidden. A person's token sees whom the list has, which is not who commits pins."""
+        if ruleset is None:
+            return None
+        if token.kind == "app":
+            return "asker" if ruleset.get("current_user_can_bypass") in _PASSES else "nobody"
+        actors = ruleset.get("bypass_actors")
+        if actors is None:
+            return None
+        apps = [actor for actor in actors if actor["actor_type"] == "Integration"]
+        return "another" if any(actor.get("bypass_mode", "always") in _PASSES for actor in apps) else "nobody"
+
+    def _ruleset(self, number: int) -> Any:
+        return self._ask(f"/rulesets/{number}?includes_parents=true")
+
+    def _tag_rules(self, token: Token) -> tuple[Rule, ...] | None:
+        rows = self._rows("/rulesets?includes_parents=true&targets=tag")
+        if rows is None:
             return None
         found = []
         for row in rows:
-            if row["enforcement"] != "active" or row.get("target") != "tag":
+            if row["enforcement"] != "active" or row.get("target") != "tag":  # "evaluate" only watches
                 continue
-            detail = self._ask(f"/rulesets/{row['id']}?includes_parents=true")
-            if _unseen(detail):
+            detail = self._ruleset(row["id"])
+            if detail is None:
                 return None
             names = (detail.get("conditions") or {}).get("ref_name") or {}
             found += [
-                TagRule(
+                Rule(
                     kind=rule["type"],
+                    ruleset=row["name"],
                     include=tuple(names.get("include", ())),
                     exclude=tuple(names.get("exclude", ())),
-                    bypassed=detail.get("current_user_can_bypass") in ("always", "exempt"),
+                    bypass=self._bypass(detail, token),
                 )
                 for rule in detail.get("rules") or ()
             ]
         return tuple(found)
 
-    def _branch_rules(self, branch: str) -> frozenset[str] | None:
-        """Rules that stop the one who asks; of classic protection, too, where it can be seen."""
-        name = quote(branch, safe="")
-        rules = self._ask(f"/rules/branches/{name}?per_page=100")
-        if _unseen(rules):
+    def _branch_rules(self, branch: str, token: Token) -> tuple[Rule, ...] | None:
+        """Every active rule for a branch; GitHub itself has matched its name with the rulesets, the parents' too."""
+        rows = self._rows(f"/rules/branches/{quote(branch, safe='')}")
+        if rows is None:
             return None
-        found = set()
-        passes: dict[int, bool] = {}
-        for rule in rules:
-            number = rule.get("ruleset_id")
-            if number is not None and number not in passes:
-                detail = self._ask(f"/rulesets/{number}?includes_parents=true")
-                seen = not _unseen(detail)
-                passes[number] = seen and detail.get("current_user_can_bypass") in ("always", "exempt")
-            if number is None or not passes[number]:
-                found.add(str(rule["type"]))
-        classic = self._ask(f"/branches/{name}/protection", absent={})
-        if not _unseen(classic):
-            found |= {
-                key
-                for key, value in classic.items()
-                if value and not (isinstance(value, dict) and value.get("enabled") is False)
-            }
-        return frozenset(found)
+        rulesets = {number: self._ruleset(number) for number in sorted({row["ruleset_id"] for row in rows})}
+        return tuple(
+            Rule(
+                kind=row["type"],
+                ruleset=(rulesets[row["ruleset_id"]] or {}).get("name", str(row["ruleset_id"])),
+                bypass=self._bypass(rulesets[row["ruleset_id"]], token),
+            )
+            for row in rows
+        )
 
-    def _environments(self) -> dict[str, tuple[str, ...] | None] | None:
-        rows = self._ask("/environments?per_page=100")
-        if _unseen(rows):
+    def _protection(self, branch: str) -> frozenset[str] | None:
+        """What classic protection demands of a job. The branch itself says to anybody whether it is protected."""
+        name = quote(branch, safe="")
+        shown = self._ask(f"/branches/{name}")
+        if shown is not None and not shown["protected"]:
+            return frozenset()
+        # A ruleset protects it, too. Who may not see classic protection is told Not Found.
+        rules = self._ask(f"/branches/{name}/protection", absent=lambda why: {} if "not protected" in why else None)
+        if rules is None:
             return None
-        found: dict[str, tuple[str, ...] | None] = {}
-        for row in rows["environments"]:
-            found[row["name"]] = None
-            if row["name"] == PYPI_ENVIRONMENT and (row.get("deployment_branch_policy") or {}).get(
-                "custom_branch_policies"
-            ):
-                policies = self._ask(f"/environments/{quote(row['name'], safe='')}/deployment-branch-policies")
-                if _unseen(policies):
-                    return None
-                found[row["name"]] = tuple(policy["name"] for policy in policies["branch_policies"])
+        return frozenset(
+            key
+            for key, value in rules.items()
+            if value and not (isinstance(value, dict) and (value.get("enabled") is False or _admits_jobs(value)))
+        )
+
+    # -- the rest -------------------------------------------------------------------------------------------------
+
+    def _environments(self) -> dict[str, Environment] | None:
+        rows = self._rows("/environments", "environments")
+        if rows is None:
+            return None
+        found: dict[str, Environment] = {}
+        for row in rows:
+            policy = row.get("deployment_branch_policy") or {}
+            if not policy.get("custom_branch_policies"):
+                found[row["name"]] = Environment(refs="protected" if policy.get("protected_branches") else "any")
+                continue
+            path = f"/environments/{quote(row['name'], safe='')}/deployment-branch-policies"
+            policies = self._rows(path, "branch_policies")
+            if policies is None:
+                return None
+            tags = tuple(entry["name"] for entry in policies if entry.get("type") == "tag")
+            branches = tuple(entry["name"] for entry in policies if entry.get("type") != "tag")
+            found[row["name"]] = Environment(refs="selected", branches=branches, tags=tags)
         return found
 
+    def _names(self, kind: str) -> Names:
+        """Of ``secrets`` or ``variables``: the repository's, and those that its organisation shares with it."""
+        lists = [
+            self._rows(f"/actions/{kind}", kind),
+            # A person's repository has no organisation, and answers 404.
+            self._rows(f"/actions/organization-{kind}", kind, absent=[]),
+        ]
+        # The repository's come last: they win over its organisation's.
+        seen = {row["name"]: str(row.get("value", "")) for rows in reversed(lists) for row in rows or ()}
+        return Names(seen=seen, complete=None not in lists)
 
-def _unseen(answer: Any) -> bool:
-    return answer is None or answer is _HIDDEN
+    def _environment_secrets(self, environment: str) -> frozenset[str] | None:
+        rows = self._rows(f"/environments/{quote(environment, safe='')}/secrets", "secrets")
+        return None if rows is None else frozenset(row["name"] for row in rows)
+
+
+def _admits_jobs(rule: dict[str, Any]) -> bool:
+    """Whether a rule of classic protection names the App whose tokens jobs have among those who pass."""
+    passing = rule.get("bypass_pull_request_allowances") or rule
+    apps = passing.get("apps") if isinstance(passing, dict) else None
+    return any(app.get("slug") == "github-actions" for app in apps or () if isinstance(app, dict))

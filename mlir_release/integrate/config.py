@@ -64,7 +64,7 @@ def load_config(directory: Path) -> Config:
     """Read ``integrate.toml`` in ``directory``. :raises UsageError: naming the first mistake."""
     path = directory / CONFIG_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(
             "integrate-config-missing",
@@ -72,12 +72,17 @@ def load_config(directory: Path) -> Config:
             where=str(directory),
             remedy="write one (docs/integrate.md begins with a template) and commit it on the main branch",
         ) from None
-    except UnicodeDecodeError as error:
-        raise _mistake(str(path), f"the file is not UTF-8 ({error})") from None
+    return read_config(content, where=str(path))
+
+
+def read_config(content: bytes, *, where: str) -> Config:
+    """The configuration in a file's content. :raises UsageError: naming the first mistake."""
     try:
-        return parse_config(tomllib.loads(text), where=str(path))
+        return parse_config(tomllib.loads(content.decode("utf-8")), where=where)
+    except UnicodeDecodeError as error:
+        raise _mistake(where, f"the file is not UTF-8 ({error})") from None
     except tomllib.TOMLDecodeError as error:
-        raise _mistake(str(path), f"the file is not TOML: {error}") from None
+        raise _mistake(where, f"the file is not TOML: {error}") from None
 
 
 def _mistake(where: str, what: str, *, why: str = "", remedy: str = "") -> UsageError:

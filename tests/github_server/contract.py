@@ -51,6 +51,10 @@ class Contract:
         # Both are said in the description's prose only: what an upload that broke off leaves, and GitHub's date search.
         parts["schemas"]["release-asset"]["properties"]["state"]["enum"].append("starter")
         parts["parameters"]["created"]["schema"].pop("format", None)
+        # A folder's content is a list, which has no property that could tell what it is.
+        contents = description["paths"].get("/repos/{owner}/{repo}/contents/{path}", {}).get("get")
+        if contents is not None:
+            contents["responses"]["200"]["content"]["application/json"]["schema"].pop("discriminator")
         for item in description["paths"].values():
             for method in item.values():
                 if isinstance(method, dict):

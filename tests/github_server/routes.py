@@ -31,6 +31,7 @@ class Call:
     accept: str
     truncated: bool
     path: str  #: below the API's address
+    installation: bool = True  #: the token is an App's or a job's
 
     @property
     def repository(self) -> Repository:
@@ -236,18 +237,28 @@ def create_tag(call: Call) -> Answer:
 
 @route(f"GET {REPO}/contents/{{path}}")
 def get_contents(call: Call) -> Answer:
-    repository, path = call.repository, call.names["path"]
-    content = repository.git.read(call.query.get("ref", "main"), path)
+    repository, path, ref = call.repository, call.names["path"], call.query.get("ref", "main")
+    content = repository.git.read(ref, path)
     if content is None:
-        raise refuse(404, "Not Found")
-    sha = repository.git.run("hash-object", "--stdin", input=content).stdout.decode().strip()
+        inside = repository.git.run("ls-tree", "--name-only", "-z", f"{ref}:{path}", check=False).stdout.decode()
+        if not inside:
+            raise refuse(404, "Not Found")
+        files = [f"{path}/{name}" for name in inside.rstrip("\0").split("\0")]
+        return Answer(200, [_entry(repository, name, repository.git.read(ref, name)) for name in files])
+    body = {"encoding": "base64", "content": base64.encodebytes(content).decode()}
+    return Answer(200, _entry(repository, path, content) | body)
+
+
+def _entry(repository: Repository, path: str, content: bytes | None) -> Json:
+    """A file, or a folder, as a listing shows it."""
+    sha = repository.git.run("hash-object", "--stdin", input=content or b"").stdout.decode().strip()
     address = f"{repository.api}/contents/{path}"
-    links = {"self": address, "git": address, "html": address}
-    return Answer(200, {
-        "type": "file", "encoding": "base64", "size": len(content), "name": path.rpartition("/")[2], "path": path,
-        "content": base64.encodebytes(content).decode(), "sha": sha, "url": address, "git_url": address,
-        "html_url": address, "download_url": address, "_links": links,
-    })  # fmt: skip
+    return {
+        "type": "dir" if content is None else "file", "size": len(content or b""), "name": path.rpartition("/")[2],
+        "path": path, "sha": sha, "url": address, "git_url": address, "html_url": address,
+        "download_url": None if content is None else address,
+        "_links": {"self": address, "git": address, "html": address},
+    }  # fmt: skip
 
 
 # -- releases ----------------------------------------------------------------------------------------------------------

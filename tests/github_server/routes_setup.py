@@ -1,4 +1,9 @@
-"""How a repository is set up. Settings: immutable, pages, environments, rulesets, protection, secrets, disabled."""
+"""How a repository is set up.
+
+Settings: private, issues, immutable, pages, environments, rulesets, protection, secrets, variables (and those of the
+organisation: organization_secrets, organization_variables; and by environment: environment_secrets), disabled
+(workflows), workflow_permissions.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.github_server.records import Answer, Json, refuse, stamp
 from tests.github_server.routes import REPO, Call, minimal_json, route
+from tests.github_server.routes_checks import commit_row
 
 if TYPE_CHECKING:
     from tests.github_server.world import Repository
@@ -13,11 +19,11 @@ if TYPE_CHECKING:
 
 @route(f"GET {REPO}")
 def get_repository(call: Call) -> Answer:
-    return Answer(200, repository_json(call.repository, call.who[1]))
+    return Answer(200, repository_json(call.repository, call.who[1], installation=call.installation))
 
 
-def repository_json(repository: Repository, scopes: frozenset[str]) -> Json:
-    """GitHub's full-repository, as somebody with these rights sees it."""
+def repository_json(repository: Repository, scopes: frozenset[str], *, installation: bool = False) -> Json:
+    """GitHub's full-repository, as somebody with these rights sees it. An installation is no user: it is told none."""
     now = stamp(repository.github.clock())
     urls = ("clone_url", "git_url", "ssh_url", "svn_url")
     counts = ("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers",
@@ -32,19 +38,24 @@ def repository_json(repository: Repository, scopes: frozenset[str]) -> Json:
         "disabled",
         "has_discussions",
     )
-    rights = {"admin": "admin" in scopes, "push": "contents" in scopes, "pull": True}
+    rights = {"admin": "admin" in scopes, "push": bool({"contents", "repo", "public_repo"} & scopes), "pull": True}
+    if installation:
+        rights = dict.fromkeys(rights, False)
     return {
         **minimal_json(repository), **dict.fromkeys(urls, f"{repository.github.url}/{repository.name}.git"),
         **dict.fromkeys(counts, 0), **dict.fromkeys(flags, False), "homepage": None, "language": None,
         "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
-        "has_issues": repository.settings.get("issues", True),
+        "has_issues": repository.settings.get("issues", True), "has_pages": bool(repository.settings.get("pages")),
+        "private": repository.settings.get("private", False),
         "created_at": now, "updated_at": now, "pushed_at": now, "permissions": rights,
     }  # fmt: skip
 
 
-def _admin(call: Call) -> None:
+def _admin(call: Call, wanted: str = "administration=read") -> None:
     if "admin" not in call.who[1]:
-        raise refuse(403, "Resource not accessible by integration")
+        refusal = refuse(403, "Resource not accessible by integration")
+        refusal.headers["x-accepted-github-permissions"] = wanted
+        raise refusal
 
 
 @route(f"GET {REPO}/immutable-releases")
@@ -70,12 +81,50 @@ def actions_permissions(call: Call) -> Answer:
     return Answer(200, {"enabled": True, "allowed_actions": "all"})
 
 
+def _names(call: Call, kind: str, setting: str) -> Answer:
+    """A page of secrets or variables. They are told in capitals, however they were written."""
+    _admin(call, f"{kind}=read")
+    now = stamp(call.github.clock())
+    given = call.repository.settings.get(setting, ())
+    values = {name: {"value": given[name]} for name in given} if kind == "variables" else {name: {} for name in given}
+    rows = [{"name": n.upper(), "created_at": now, "updated_at": now, **value} for n, value in values.items()]
+    part, headers = call.page(rows)
+    return Answer(200, {"total_count": len(rows), kind: part}, headers)
+
+
 @route(f"GET {REPO}/actions/secrets")
 def secrets(call: Call) -> Answer:
-    _admin(call)
+    return _names(call, "secrets", "secrets")
+
+
+@route(f"GET {REPO}/actions/organization-secrets")
+def organization_secrets(call: Call) -> Answer:
+    return _names(call, "secrets", "organization_secrets")
+
+
+@route(f"GET {REPO}/actions/variables")
+def variables(call: Call) -> Answer:
+    return _names(call, "variables", "variables")
+
+
+@route(f"GET {REPO}/actions/organization-variables")
+def organization_variables(call: Call) -> Answer:
+    return _names(call, "variables", "organization_variables")
+
+
+@route(f"GET {REPO}/environments/{{environment_name}}/secrets")
+def environment_secrets(call: Call) -> Answer:
+    _admin(call, "environments=read")
+    given = call.repository.settings.get("environment_secrets", {}).get(call.names["environment_name"], ())
     now = stamp(call.github.clock())
-    rows = [{"name": n, "created_at": now, "updated_at": now} for n in call.repository.settings.get("secrets", ())]
+    rows = [{"name": name.upper(), "created_at": now, "updated_at": now} for name in given]
     return Answer(200, {"total_count": len(rows), "secrets": rows})
+
+
+@route(f"POST {REPO}/releases/generate-notes")
+def generate_notes(call: Call) -> Answer:
+    call.need("contents")
+    return Answer(200, {"name": call.input["tag_name"], "body": ""})
 
 
 @route(f"GET {REPO}/actions/workflows")
@@ -97,20 +146,28 @@ def workflows(call: Call) -> Answer:
 
 def _rulesets(call: Call) -> list[Json]:
     repository = call.repository
-    return [
+    rows = [
         {
             "id": number, "name": f"rules {number}", "target": "branch", "source_type": "Repository",
-            "source": repository.name, "enforcement": "active", "current_user_can_bypass": "never", **given,
+            "source": repository.name, "enforcement": "active", "current_user_can_bypass": "never",
+            "bypass_actors": [], **given,
         }
         for number, given in enumerate(repository.settings.get("rulesets", ()), 1)
     ]  # fmt: skip
+    if "admin" not in call.who[1]:  # only those who may change a ruleset see who passes it
+        for row in rows:
+            del row["bypass_actors"]
+    return rows
 
 
 @route(f"GET {REPO}/rulesets")
 def list_rulesets(call: Call) -> Answer:
     target = call.query.get("targets")
     rows = [row for row in _rulesets(call) if target in (None, row["target"])]
-    return Answer(200, [{k: v for k, v in row.items() if k not in ("rules", "conditions")} for row in rows])
+    if call.query.get("includes_parents", "true") == "false":
+        rows = [row for row in rows if row["source_type"] == "Repository"]
+    inner = ("rules", "conditions", "bypass_actors", "current_user_can_bypass")
+    return Answer(200, [{k: v for k, v in row.items() if k not in inner} for row in rows])
 
 
 @route(f"GET {REPO}/rulesets/{{ruleset_id}}")
@@ -124,8 +181,28 @@ def get_ruleset(call: Call) -> Answer:
 @route(f"GET {REPO}/rules/branches/{{branch}}")
 def branch_rules(call: Call) -> Answer:
     rows = [row for row in _rulesets(call) if row["target"] == "branch" and row["enforcement"] == "active"]
-    source = {"ruleset_source_type": "Repository", "ruleset_source": call.repository.name}
-    return Answer(200, [{**rule, **source, "ruleset_id": row["id"]} for row in rows for rule in row["rules"]])
+    return Answer(200, [
+        {
+            **rule, "ruleset_source_type": row["source_type"], "ruleset_source": row["source"], "ruleset_id": row["id"],
+        }
+        for row in rows
+        for rule in row["rules"]
+    ])  # fmt: skip
+
+
+@route(f"GET {REPO}/branches/{{branch}}")
+def branch(call: Call) -> Answer:
+    repository, name = call.repository, call.names["branch"]
+    sha = repository.git.resolve(f"refs/heads/{name}")
+    if sha is None:
+        raise refuse(404, "Branch not found")
+    address = f"{repository.api}/branches/{name}"
+    enabled = bool(repository.settings.get("protection"))
+    return Answer(200, {
+        "name": name, "commit": commit_row(repository, sha), "_links": {"self": address, "html": address},
+        "protected": enabled or any(row["target"] == "branch" for row in _rulesets(call)),
+        "protection": {"enabled": enabled}, "protection_url": f"{address}/protection",
+    })  # fmt: skip
 
 
 @route(f"GET {REPO}/branches/{{branch}}/protection")
@@ -141,9 +218,10 @@ def protection(call: Call) -> Answer:
 def environments(call: Call) -> Answer:
     repository, now = call.repository, stamp(call.github.clock())
     rows = []
-    for number, (name, tags) in enumerate(repository.settings.get("environments", {}).items(), 1):
+    for number, (name, refs) in enumerate(repository.settings.get("environments", {}).items(), 1):
         address = f"{repository.api}/environments/{name}"
-        policy = None if tags is None else {"protected_branches": False, "custom_branch_policies": True}
+        protected = refs == "protected"
+        policy = None if refs is None else {"protected_branches": protected, "custom_branch_policies": not protected}
         rows.append(
             {
                 "id": number, "node_id": "E_1", "name": name, "url": address, "html_url": address, "created_at": now,
@@ -155,8 +233,14 @@ def environments(call: Call) -> Answer:
 
 @route(f"GET {REPO}/environments/{{environment_name}}/deployment-branch-policies")
 def policies(call: Call) -> Answer:
-    tags = call.repository.settings["environments"][call.names["environment_name"]]
-    rows = [{"id": n, "node_id": "P_1", "name": tag, "type": "tag"} for n, tag in enumerate(tags, 1)]
+    refs = call.repository.settings["environments"][call.names["environment_name"]]  # tags; branches as refs/heads/…
+    rows = [
+        {
+            "id": number, "node_id": "P_1", "name": ref.removeprefix("refs/heads/"),
+            "type": "branch" if ref.startswith("refs/heads/") else "tag",
+        }
+        for number, ref in enumerate(refs, 1)
+    ]  # fmt: skip
     return Answer(200, {"total_count": len(rows), "branch_policies": rows})
 
 

@@ -120,7 +120,8 @@ class GitHubServer:
     ) -> str:
         """A token that may write what ``scopes`` name, and read everything.
 
-        :param kind: ghs (a job's or an App's) or ghp (a person's, of which alone GitHub tells the scopes)
+        :param kind: ghs (a job's or an App's), ghp (a person's, of which alone GitHub tells the scopes) or github_pat
+            (a person's fine-grained one)
         """
         token = f"{kind}_{secrets.token_hex(18)}"
         self.tokens[token] = (login, frozenset(scopes))
@@ -265,7 +266,8 @@ class _Handler(BaseHTTPRequestHandler):
             names = _pattern(record.operation.partition(" ")[2]).fullmatch(path.removeprefix(API))
             assert names is not None
             below, accept = path.removeprefix(API), self.headers.get("Accept", "")
-            call = Call(self.github, who, names.groupdict(), query, body, accept, truncated, below)
+            person = " ghp_" in (given := self.headers.get("Authorization", "")) or " github_pat_" in given
+            call = Call(self.github, who, names.groupdict(), query, body, accept, truncated, below, not person)
             with self.github.lock:
                 answer = ROUTES[record.operation](call)
         except Answer as refusal:

@@ -1,0 +1,40 @@
+"""All checks, in the order in which somebody would put things right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.files import Contents, examine_workflows, read_files
+from mlir_release.doctor.findings import hidden
+from mlir_release.doctor.index import goes_to_pypi
+from mlir_release.doctor.pull_requests import examine_pull_requests
+from mlir_release.doctor.rules import examine_branch, examine_tags, wanted
+from mlir_release.doctor.settings import examine_actions, examine_branches, examine_environment, examine_releases
+from mlir_release.doctor.token import examine_token
+
+if TYPE_CHECKING:
+    from mlir_release.doctor.findings import Finding
+    from mlir_release.forge.observations import Observations
+
+
+def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:
+    """What a repository's files say, and every check of it; PyPI apart (:mod:`.index`)."""
+    files: tuple[Finding, ...]
+    if seen.files is None:
+        what = f"the files of {seen.branch}"
+        contents, files = Contents(), (hidden("files", what, wanted(seen, "contents: read", "contents")),)
+    else:
+        contents, files = read_files(seen.files, branch=seen.branch)
+    findings = [
+        *examine_token(seen.token, private=seen.private, integrates=contents.integrates),
+        *files,
+        *examine_branches(seen, contents),
+        *examine_workflows(contents, default_write=seen.defaults.write if seen.defaults else None),
+        *examine_actions(seen, contents),
+        *examine_branch(seen),
+        *examine_tags(seen),
+        *examine_releases(seen),
+        *(examine_environment(seen) if goes_to_pypi(contents) else ()),
+        *examine_pull_requests(seen, contents),
+    ]
+    return contents, tuple(findings)

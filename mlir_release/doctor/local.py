@@ -1,0 +1,48 @@
+"""What can be wrong with a local forge: its branch, its files, and the git that it is kept with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.files import FILES, read_files
+from mlir_release.doctor.findings import of_error, verdict
+from mlir_release.errors import ReleaseError
+from mlir_release.git import Git
+from mlir_release.repository import head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.doctor.findings import Finding
+    from mlir_release.forge.base import Forge
+
+
+#: What the release side needs; integrate needs 2.38 (docs/integrate.md).
+OLDEST_GIT = (2, 34)
+
+
+def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
+    """Every check that a forge without settings has."""
+    try:
+        yield _git(Git(Path()).text("--version"))
+        commit = head_of(forge, branch)
+    except ReleaseError as error:
+        yield of_error("branch" if error.id == "branch-missing" else "git", error)
+        return
+    yield verdict("branch", True, f"{branch} is at {commit[:12]}", "")
+    found = {path: content for path in FILES if (content := forge.read(path, commit=commit)) is not None}
+    contents, findings = read_files(found, branch=branch, github=False)
+    yield from findings
+    if contents.matrix is not None and contents.matrix.release.branch != branch:
+        text = f"targets.toml has the pin committed to {contents.matrix.release.branch}, and this is {branch}"
+        yield verdict("default-branch", False, text, "correct [release] branch, or look at the other one with --branch")
+
+
+def _git(shown: str) -> Finding:
+    """Of ``git version 2.47.1.windows.2``."""
+    match = re.search(r"(\d+)\.(\d+)\S*", shown)
+    known = match is not None and (int(match[1]), int(match[2])) >= OLDEST_GIT
+    oldest = ".".join(map(str, OLDEST_GIT))
+    return verdict("git", known, f"{shown.strip()}, of {oldest} or newer", f"install git {oldest} or newer")

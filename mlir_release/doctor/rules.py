@@ -1,0 +1,104 @@
+"""Rules for tags and for the pin's branch: do they keep releases as they are, and let the jobs do their work?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.findings import Finding, hidden, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.forge.observations import Observations, Rule
+
+#: A tag of each kind, that rules are tried on.
+SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
+
+#: Rules (and fields of classic protection) that keep a job from committing directly to a branch. Not
+#: ``required_signatures``: GitHub signs what a job commits through the API.
+BLOCKING = frozenset(
+    {
+        "update",
+        "pull_request",
+        "required_status_checks",
+        "merge_queue",
+        "workflows",
+        "required_deployments",
+        "code_scanning",
+        "required_pull_request_reviews",
+        "restrictions",
+        "lock_branch",
+    }
+)
+
+#: Rules that let some commits pass.
+CHOOSY = frozenset({"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"})
+
+
+def examine_branch(seen: Observations) -> Iterator[Finding]:
+    """Whether the snapshot job may commit the pin to its branch."""
+    rules = [rule for rule in seen.branch_rules or () if rule.bypass != "asker"]
+    blocking = {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass == "nobody"}
+    blocking |= {f"{field} (classic protection)" for field in (seen.protection or frozenset()) & BLOCKING}
+    unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY} | {
+        _named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"
+    }
+    remedy = (
+        "take the rule off that branch (Settings > Rules, or > Branches), or keep the pin in a repository without it: "
+        "the jobs' own token can't be put on a bypass list"
+    )
+    if blocking:
+        yield verdict("pin-branch", False, f"{seen.branch} is closed to jobs by {', '.join(sorted(blocking))}", remedy)
+        return
+    if unclear:
+        text = f"{seen.branch} has rules that may stop jobs: {', '.join(sorted(unclear))}"
+        yield Finding(check="pin-branch", level="unknown", text=text, remedy=remedy)
+    if seen.branch_rules is None:
+        yield hidden("pin-branch", f"the rules for {seen.branch}", wanted(seen, "metadata: read", "rules"))
+    if seen.protection is None:
+        text = f"{seen.branch} is protected; how"
+        yield hidden("pin-branch", text, wanted(seen, "administration: read", "protection"))
+    if not unclear and seen.branch_rules is not None and seen.protection is not None:
+        yield verdict("pin-branch", True, f"jobs may commit the pin to {seen.branch}", "")
+
+
+def _named(rule: Rule) -> str:
+    return f"{rule.kind} ({rule.ruleset})" if rule.ruleset else rule.kind
+
+
+def examine_tags(seen: Observations) -> Iterator[Finding]:
+    """Whether tags of releases stay where they are, and new ones can be made."""
+    if seen.tag_rules is None:
+        yield hidden("tag-rules", "the rulesets", wanted(seen, "metadata: read", "rulesets"))
+        return
+    for sample in SAMPLE_TAGS:
+        pattern = sample.partition("-")[0] + "-*"
+        rules = [rule for rule in seen.tag_rules if rule.covers(sample)]
+        kinds = {rule.kind for rule in rules}
+        open_to = [word for kind, word in (("update", "moved"), ("deletion", "deleted")) if kind not in kinds]
+        closed = [rule for rule in rules if rule.kind == "creation" and rule.bypass != "asker"]
+        for rule in closed:
+            sure = rule.bypass == "nobody"
+            yield Finding(
+                check="tag-creation",
+                level="problem" if sure else "unknown",
+                text=f"a rule {'keeps' if sure else 'may keep'} jobs from creating {pattern}: {_named(rule)}",
+                remedy="take `Restrict creations` out of that ruleset: jobs' own token can't be put on a bypass list",
+            )
+        yield verdict(
+            "tag-rules",
+            not open_to,
+            f"{pattern} can be {' and '.join(open_to)}" if open_to else f"{pattern} can't be moved or deleted",
+            f"Settings > Rules > New tag ruleset: active, target {pattern}, restrict updates and deletions, no bypass",
+        )
+
+
+def wanted(seen: Observations, usual: str, word: str) -> str:
+    """The permission that GitHub asked for where something was hidden, or else the usual one.
+
+    :param word: the last part of the address, or one in it
+    """
+    for address, permissions in seen.wanted.items():
+        if permissions and word in address.split("/"):
+            return permissions.replace("=", ": ").replace("_", " ")
+    return usual

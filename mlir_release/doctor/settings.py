@@ -1,0 +1,131 @@
+"""The repository's settings: Actions, immutable releases, issues, Pages, and the environment for PyPI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.findings import Finding, hidden, verdict
+from mlir_release.doctor.rules import SAMPLE_TAGS, wanted
+from mlir_release.forge.observations import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.doctor.files import Contents
+    from mlir_release.forge.observations import Environment, Observations
+
+#: The environment that the job which uploads to PyPI runs in.
+PYPI_ENVIRONMENT = "pypi"
+
+
+def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding]:
+    """Whether the branch that is looked at is the one that everything happens on."""
+    if seen.branch != seen.default_branch:
+        yield Finding(
+            check="default-branch",
+            level="problem",
+            text=f"the pin is on {seen.branch}, and the default branch is {seen.default_branch}",
+            remedy="schedules and dispatches run from the default branch: make the two the same (Settings > General)",
+        )
+    if contents.matrix is not None and contents.matrix.release.branch != seen.branch:
+        yield Finding(
+            check="default-branch",
+            level="problem",
+            text=f"targets.toml has the pin committed to {contents.matrix.release.branch}, and this is {seen.branch}",
+            remedy=f'say branch = "{seen.default_branch}" in its [release], or look at the other one with --branch',
+        )
+
+
+def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
+    """Whether Actions runs, and what jobs may do that do not say it."""
+    if seen.actions_enabled is None:
+        yield hidden("actions", "whether Actions is enabled", wanted(seen, "administration: read", "permissions"))
+    else:
+        state = "enabled" if seen.actions_enabled else "disabled"
+        yield verdict(
+            "actions", seen.actions_enabled, f"Actions is {state}", "Settings > Actions > General: allow actions"
+        )
+    if seen.workflows is None:
+        yield hidden("workflows", "which workflows are active", wanted(seen, "actions: read", "workflows"))
+    else:
+        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active"]
+        yield verdict(
+            "workflows",
+            not asleep,
+            f"disabled: {', '.join(asleep)}" if asleep else "no workflow is disabled",
+            "Actions > the workflow > Enable workflow (GitHub disables schedules after 60 days without activity)",
+        )
+    yield _defaults(seen, contents)
+
+
+def _defaults(seen: Observations, contents: Contents) -> Finding:
+    check = "default-permissions"
+    if seen.defaults is None:
+        what = "what a job may do that asks for nothing"
+        return hidden(check, what, wanted(seen, "administration: read", "workflow"))
+    if not seen.defaults.write:
+        return verdict(check, True, "a job that asks for nothing may only read", "")
+    silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
+    text = "a job that asks for nothing may write"
+    return verdict(
+        check,
+        not silent,
+        f"{text}, and {', '.join(silent)} {'has' if len(silent) == 1 else 'have'} such jobs"
+        if silent
+        else f"{text}; every job asks, so read would do",
+        "Settings > Actions > General > Workflow permissions: Read repository contents; let each job ask (permissions)",
+    )
+
+
+def examine_releases(seen: Observations) -> Iterator[Finding]:
+    """Whether what is published stays, failures have a place to be told, and the index a place to stand."""
+    if seen.immutable is None:
+        what = "whether releases are immutable"
+        yield hidden("immutable-releases", what, wanted(seen, "administration: read", "immutable-releases"))
+    else:
+        yield verdict(
+            "immutable-releases",
+            seen.immutable,
+            f"releases are {'' if seen.immutable else 'not '}immutable once they are published",
+            "Settings > General > Releases: enable release immutability",
+        )
+    yield verdict(
+        "issues",
+        seen.issues,
+        f"issues are {'enabled' if seen.issues else 'disabled: failing targets have nowhere to be told'}",
+        "Settings > General > Features: Issues",
+    )
+    if seen.pages is None:
+        yield hidden("pages", "the settings of Pages", wanted(seen, "pages: read", "pages"))
+    else:
+        ways = {"workflow": "Pages are deployed by a workflow", "": "Pages are off"}
+        text = ways.get(seen.pages, "Pages are built from a branch")
+        yield verdict("pages", seen.pages == "workflow", text, "Settings > Pages > Source: GitHub Actions")
+
+
+def examine_environment(seen: Observations) -> Iterator[Finding]:
+    """Whether the environment that trusted publishing is bound to lets final releases in, and nothing else."""
+    if seen.environments is None:
+        yield hidden("environment", "the environments", wanted(seen, "actions: read", "environments"))
+        return
+    remedy = (
+        f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "
+        "add the tag rule llvm-*, no branch; add required reviewers if people should confirm each upload"
+    )
+    found = seen.environments.get(PYPI_ENVIRONMENT)
+    if found is None:
+        text = f"there is no environment {PYPI_ENVIRONMENT}, which trusted publishing is bound to"
+        yield verdict("environment", False, text, remedy)
+        return
+    snapshot, numbered = (any(matches(pattern, tag) for pattern in found.tags) for tag in SAMPLE_TAGS)
+    well = found.refs == "selected" and numbered and not snapshot and not found.branches
+    yield verdict("environment", well, f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}", remedy)
+
+
+def _allowed(environment: Environment) -> str:
+    if environment.refs == "any":
+        return "any branch or tag"
+    if environment.refs == "protected":
+        return "protected branches"
+    tags = [f"tags {pattern}" for pattern in environment.tags]
+    return ", ".join([*tags, *(f"branches {pattern}" for pattern in environment.branches)]) or "nothing"

@@ -1,0 +1,91 @@
+"""What may be done with the token that asks. What GitHub does not show is unknown, never well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.findings import Finding, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.forge.observations import Token
+
+#: What commands need, and for what.
+_NEEDED = {
+    "contents": "commits the pin, makes tags and releases",
+    "actions": "dispatches the build",
+    "issues": "keeps the issues of failing targets",
+}
+_PULLS = {"pull-requests": "opens integrate's pull requests"}
+
+
+def examine_token(token: Token, *, private: bool, integrates: bool) -> Iterator[Finding]:
+    """Every check of the token.
+
+    :param integrates: whether the repository is walked by integrate, too
+    """
+    needed = _NEEDED | (_PULLS if integrates else {})
+    if token.kind == "none":
+        yield Finding(
+            check="token",
+            level="unknown",
+            text="there is no token: only what is public is seen, and nothing can be written",
+            remedy="put one in GITHUB_TOKEN (docs/operating.md says which)",
+        )
+    elif token.kind == "classic":
+        yield from _classic(token, private, needed)
+    elif token.role is False:
+        yield _reader()
+    else:
+        for permission, what in needed.items():
+            yield _fine_grained(token, permission, what)
+
+
+def _reader() -> Finding:
+    return verdict(
+        "token",
+        False,
+        "the token's user may only read the repository",
+        "have the user given the role Write, or use a token of somebody who has it",
+    )
+
+
+def _classic(token: Token, private: bool, needed: dict[str, str]) -> Iterator[Finding]:
+    """A classic token may do what its user may, within its scopes. ``workflow`` is for pushing workflow files only."""
+    shown = ", ".join(sorted(token.scopes)) or "none"
+    remedy = "give it the scope repo; better, use a fine-grained token, or the workflow's own"
+    if "repo" not in token.scopes and (private or "public_repo" not in token.scopes):
+        place = "a private repository" if private else "the repository"
+        yield verdict("token", False, f"the token's scopes are {shown}: it may not write to {place}", remedy)
+        return
+    if token.role is False:
+        yield _reader()
+        return
+    if token.role is None:
+        text = "whether the token's user may write to the repository: GitHub does not say"
+        yield Finding(check="token", level="unknown", text=text, remedy="look at the user's role in the repository")
+        return
+    for permission, what in needed.items():
+        # docs.github.com, "Create a workflow dispatch event": classic tokens need repo.
+        well = "repo" in token.scopes or permission != "actions"
+        text = f"the scopes {shown} {'are' if well else 'are not'} enough for {permission}: write, which {what}"
+        yield verdict(f"token-{permission}", well, text, remedy)
+
+
+def _fine_grained(token: Token, permission: str, what: str) -> Finding:
+    check = f"token-{permission}"
+    remedy = f"give it {permission.replace('-', ' ')}: write (in a workflow: the job's permissions)"
+    if permission in token.refused:
+        return verdict(
+            check, False, f"the token may not even read {permission}, and {what} needs to write them", remedy
+        )
+    if permission == "contents" and token.writes is not None:
+        text = f"the token {'has' if token.writes else 'lacks'} contents: write, which {what}"
+        return verdict(check, token.writes, text, remedy)
+    return Finding(
+        check=check,
+        level="unknown",
+        text=f"whether the token has {permission}: write, which {what}: GitHub shows that only to those who write",
+        remedy=f"look at the token's own settings: {permission.replace('-', ' ')}: write",
+    )

@@ -1,0 +1,109 @@
+"""What one token sees of a repository on GitHub and its settings. None stands for what it may not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Who passes a rule: the App or job that asks; perhaps another one (an App is on the bypass list); nobody who commits
+#: pins. A job's own token can't be put on a bypass list.
+Bypass = Literal["asker", "another", "nobody"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """The one that asks."""
+
+    kind: Literal["none", "classic", "fine-grained", "app"]  #: app: of an App's installation, so a job's, too
+    scopes: frozenset[str] = frozenset()  #: of a classic token
+    role: bool | None = None  #: whether its user may push; None: it has no user, or GitHub does not say
+    writes: bool | None = None  #: whether it has contents: write; None: that can't be told
+    refused: frozenset[str] = frozenset()  #: permissions (``actions``, ``issues``, …) that it can't even read with
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule of an active ruleset of the repository or its organisation."""
+
+    kind: str  #: ``creation``, ``update``, ``deletion``, ``pull_request``, …
+    ruleset: str = ""  #: its name
+    include: tuple[str, ...] = ()  #: of a rule for tags: ``refs/tags/…`` patterns, or ``~ALL``
+    exclude: tuple[str, ...] = ()
+    bypass: Bypass | None = "nobody"
+
+    def covers(self, tag: str) -> bool:
+        """Whether a rule for tags is about a tag."""
+        ref = f"refs/tags/{tag}"
+        return any(matches(p, ref) for p in self.include) and not any(matches(p, ref) for p in self.exclude)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """Who may deploy to an environment."""
+
+    refs: Literal["any", "protected", "selected"] = "any"  #: protected: branches that have a protection rule
+    branches: tuple[str, ...] = ()  #: patterns, if selected
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Names of secrets or variables that jobs of the repository get, its organisation's among them."""
+
+    seen: Mapping[str, str]  #: name -> value; secrets have none that is told
+    complete: bool = True  #: False: a list of them is hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowDefaults:
+    """What a job's token may do where the workflow does not say it."""
+
+    write: bool
+    pull_requests: bool  #: whether jobs' own tokens may create (and approve) pull requests at all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observations:
+    """Everything that was looked at."""
+
+    repository: str
+    private: bool
+    branch: str  #: that holds the pin
+    default_branch: str
+    token: Token
+    files: Mapping[str, bytes] | None  #: of the branch: those that were asked for, and all workflows
+    actions_enabled: bool | None
+    defaults: WorkflowDefaults | None
+    workflows: Mapping[str, str] | None  #: path -> ``active``, ``disabled_inactivity``, …
+    immutable: bool | None  #: whether releases are immutable
+    tag_rules: tuple[Rule, ...] | None
+    branch_rules: tuple[Rule, ...] | None  #: of the pin's branch
+    protection: frozenset[str] | None  #: classic protection of the pin's branch: what it demands of a job
+    issues: bool  #: whether the repository has issues
+    pages: str | None  #: how Pages are built: ``workflow``, ``legacy``; empty: there are none
+    environments: Mapping[str, Environment] | None
+    secrets: Names
+    environment_secrets: Mapping[str, frozenset[str] | None]  #: by environment
+    variables: Names
+    wanted: Mapping[str, str]  #: what was hidden -> the permission that GitHub asks for (X-Accepted-GitHub-Permissions)
+
+
+def matches(pattern: str, ref: str) -> bool:
+    """Whether a pattern of GitHub's matches a ref, or the name of one.
+
+    Ruby's ``File.fnmatch`` with ``FNM_PATHNAME``: ``*`` and ``?`` stay within a part, ``**/`` stands for any number of
+    parts, and ``**`` elsewhere is ``*`` (docs.github.com, "Creating rulesets for a repository").
+    """
+    return pattern == "~ALL" or _match(pattern.split("/"), ref.split("/"))
+
+
+def _match(patterns: list[str], parts: list[str]) -> bool:
+    if not patterns:
+        return not parts
+    if patterns[0] == "**" and len(patterns) > 1:
+        return any(_match(patterns[1:], parts[skipped:]) for skipped in range(len(parts)))
+    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _match(patterns[1:], parts[1:])

@@ -1,0 +1,92 @@
+"""A repository at which nothing is wrong: this one's own files, and those of a downstream that is walked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlir_release.doctor.files import REQUIRED
+from mlir_release.forge.observations import (
+    Environment,
+    Names,
+    Observations,
+    Rule,
+    Token,
+    WorkflowDefaults,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: What a release repository has.
+RELEASE_FILES = {path: (ROOT / path).read_bytes() for path in REQUIRED}
+
+INTEGRATE = b"""\
+[upstream]
+url = "https://github.com/llvm/llvm-project.git"
+
+[downstream]
+pin-file = "llvm-project.version"
+
+[smoke]
+command = ["./smoke.sh"]
+"""
+
+CALLER_PATH = ".github/workflows/walk.yml"
+CALLER = b"""\
+name: Walk LLVM
+on:
+  schedule:
+    - cron: "5 4 * * *"
+  workflow_dispatch:
+    inputs:
+      branch: {type: string, default: ""}
+      strategy: {type: string, default: parallel}
+      width: {type: number, default: 8}
+permissions: {}
+jobs:
+  walk:
+    permissions:
+      contents: write
+      pull-requests: write
+      actions: write
+    uses: llvm/mlir-release/.github/workflows/integrate.yml@0123456789012345678901234567890123456789
+    with:
+      branch: ${{ inputs.branch }}
+      next-workflow: walk.yml
+    secrets:
+      app-token: ${{ secrets.INTEGRATE_TOKEN }}
+"""
+
+#: Dispatched on integrate's branch, instead of a token.
+CI_PATH = ".github/workflows/ci.yml"
+CI = b"on: {push: {branches: [main]}, workflow_dispatch: {}}\njobs: {test: {runs-on: ubuntu-24.04, permissions: {}}}\n"
+
+#: A release repository that is a downstream, too.
+FILES = {**RELEASE_FILES, "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
+
+TAG_RULES = tuple(
+    Rule(kind=kind, ruleset="tags", include=("refs/tags/snapshot-*", "refs/tags/llvm-*"))
+    for kind in ("update", "deletion")
+)
+
+WELL = Observations(
+    repository="llvm/mlir-wheels",
+    private=False,
+    branch="main",
+    default_branch="main",
+    token=Token(kind="classic", scopes=frozenset({"repo"}), role=True),
+    files=FILES,
+    actions_enabled=True,
+    defaults=WorkflowDefaults(write=False, pull_requests=False),
+    workflows={path: "active" for path in FILES if path.endswith(".yml")},
+    immutable=True,
+    tag_rules=TAG_RULES,
+    branch_rules=(Rule(kind="deletion"), Rule(kind="non_fast_forward"), Rule(kind="required_signatures")),
+    protection=frozenset(),
+    issues=True,
+    pages="workflow",
+    environments={"pypi": Environment(refs="selected", tags=("llvm-*",))},
+    secrets=Names(seen={"INTEGRATE_TOKEN": ""}),
+    environment_secrets={"pypi": frozenset()},
+    variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm"}),
+    wanted={},
+)

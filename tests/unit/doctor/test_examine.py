@@ -1,0 +1,165 @@
+"""Each thing that can be set up wrongly is found, alone, with a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlir_release.doctor.examine import examine
+from mlir_release.doctor.findings import Finding, count, markdown, to_do
+from mlir_release.forge.observations import Environment, Names, Observations, Rule, Token, WorkflowDefaults
+from tests.healthy import CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
+
+CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
+REVIEW = Rule(kind="pull_request", ruleset="review")
+BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
+ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
+
+
+def findings(seen: Observations, level: str) -> list[Finding]:
+    return [finding for finding in examine(seen)[1] if finding.level == level]
+
+
+def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
+    found = examine(WELL)[1]
+    assert [finding for finding in found if finding.level != "ok"] == []
+    assert {finding.check for finding in found} == {
+        "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
+        "job-permissions", "actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
+        "immutable-releases", "issues", "pages", "environment", "pull-request-token", "integrate-caller",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [
+        ("token", {"token": Token(kind="classic", scopes=frozenset({"read:org"}), role=True)}),
+        ("token", {"token": Token(kind="classic", scopes=frozenset({"public_repo"}), role=True), "private": True}),
+        ("token", {"token": Token(kind="classic", scopes=frozenset({"repo"}), role=False)}),
+        ("token", {"token": Token(kind="fine-grained", role=False)}),
+        ("token-actions", {"token": Token(kind="classic", scopes=frozenset({"public_repo"}), role=True)}),
+        ("files", {"files": {path: text for path, text in FILES.items() if not path.endswith("pages.yml")}}),
+        ("default-branch", {"default_branch": "master"}),
+        ("default-branch", {"default_branch": "master", "branch": "master"}),
+        ("actions", {"actions_enabled": False}),
+        ("workflows", {"workflows": {".github/workflows/snapshot.yml": "disabled_inactivity"}}),
+        ("pin-branch", {"branch_rules": (REVIEW,)}),
+        ("pin-branch", {"protection": frozenset({"lock_branch", "allow_deletions"})}),
+        ("tag-rules", {"tag_rules": TAG_RULES[:1]}),
+        ("tag-rules", {"tag_rules": tuple(replace(rule, include=("refs/tags/llvm-*",)) for rule in TAG_RULES)}),
+        ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/snapshot-*",)) for rule in TAG_RULES)}),
+        ("tag-rules", {"tag_rules": tuple(replace(rule, include=("~DEFAULT_BRANCH",)) for rule in TAG_RULES)}),
+        ("tag-rules", {"tag_rules": tuple(replace(rule, include=("refs/*",)) for rule in TAG_RULES)}),
+        ("tag-creation", {"tag_rules": (*TAG_RULES, CREATION)}),
+        ("immutable-releases", {"immutable": False}),
+        ("issues", {"issues": False}),
+        ("pages", {"pages": ""}),
+        ("pages", {"pages": "legacy"}),
+        ("environment", {"environments": {}}),
+        ("environment", {"environments": {"pypi": Environment()}}),
+        ("environment", {"environments": {"pypi": Environment(refs="protected")}}),
+        ("environment", {"environments": {"pypi": Environment(refs="selected", tags=("*",))}}),
+        ("environment", {"environments": {"pypi": Environment(refs="selected", tags=("llvm-*",), branches=("main",))}}),
+        ("environment", {"environments": {"pypi": Environment(refs="selected", branches=("llvm-*",))}}),
+    ],
+)
+def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> None:
+    found = findings(replace(WELL, **changes), "problem")
+    assert {finding.check for finding in found} == {check}
+    assert all(finding.remedy for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [
+        ("files", {"files": None}),
+        ("actions", {"actions_enabled": None}),
+        ("default-permissions", {"defaults": None}),
+        ("workflows", {"workflows": None}),
+        ("immutable-releases", {"immutable": None}),
+        ("tag-rules", {"tag_rules": None}),
+        ("tag-creation", {"tag_rules": (*TAG_RULES, replace(CREATION, bypass=None))}),
+        ("pin-branch", {"branch_rules": None}),
+        ("pin-branch", {"branch_rules": (replace(REVIEW, bypass=None),)}),
+        ("pin-branch", {"branch_rules": (replace(REVIEW, bypass="another"),)}),
+        ("pin-branch", {"branch_rules": (Rule(kind="commit_message_pattern"),)}),
+        ("pin-branch", {"protection": None}),
+        ("pages", {"pages": None}),
+        ("environment", {"environments": None}),
+        ("pull-request-token", {"secrets": Names(seen={}, complete=False)}),
+        ("token", {"token": Token(kind="none")}),
+        ("token", {"token": Token(kind="classic", scopes=frozenset({"repo"}))}),
+    ],
+)
+def test_what_is_hidden_is_unknown_and_not_well(check: str, changes: dict[str, Any]) -> None:
+    found = [finding for finding in examine(replace(WELL, **changes))[1] if finding.level != "ok"]
+    assert check in {finding.check for finding in found if finding.level == "unknown"}
+    assert all(finding.remedy for finding in found)
+    # A secret that is not seen leaves open, too, whether the job's own token opens pull requests.
+    others = {finding.check for finding in found} - {check}
+    assert others <= {"pull-request-creation"}
+    assert "problem" not in {finding.level for finding in found if finding.check == check}
+
+
+def test_what_is_hidden_names_the_permission_that_github_asked_for() -> None:
+    seen = replace(WELL, pages=None, wanted={"/pages": "pages=read", "/actions/secrets": "secrets=read"})
+    assert [finding.remedy for finding in findings(seen, "unknown")] == ["run this with a token that has pages: read"]
+
+
+def test_a_rule_that_who_asks_passes_does_not_stop_it() -> None:
+    seen = replace(
+        WELL,
+        tag_rules=(*TAG_RULES, replace(CREATION, bypass="asker")),
+        branch_rules=(replace(REVIEW, bypass="asker"),),
+    )
+    assert findings(seen, "problem") == findings(seen, "unknown") == []
+
+
+@pytest.mark.parametrize("kind", ["fine-grained", "app"])
+def test_permissions_that_github_does_not_show_are_unknown(kind: Any) -> None:
+    role = True if kind == "fine-grained" else None
+    seen = replace(WELL, token=Token(kind=kind, role=role, writes=True))
+    levels = {finding.check: finding.level for finding in examine(seen)[1] if finding.check.startswith("token")}
+    assert levels == {
+        "token-contents": "ok", "token-actions": "unknown", "token-issues": "unknown", "token-pull-requests": "unknown",
+    }  # fmt: skip
+    seen = replace(WELL, token=Token(kind=kind, role=role, writes=False, refused=frozenset({"issues"})))
+    levels = {finding.check: finding.level for finding in examine(seen)[1] if finding.check.startswith("token")}
+    assert levels["token-contents"] == levels["token-issues"] == "problem"
+    assert levels["token-actions"] == "unknown"
+    seen = replace(WELL, token=Token(kind=kind, role=role))
+    assert "token-contents" in {finding.check for finding in findings(seen, "unknown")}
+
+
+def test_default_permissions_matter_where_a_job_does_not_ask() -> None:
+    open_by_default = WorkflowDefaults(write=True, pull_requests=True)
+    assert findings(replace(WELL, defaults=open_by_default), "problem") == []
+    silent = {**FILES, CI_PATH: b"on: push\njobs: {test: {runs-on: ubuntu-24.04}}\n"}
+    found = findings(replace(WELL, defaults=open_by_default, files=silent), "problem")
+    assert [finding.check for finding in found] == ["default-permissions"]
+    assert "ci.yml" in found[0].text
+    assert findings(replace(WELL, files=silent), "problem") == []
+
+
+def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:
+    text = FILES["targets.toml"].replace(b'distribution = "mlir"', b'distribution = "mlir-ours"')
+    seen = replace(WELL, files={**FILES, "targets.toml": text}, environments={})
+    assert findings(seen, "problem") == []
+    assert "environment" not in {finding.check for finding in examine(seen)[1]}
+
+
+def test_remedies_are_told_once_and_problems_first() -> None:
+    found = (
+        Finding(check="a", level="unknown", text="a|b", remedy="look"),
+        Finding(check="b", level="problem", text="b", remedy="mend"),
+        Finding(check="b", level="problem", text="c", remedy="mend"),
+        Finding(check="c", level="ok", text="c"),
+    )
+    assert to_do(found) == ["b: mend", "a: look"]
+    assert count(found) == "2 problems, 1 unknown, 1 ok"
+    table = markdown(found, title="here").splitlines()
+    assert table[0] == "### here"
+    assert table[-1] == r"| a | unknown | a\|b | look |"
+    assert len(table) == 3 + 3 + 3

@@ -1,0 +1,163 @@
+"""Whether CI runs on integrate's pull requests: by the very secret that its token comes from, or by a dispatch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.doctor.examine import examine
+from mlir_release.forge.observations import Environment, Names, WorkflowDefaults
+from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, ROOT, WELL
+
+if TYPE_CHECKING:
+    from mlir_release.doctor.findings import Finding
+
+BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
+ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
+NOTHING = Names(seen={})
+MAY_OPEN = WorkflowDefaults(write=False, pull_requests=True)
+
+BY_ACTION = b"""\
+on: {workflow_dispatch: {}}
+permissions: {}
+jobs:
+  walk:
+    runs-on: ubuntu-24.04
+    permissions: {contents: write}
+    environment: walking
+    steps:
+      - uses: actions/create-github-app-token@v2
+        id: made
+        with: {app-id: "${{ vars.APP_ID }}", private-key: "${{ secrets.APP_KEY }}"}
+      - uses: llvm/mlir-release/actions/integrate@v1
+        with: {command: run, token: "${{ steps.made.outputs.token }}"}
+"""
+
+
+def answers(check: str = "pull-request-token", **changes: Any) -> list[Finding]:
+    return [finding for finding in examine(replace(WELL, **changes))[1] if finding.check == check]
+
+
+def test_nothing_is_said_where_nothing_is_integrated() -> None:
+    files = {path: text for path, text in FILES.items() if path != "integrate.toml"}
+    assert answers(files=files, secrets=NOTHING) == []
+
+
+def test_any_other_secret_is_not_the_one() -> None:
+    (found,) = answers(secrets=Names(seen={"SOMETHING_ELSE": ""}))
+    assert found.level == "problem"
+    assert "INTEGRATE_TOKEN" in found.text
+    (found,) = answers(secrets=Names(seen={"SOMETHING_ELSE": ""}, complete=False))
+    assert found.level == "unknown"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["${{ secrets.integrate_token }}", "${{ secrets['INTEGRATE_TOKEN'] }}", "${{secrets.INTEGRATE_TOKEN}}"],
+)
+def test_the_secret_is_found_however_it_is_written(expression: str) -> None:
+    text = CALLER.replace(b"${{ secrets.INTEGRATE_TOKEN }}", expression.encode())
+    (found,) = answers(files={**FILES, CALLER_PATH: text})
+    assert found.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"      notify: ${{ secrets.INTEGRATE_TOKEN }}"),
+        (b"      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"      app-token: ${{ secrets.GITHUB_TOKEN }}"),
+        # A secret's name has no hyphen, so there is none called app-token to inherit.
+        (b"    secrets:\n      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"    secrets: inherit"),
+    ],
+)
+def test_a_caller_that_hands_on_no_token_of_its_own(old: bytes, new: bytes) -> None:
+    assert old in CALLER
+    files = {**FILES, CALLER_PATH: CALLER.replace(old, new)}
+    (found,) = answers(files=files)
+    assert found.level == "problem"
+    assert "app-token" in found.remedy
+    (found,) = answers("pull-request-creation", files=files)
+    assert found.level == "problem"
+    assert "Allow GitHub Actions to create" in found.remedy
+    (found,) = answers("pull-request-creation", files=files, defaults=MAY_OPEN)
+    assert found.level == "ok"
+    (found,) = answers("pull-request-creation", files=files, defaults=None)
+    assert found.level == "unknown"
+
+
+def test_a_dispatched_workflow_is_as_good_as_a_token() -> None:
+    (found,) = answers(files=BY_CI, secrets=NOTHING, workflows=ACTIVE)
+    assert found.level == "ok"
+    assert "ci.yml" in found.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "said"),
+    [
+        ({"workflows": {**ACTIVE, CI_PATH: "disabled_manually"}}, "problem", "disabled"),
+        ({"workflows": None}, "unknown", "hidden"),
+        ({"files": {**BY_CI, CI_PATH: b"on: push\njobs: {a: {}}\n"}}, "problem", "no workflow_dispatch"),
+        ({"files": {**BY_CI, CI_PATH: b"on: [push\n"}}, "problem", "can't be read"),
+        ({"files": {path: text for path, text in BY_CI.items() if path != CI_PATH}}, "problem", "is not in"),
+        ({"files": {**BY_CI, "integrate.toml": b"[ci"}}, "unknown", "can't be read"),
+    ],
+)
+def test_a_dispatched_workflow_that_does_not_start(changes: dict[str, Any], level: str, said: str) -> None:
+    (found,) = answers(**{"files": BY_CI, "secrets": NOTHING, "workflows": ACTIVE, **changes})
+    assert found.level == level
+    assert said in found.text
+    (found,) = answers(**{"files": BY_CI, "workflows": ACTIVE, **changes})  # the token is there: enough
+    assert found.level == "ok"
+
+
+def test_nobody_calls_it() -> None:
+    files = {path: text for path, text in FILES.items() if path != CALLER_PATH}
+    (found,) = answers(files=files)
+    assert found.level == "unknown"
+    assert "no workflow here runs integrate" in found.text
+
+
+def test_integrate_itself_has_no_secret_when_it_is_dispatched() -> None:
+    files = {path: text for path, text in FILES.items() if path != CALLER_PATH}
+    own = ".github/workflows/integrate.yml"
+    files[own] = (ROOT / own).read_bytes()
+    (found,) = answers(files=files)
+    assert found.level == "problem"
+    files = {**BY_CI, own: files[own]}
+    del files[CALLER_PATH]
+    (found,) = answers(files=files, workflows=ACTIVE)
+    assert found.level == "ok"
+
+
+def test_an_app_whose_token_a_step_makes() -> None:
+    files = {**FILES, CALLER_PATH: BY_ACTION}
+    key, app = Names(seen={"APP_KEY": ""}), Names(seen={"APP_ID": "7"})
+    there: dict[str, Any] = {"files": files, "environment_secrets": {"walking": frozenset()}}
+    assert answers(**there, secrets=key, variables=app)[0].level == "ok"
+    assert "variable APP_ID" in answers(**there, secrets=key, variables=NOTHING)[0].text
+    assert answers(**there, secrets=key, variables=NOTHING)[0].level == "problem"
+    assert answers(**there, secrets=key, variables=Names(seen={}, complete=False))[0].level == "unknown"
+    assert answers(**there, secrets=NOTHING, variables=app)[0].level == "problem"
+    # The job's environment may have the key.
+    there["environments"] = {**(WELL.environments or {}), "walking": Environment()}
+    there["environment_secrets"] = {"walking": frozenset({"APP_KEY"})}
+    assert answers(**there, secrets=NOTHING, variables=app)[0].level == "ok"
+    there["environment_secrets"] = {"walking": None}
+    assert answers(**there, secrets=NOTHING, variables=app)[0].level == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"      pull-requests: write\n", b"", "pull-requests: write"),
+        (b"      next-workflow: walk.yml\n", b"", "integrate.yml, which is not there"),
+        (b"      width: {type: number, default: 8}\n", b"", "inputs branch, strategy, width"),
+    ],
+)
+def test_a_caller_that_integrate_can_not_work_in(old: bytes, new: bytes, said: str) -> None:
+    assert old in CALLER
+    (found,) = answers("integrate-caller", files={**FILES, CALLER_PATH: CALLER.replace(old, new)})
+    assert found.level == "problem"
+    assert said in found.text
