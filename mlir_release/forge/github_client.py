@@ -344,7 +344,8 @@ def _refusal(
             "a protection rule of the repository forbids this change",
             where=where,
             why=why,
-            remedy="let the bot bypass the rule (Settings > Rules); `mlir-release doctor` says which ones it meets",
+            remedy="take that rule off (Settings > Rules), or use a token that may bypass it: a job's own never may; "
+            "`mlir-release doctor` says which rules it meets",
         )
     if status == 403:
         return ForgeError(
