@@ -19,9 +19,12 @@ from mlir_release.forge.github_tracker import LABEL, GitHubTracker
 from mlir_release.publish import decisions
 from mlir_release.publish import release as releases
 from mlir_release.publish.tracking import Place, track
+from mlir_release.revision import Revision
+from mlir_release.snapshot import snapshot
+from mlir_release.targets import Matrix
 from tests.github_server import Fault, GitHubServer, Record
-from tests.release_stage import NOW, Stage, make_stage
-from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report
+from tests.release_stage import NOW, TARGETS, Stage, make_stage
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, make_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,6 +235,37 @@ def test_the_second_job_of_an_sdk_counts_if_it_is_of_the_same_run(release: GitHu
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "json_mode", False)
+    with GitHubServer(tmp_path / "github") as github:
+        github.add_repository(REPOSITORY, {"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TARGETS.encode()})
+        for key, value in github.environment(REPOSITORY, github.token()).items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.setenv("GITHUB_RUN_ID", "12")
+        forge = GitHubForge.open(REPOSITORY)
+        revision = Revision(sha=REVISION, epoch=1, subject="x", selector="head", trailers={})
+        made = snapshot(forge, revision, Matrix.parse(TARGETS).release, request_id="r")
+        (dispatched,) = github.dispatches
+        github.add_job(
+            dispatched.run_id, SDK, labels=["ubuntu-24.04"], started=NOW, completed=NOW, conclusion="failure", log=LOG
+        )
+        done = CliRunner().invoke(
+            app, ["release", "track", made.tag, "--forge", f"github:{REPOSITORY}"], standalone_mode=False
+        )
+        assert done.exception is None, done.output
+        assert f"fails: {SDK}: there is no SDK" in done.stdout
+        assert f"open the issue of snapshot/{SDK}" in done.stdout
+        (row,) = github.repositories[REPOSITORY].issues
+    for line in (
+        f"([log]({github.url}/{REPOSITORY}/actions/runs/12))",
+        f"export MLIR_RELEASE_FORGE=github:{REPOSITORY}",
+        f"mlir-release release dispatch release.yml --ref {made.tag}",
+        f"gh run rerun {dispatched.run_id} --failed --repo {github.url.partition('//')[2]}/{REPOSITORY}",
+        "the linker ran out of memory",
+    ):
+        assert line in row["body"]
 
 
 def test_a_local_forge_says_what_would_be_tracked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
