@@ -15,6 +15,7 @@ from mlir_release.errors import UsageError
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.sdk.model import Sdk
+    from mlir_release.targets import Matrix, Runtime
 
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path)
@@ -79,6 +80,7 @@ def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | 
 @REVISION
 @EPOCH
 @click.option("--configuration", default="release", show_default=True, help="release, or release+asserts.")
+@click.option("--floor", default="", help="Oldest platform of its wheels: manylinux_2_28, …  [default: this machine]")
 @click.option("--until", metavar="TARGET", help="Configure and build only this ninja target; keep the build tree.")
 @JOBS
 @REPOSITORY
@@ -89,6 +91,7 @@ def sdk_build(
     revision: str | None,
     source_epoch: int | None,
     configuration: str,
+    floor: str,
     until: str | None,
     jobs: int | None,
     repository: Path,
@@ -104,11 +107,27 @@ def sdk_build(
     tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True)
     commit, epoch = _identify(tree.version, commit, source_epoch)
     if until is not None:
-        built = build_until(tree.root, until, output=output, source_epoch=epoch, configuration=configuration, jobs=jobs)
+        built = build_until(
+            tree.root,
+            until,
+            output=output,
+            source_epoch=epoch,
+            configuration=configuration,
+            floor=floor,
+            jobs=jobs,
+        )
         console.result(f"built {until} in {built.root}", {"target": until, "tree": str(built.root)})
         return
     _show(
-        build_sdk(tree.root, output=output, revision=commit, source_epoch=epoch, configuration=configuration, jobs=jobs)
+        build_sdk(
+            tree.root,
+            output=output,
+            revision=commit,
+            source_epoch=epoch,
+            configuration=configuration,
+            floor=floor,
+            jobs=jobs,
+        )
     )
 
 
@@ -116,13 +135,15 @@ def sdk_build(
 @click.argument("tag")
 @forge_option
 @OUTPUT
+@click.option("--runtime", help="One of targets.toml.  [default: the first that is for this machine]")
 @click.option("--budget", type=int, default=0, help="Minutes for a build from source; then it stops, to be resumed.")
 @JOBS
 @json_option
-def sdk_provide(tag: str, forge: Forge, output: Path, budget: int, jobs: int | None) -> None:
+def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None) -> None:
     """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
 
-    A build whose time is up is no error: the step output `finished` is false, and the same command goes on.
+    On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build whose time is up is
+    no error: the step output `finished` is false, and the same command goes on.
     """
     from mlir_release.cache import cache_directory
     from mlir_release.publish.draft import origin_of
@@ -132,10 +153,12 @@ def sdk_provide(tag: str, forge: Forge, output: Path, budget: int, jobs: int | N
     from mlir_release.sdk.provision import provide_for
 
     origin = origin_of(forge, tag)
-    config = matrix_at(forge, origin.commit).release
+    matrix = matrix_at(forge, origin.commit)
+    floor = _runtime(matrix, runtime).floor
+    config = matrix.release
     revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(origin.revision)
     try:
-        made = provide_for(revision, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
+        made = provide_for(revision, floor=floor, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
     except BudgetSpent as error:
         console.output("finished", "false")
         console.result(str(error), {"finished": False})
@@ -143,6 +166,24 @@ def sdk_provide(tag: str, forge: Forge, output: Path, budget: int, jobs: int | N
     copied = made.copy_to(output)
     console.output("finished", "true")
     _show(copied)
+
+
+def _runtime(matrix: Matrix, name: str | None) -> Runtime:
+    """The runtime of that name, or else of this machine. :raises UsageError: ``runtime-missing``"""
+    from mlir_release.sdk.prefix import host_platform
+
+    here = host_platform()
+    for runtime in matrix.runtimes:
+        platform = f"{runtime.os}-{runtime.arch}".replace("amd64", "x86_64")
+        if platform == here and name in (None, runtime.name):
+            return runtime
+    raise UsageError(
+        "runtime-missing",
+        f"no runtime of the matrix is for {here}" if name is None else f"there is no runtime {name} for {here}",
+        where="targets.toml at the tag",
+        why="its runtimes are: " + ", ".join(f"{r.name} ({r.os}-{r.arch})" for r in matrix.runtimes),
+        remedy="run this on a machine of one of these platforms",
+    )
 
 
 @sdk.command("show")

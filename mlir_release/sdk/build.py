@@ -1,9 +1,10 @@
 """Build an SDK from llvm-project's sources: only what bindings and downstream projects need.
 
-Configured with Ninja, ccache or sccache where there is one, and ``LLVM_DISTRIBUTION_COMPONENTS``; then
-``install-distribution`` into a prefix, which the importer turns into an SDK as it does with any other installed LLVM.
-The build folder lies beside the SDK and is kept until the SDK is complete, so a build that was stopped goes on where it
-was. Nothing that a wheel would have to carry along is used (zlib, zstd, libxml2, …).
+Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then ``install-distribution`` into a
+prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
+:mod:`~mlir_release.sdk.workshop`: this machine, or a manylinux container. The build folder is kept until the SDK is
+complete, so a build that was stopped goes on where it was. Nothing that a wheel would have to carry along is used
+(zlib, zstd, libxml2, …).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import locked
+from mlir_release.cache import cache_directory, locked
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.upstream import UpstreamSource, read_source
+from mlir_release.sdk.workshop import Workshop, choose_workshop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +79,12 @@ _TOOL_FOLDERS = {
     )},
 }  # fmt: skip
 
+# How to interrupt Ninja. On Windows only a process group of its own can be, and only by Ctrl+Break.
+if sys.platform == "win32":
+    _INTERRUPT, _GROUP = signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP
+else:
+    _INTERRUPT, _GROUP = signal.SIGINT, 0
+
 _RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
 
 
@@ -89,6 +97,8 @@ class BuildTree:
     configuration: str
     jobs: int
     source_epoch: int
+    floor: str
+    workshop: Workshop
 
     @property
     def build_dir(self) -> Path:
@@ -108,6 +118,8 @@ def build_sdk(
     revision: str,
     source_epoch: int,
     configuration: str = "release",
+    floor: str = "",
+    workspace: Path | None = None,
     jobs: int | None = None,
     budget: float | None = None,
 ) -> Sdk:
@@ -115,14 +127,24 @@ def build_sdk(
 
     :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
     :param configuration: a name in :data:`CONFIGURATIONS`
+    :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
+    :param workspace: folder that the build folder is made in; default: beside ``output``
     :param jobs: compilers at once; default: one a core
     :param budget: seconds after which the build stops; what is compiled stays, in the tree and in the compiler cache
     :raises BudgetSpent: when it does; run it again to go on
     :raises UsageError: no complete sources, an unknown configuration
-    :raises MachineError: no compiler, CMake or Ninja; no disk space; the build failed
+    :raises MachineError: no compiler, no container engine; no disk space; the build failed
     """
     output = Path(output).absolute()
-    tree = prepare(source, output=output, source_epoch=source_epoch, configuration=configuration, jobs=jobs)
+    tree = prepare(
+        source,
+        output=output,
+        source_epoch=source_epoch,
+        configuration=configuration,
+        floor=floor,
+        workspace=workspace,
+        jobs=jobs,
+    )
     with locked(tree.root / "lock"):
         configure(tree)
         steps = count_steps(tree, "install-distribution")
@@ -148,20 +170,41 @@ def build_until(
     output: Path,
     source_epoch: int,
     configuration: str = "release",
+    floor: str = "",
+    workspace: Path | None = None,
     jobs: int | None = None,
+    budget: float | None = None,
 ) -> BuildTree:
-    """Configure, and build up to one of Ninja's targets (``mlir-tblgen``); :func:`build_sdk` goes on from there."""
+    """Configure, and build up to one of Ninja's targets (``mlir-tblgen``); :func:`build_sdk` goes on from there.
+
+    Parameters and errors as there.
+    """
     tree = prepare(
-        source, output=Path(output).absolute(), source_epoch=source_epoch, configuration=configuration, jobs=jobs
+        source,
+        output=Path(output).absolute(),
+        source_epoch=source_epoch,
+        configuration=configuration,
+        floor=floor,
+        workspace=workspace,
+        jobs=jobs,
     )
     with locked(tree.root / "lock"):
         configure(tree)
-        run_target(tree, target)
+        run_target(tree, target, budget=budget)
     return tree
 
 
-def prepare(source: Path, *, output: Path, source_epoch: int, configuration: str, jobs: int | None) -> BuildTree:
-    """Check arguments and machine, and name the build folder: beside ``output``, one a set of settings."""
+def prepare(
+    source: Path,
+    *,
+    output: Path,
+    source_epoch: int,
+    configuration: str,
+    floor: str = "",
+    workspace: Path | None = None,
+    jobs: int | None,
+) -> BuildTree:
+    """Check arguments and machine, and name the build folder: one a set of settings."""
     if configuration not in CONFIGURATIONS:
         raise UsageError(
             "sdk-configuration-unknown",
@@ -177,10 +220,12 @@ def prepare(source: Path, *, output: Path, source_epoch: int, configuration: str
             why="llvm/CMakeLists.txt is missing: this is the part of llvm-project that importing needs, not all of it",
             remedy="give a whole checkout or source archive of llvm-project",
         )
-    check_build_tools()
-    facts = [str(upstream.root), upstream.version, configuration, json.dumps(_settings(upstream, configuration))]
+    settings = _settings(upstream, configuration, floor)
+    facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
-    root = output.with_name(f".{output.name}.build-{key}")
+    root = (workspace or output.parent).absolute() / f".{output.name}.build-{key}"
+    workshop = choose_workshop(upstream.root, root, floor=floor, cache=cache_directory())
+    workshop.check()
     root.mkdir(parents=True, exist_ok=True)
     tree = BuildTree(
         source=upstream,
@@ -188,6 +233,8 @@ def prepare(source: Path, *, output: Path, source_epoch: int, configuration: str
         configuration=configuration,
         jobs=jobs or os.cpu_count() or 1,
         source_epoch=source_epoch,
+        floor=floor,
+        workshop=workshop,
     )
     free = shutil.disk_usage(root).free
     used = sum(path.stat().st_size for path in tree.build_dir.rglob("*.a")) if tree.build_dir.is_dir() else 0
@@ -202,25 +249,6 @@ def prepare(source: Path, *, output: Path, source_epoch: int, configuration: str
     return tree
 
 
-def check_build_tools() -> None:
-    """:raises MachineError: naming all of CMake, Ninja and a C++ compiler that are missing, and the packages"""
-    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++", "cl"]
-    wanted = (
-        ("cmake-missing", "CMake", ["cmake"], "cmake"),
-        ("ninja-missing", "Ninja", ["ninja", "ninja-build"], "ninja-build"),
-        ("compiler-missing", "a C++ compiler", [compiler.split()[0] for compiler in compilers], "g++"),
-    )
-    missing = [(id, what, package) for id, what, names, package in wanted if not any(map(shutil.which, names))]
-    if missing:
-        packages = " ".join(package for _, _, package in missing)
-        raise MachineError(
-            missing[0][0],
-            f"{' and '.join(what for _, what, _ in missing)} must be installed to build LLVM",
-            why="not found on PATH" + (f" (CXX is {os.environ['CXX']})" if os.environ.get("CXX") else ""),
-            remedy=f"on Debian and Ubuntu: apt-get install {packages}; elsewhere: pip install cmake ninja, a compiler",
-        )
-
-
 def components(source: UpstreamSource) -> list[str]:
     """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that this version has."""
     tools = [name for name, folder in sorted(_TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
@@ -229,8 +257,9 @@ def components(source: UpstreamSource) -> list[str]:
     return [*_FIXED_COMPONENTS, *tools, *libraries]
 
 
-def _settings(source: UpstreamSource, configuration: str) -> dict[str, str]:
+def _settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:
     """CMake's cache variables that decide what is built, whatever the machine."""
+    macos = re.match(r"macosx_(\d+)_(\d+)", floor)
     off = (
         "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
         "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
@@ -249,35 +278,39 @@ def _settings(source: UpstreamSource, configuration: str) -> dict[str, str]:
         "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
         "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
         "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
+        **({"CMAKE_OSX_DEPLOYMENT_TARGET": f"{macos[1]}.{macos[2]}"} if macos else {}),
     }
 
 
 def configure(tree: BuildTree) -> None:
     """Run CMake; quick if it ran before."""
-    settings = _settings(tree.source, tree.configuration)
-    settings["CMAKE_INSTALL_PREFIX"] = str(tree.prefix)
+    workshop = tree.workshop
+    settings = _settings(tree.source, tree.configuration, tree.floor) | workshop.settings()
+    settings["CMAKE_INSTALL_PREFIX"] = workshop.path(tree.prefix)
+    source, build = workshop.path(tree.source.root), workshop.path(tree.build_dir)
     if sys.platform != "win32":
-        maps = f"-ffile-prefix-map={tree.source.root}=/llvm-project -ffile-prefix-map={tree.build_dir}=/build"
+        maps = f"-ffile-prefix-map={source}=/llvm-project -ffile-prefix-map={build}=/build"
         settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, memory // _MEMORY_A_LINK)))
-    if launcher := next(filter(None, map(shutil.which, ("sccache", "ccache"))), None):
-        settings["CMAKE_C_COMPILER_LAUNCHER"] = settings["CMAKE_CXX_COMPILER_LAUNCHER"] = launcher
-    if shutil.which("ld.lld"):
-        settings["LLVM_USE_LINKER"] = "lld"
-    command = ["cmake", "-G", "Ninja", "-S", str(tree.source.root / "llvm"), "-B", str(tree.build_dir)]
-    command += [f"-D{name}={value}" for name, value in sorted(settings.items())]
+    words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
+    words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
     with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
+        command = workshop.command("cmake", *words)
         _run(command, tree, log="configure.log", what="CMake could not configure LLVM", progress=False)
 
 
 def count_steps(tree: BuildTree, target: str) -> int:
     """How many of Ninja's steps are to be done for ``target``."""
-    done = subprocess.run(
-        ["ninja", "-C", str(tree.build_dir), "-n", target], capture_output=True, text=True, check=False
-    )
+    command = tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-n", target)
+    done = subprocess.run(command, env=_variables(tree), capture_output=True, text=True, check=False)
     steps = re.findall(r"^\[\d+/(\d+)\]", done.stdout, re.MULTILINE)
     return int(steps[-1]) if steps else 0
+
+
+def _variables(tree: BuildTree) -> dict[str, str]:
+    common = {"SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
+    return {**tree.workshop.variables(), **common}
 
 
 def estimate(steps: int, jobs: int) -> float:
@@ -293,7 +326,7 @@ def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> 
     """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
     with console.step(f"build {target} of LLVM {tree.source.version}"):
         _run(
-            ["ninja", "-C", str(tree.build_dir), "-j", str(tree.jobs), target],
+            tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-j", str(tree.jobs), target),
             tree,
             log="build.log",
             what=f"building {target} failed",
@@ -312,19 +345,24 @@ def _run(
     budget: float | None = None,
 ) -> None:
     """Run a command with its output in a log file; with ``progress``, say every twentieth part how far it is."""
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
     path = tree.root / log
     start = time.monotonic()
     last = -1
     with (
         path.open("w", encoding="utf-8") as file,
         subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        ) as process,
+            command,
+            env=_variables(tree),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            creationflags=_GROUP,
+        ) as process,  # fmt: skip
     ):
         assert process.stdout is not None
         # Ninja ends on an interrupt once the compilers that run are through, and keeps what they made.
-        timer = threading.Timer(budget, process.send_signal, [signal.SIGINT]) if budget is not None else None
+        timer = threading.Timer(budget, process.send_signal, [_INTERRUPT]) if budget is not None else None
         try:
             if timer is not None:
                 timer.start()

@@ -12,6 +12,7 @@ from mlir_release.console import console
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.model import Sdk
 from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, read_catalogue
+from mlir_release.sdk.workshop import is_too_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,23 +80,35 @@ def provide_sdk(
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
 
 
-def provide_for(revision: Revision, *, cache: Path, budget: float | None = None, jobs: int | None = None) -> Sdk:
-    """The SDK of a selected revision for this machine: of a release that is packaged here, else built from source.
+def provide_for(
+    revision: Revision, *, floor: str, cache: Path, budget: float | None = None, jobs: int | None = None
+) -> Sdk:
+    """The SDK of a selected revision: of a release that is packaged here, else built from source.
 
-    :param budget: seconds for a build from source. :raises BudgetSpent: when they are over
+    :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Packages of a
+        distribution that is newer don't do: what is in them runs on its glibc.
+    :param budget: seconds for a build from source
+    :raises BudgetSpent: when they are over
     """
     version = revision.trailers.get(TRAILER_VERSION)  # commits of a repository that stands for releases say which
     known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
-    if known is not None:
+    if known is not None and not is_too_new(floor) and _distribution_prefix(known, cache) is not None:
         return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
     from mlir_release.sdk.build import build_sdk
 
-    tree = fetch_source(revision.sha, cache=cache, directory=None, upstream=LLVM_PROJECT, whole=True)
+    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}"
+    if (output / "sdk.json").is_file():
+        return Sdk.load(output)
+    commit = known.commit if known is not None else revision.sha
+    tree = fetch_source(commit, cache=cache, directory=None, upstream=LLVM_PROJECT, whole=True)
     return build_sdk(
         tree.root,
-        output=cache / "sdks" / revision.sha,
+        output=output,
         revision=revision.sha,
         source_epoch=revision.epoch,
+        floor=floor,
+        # So that relative paths between sources and build are the same for every revision: compiler caches need it.
+        workspace=tree.root,
         jobs=jobs,
         budget=budget,
     )

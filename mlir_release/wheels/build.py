@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.cache import cache_directory
 from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.engine import find_engine, image_name, why_unusable
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.wheels import container, schedule
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
@@ -116,9 +117,9 @@ def choose_backend(wanted: BackendName, platform_name: str, floor: str = "") -> 
         if wanted == "cibuildwheel" or os.environ.get("CI"):
             return container.CibuildwheelBackend(engine=None)
         return BuildBackend()
-    engine = container.find_engine()
-    image = container.image_name(platform_name.split("-", 1)[1], floor)
-    reason = container.why_unusable(engine, image)
+    engine = find_engine()
+    image = image_name(platform_name.split("-", 1)[1], floor)
+    reason = why_unusable(engine, image)
     if reason is None:
         return container.CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":

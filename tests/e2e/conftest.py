@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.rehearsal.stage import choose_pythons, make_upstream
 from mlir_release.revision import Upstream
 from mlir_release.sdk.provision import available_release, provide_sdk
+from tests.podman import image as podman
 
 if TYPE_CHECKING:
     from mlir_release.rehearsal.report import Report
@@ -63,3 +65,18 @@ def sdk(release: KnownRelease, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     make_upstream(folder, release)
     revision = Upstream(str(folder)).resolve("head")
     return provide_sdk(release, revision=revision.sha, source_epoch=revision.epoch, cache=cache_directory())
+
+
+@pytest.fixture(scope="session")
+def container() -> podman.Image:
+    """The image that stands for manylinux's, and a podman that can run it."""
+    if reason := podman.unusable():
+        # Loud on purpose: without these tests nothing shows that the production way works.
+        sys.stderr.write(f"\n*** containers ARE NOT TESTED here: {reason} ***\n")
+        pytest.skip(f"containers are not tested here: {reason}")
+    image = podman.prepare(cache_directory(), podman.movable()[:1])
+    probe = image.run(["podman", "run", "--rm", podman.NAME, "true"])
+    if probe.returncode != 0:
+        sys.stderr.write(f"\n*** containers ARE NOT TESTED here: podman cannot run: {probe.stderr} ***\n")
+        pytest.skip(f"containers are not tested here: podman cannot run a container: {probe.stderr}")
+    return image

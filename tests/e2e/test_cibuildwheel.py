@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from mlir_release.cache import cache_directory
 from mlir_release.wheels.inspect import inspect
 from tests.podman import image as podman
 
@@ -19,20 +16,6 @@ if TYPE_CHECKING:
     from mlir_release.sdk.model import Sdk
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def container() -> podman.Image:
-    if reason := podman.unusable():
-        # Loud on purpose: without this test nothing shows that the production way works.
-        sys.stderr.write(f"\n*** cibuildwheel IS NOT TESTED here: {reason} ***\n")
-        pytest.skip(f"cibuildwheel is not tested here: {reason}")
-    image = podman.prepare(cache_directory(), podman.movable()[:1])
-    probe = image.run(["podman", "run", "--rm", podman.NAME, "true"])
-    if probe.returncode != 0:
-        sys.stderr.write(f"\n*** cibuildwheel IS NOT TESTED here: podman cannot run: {probe.stderr} ***\n")
-        pytest.skip(f"cibuildwheel is not tested here: podman cannot run a container: {probe.stderr}")
-    return image
 
 
 def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(

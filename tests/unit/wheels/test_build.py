@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from packaging.version import Version
 
+from mlir_release.engine import Engine
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels import build, container, schedule
+from mlir_release.wheels import build, schedule
 from mlir_release.wheels.backends import BuildBackend, Job, check_compiler
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
 from mlir_release.wheels.process import StepFailed, Usage
@@ -245,7 +246,7 @@ def test_without_an_engine_the_plain_way_is_taken_and_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
-    monkeypatch.setattr(container, "find_engine", lambda: None)
+    monkeypatch.setattr(build, "find_engine", lambda: None)
     assert isinstance(build.choose_backend("auto", "linux-x86_64"), BuildBackend)
     assert "no container engine is installed" in capsys.readouterr().err
     with pytest.raises(MachineError) as raised:
@@ -255,8 +256,8 @@ def test_without_an_engine_the_plain_way_is_taken_and_said(
 
 def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
-    monkeypatch.setattr(container, "find_engine", lambda: container.Engine(name="podman"))
-    monkeypatch.setattr(container, "why_unusable", lambda engine, image: None)
+    monkeypatch.setattr(build, "find_engine", lambda: Engine(name="podman"))
+    monkeypatch.setattr(build, "why_unusable", lambda engine, image: None)
     assert build.choose_backend("auto", "linux-x86_64").name == "cibuildwheel"
     assert build.choose_backend("build", "linux-x86_64").name == "build"
 

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlir_release.engine import Engine, image_name
 from mlir_release.errors import MachineError
 from mlir_release.sdk.model import Sdk, SdkInfo
 from mlir_release.wheels import container
 from mlir_release.wheels.backends import Job
 from mlir_release.wheels.container import (
-    Engine,
     configuration,
     container_cpu,
     fetch_wheelhouse,
-    find_engine,
     identifier,
-    image_name,
-    why_unusable,
 )
 from mlir_release.wheels.pythons import Python
 
@@ -71,55 +68,6 @@ def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, s
 def linux(text: str) -> dict[str, Any]:
     settings: dict[str, Any] = tomllib.loads(text)["tool"]["cibuildwheel"]["linux"]
     return settings
-
-
-def test_docker_before_podman_and_neither(path: Path) -> None:
-    assert find_engine({}) is None
-    program(path, "podman", "")
-    assert find_engine({}) == Engine(name="podman")
-    program(path, "docker", "")
-    assert find_engine({}) == Engine(name="docker")
-
-
-def test_what_people_set_for_cibuildwheel_counts(path: Path) -> None:
-    setting = {"CIBW_CONTAINER_ENGINE": "podman; create_args: --cgroups=disabled --network=host"}
-    assert find_engine(setting) is None
-    program(path, "podman", "")
-    assert find_engine(setting) == Engine(name="podman", create_args=("--cgroups=disabled", "--network=host"))
-
-
-def test_the_image() -> None:
-    assert "manylinux_2_28_x86_64" in image_name("x86_64", environment={})
-    assert "manylinux_2_28_aarch64" in image_name("aarch64", environment={})
-    assert "manylinux_2_34_x86_64" in image_name("x86_64", "manylinux_2_34_x86_64", {})
-    setting = {"CIBW_MANYLINUX_X86_64_IMAGE": "manylinux_2_34"}
-    assert "manylinux_2_34_x86_64" in image_name("x86_64", "manylinux_2_28_x86_64", setting)
-    own = {"CIBW_MANYLINUX_X86_64_IMAGE": "localhost/own:latest"}
-    assert image_name("x86_64", environment=own) == "localhost/own:latest"
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("exit 0", None),
-        ('[ "$1" = run ] && { echo "crun: cgroups" >&2; exit 126; }; exit 0', "cannot run a container: crun: cgroups"),
-        ('[ "$1" = run ] && exit 0; echo "no route to host" >&2; exit 125', "cannot fetch image: no route to host"),
-        ('[ "$1" = image ] && exit 1; exit 0', None),
-        ('[ "$1" = run ] && exit 1; exit 0', "it said nothing"),
-    ],
-)
-def test_an_engine_is_tried_before_it_is_trusted(path: Path, script: str, reason: str | None) -> None:
-    program(path, "podman", script)
-    found = why_unusable(Engine(name="podman"), "image")
-    assert found is None if reason is None else found is not None and reason in found
-
-
-def test_an_engine_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(path, "podman", "exec /bin/sleep 60")
-    monkeypatch.setattr(container, "_PROBE_TIMEOUT", 0.1)
-    found = why_unusable(Engine(name="podman"), "image")
-    assert found is not None
-    assert "does not answer" in found
 
 
 def test_the_configuration_of_a_container(tmp_path: Path) -> None:
@@ -193,11 +141,11 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
     class Done:
         returncode = 0
 
-    def call(command: list[str], timeout: float) -> Done:
+    def call(command: list[str], **options: object) -> Done:
         calls.append(command)
         return Done()
 
-    monkeypatch.setattr(container, "_call", call)
+    monkeypatch.setattr("subprocess.run", call)
     made, house = job(tmp_path), tmp_path / "house" / "cp312"
     fetch_wheelhouse(made, house)
     fetch_wheelhouse(made, house)
@@ -215,7 +163,7 @@ def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest
         returncode = 1
         stderr = "no matching distribution"
 
-    monkeypatch.setattr(container, "_call", lambda command, timeout: Done())
+    monkeypatch.setattr("subprocess.run", lambda command, **options: Done())
     with pytest.raises(MachineError) as raised:
         fetch_wheelhouse(job(tmp_path), tmp_path / "house" / "cp312")
     assert raised.value.id == "pip-failed"

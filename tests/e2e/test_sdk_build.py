@@ -1,0 +1,69 @@
+"""LLVM itself, compiled in a container as production does it: stopped when its time is up, resumed elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.cache import cache_directory
+from mlir_release.sdk.source import fetch_source
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.source import KnownRelease
+    from tests.podman import image as podman
+
+ROOT = Path(__file__).parents[2]
+FLOOR = "manylinux_2_28"  # older than any machine that these tests run on
+
+#: Builds one small library of LLVM: source, output, budget.
+BUILD = f"""
+import sys
+from pathlib import Path
+from mlir_release.sdk.build import BudgetSpent, build_until
+try:
+    tree = build_until(
+        Path(sys.argv[1]), "LLVMDemangle", output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1,
+        budget=float(sys.argv[3]) or None,
+    )
+    print("built in", tree.workshop.key)
+except BudgetSpent:
+    print("time is up")
+"""
+
+
+def build(container: podman.Image, source: Path, output: Path, compiler_cache: Path, budget: float = 0) -> str:
+    done = subprocess.run(
+        container.command([sys.executable, "-c", BUILD, source, output, str(budget)]), cwd=ROOT, text=True, check=False,
+        env=os.environ | container.environment | {"SCCACHE_DIR": str(compiler_cache)}, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout.strip()
+
+
+def entries(compiler_cache: Path) -> set[Path]:
+    """What has been compiled, ever."""
+    return {path for path in compiler_cache.rglob("*") if path.is_file() and "preprocessor" not in path.parts}
+
+
+def objects(output: Path) -> list[str]:
+    (tree,) = output.parent.glob(f".{output.name}.build-*")
+    return sorted(path.name for path in tree.rglob("*.cpp.o") if "LLVMDemangle" in str(path))
+
+
+def test_a_build_that_is_stopped_goes_on_elsewhere(
+    container: podman.Image, release: KnownRelease, tmp_path: Path
+) -> None:
+    source = fetch_source(release.commit, cache=cache_directory(), whole=True).root
+    compiler_cache = tmp_path / "sccache"
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    assert build(container, source, first, compiler_cache, budget=2) == "time is up"
+    assert build(container, source, second, compiler_cache) == "built in localhost/mlir-release-test:latest"
+    done = entries(compiler_cache)
+    # Nothing was compiled twice, although the second build knows the first one's cache only.
+    assert len(done) == len(objects(second)) >= 5
+    build(container, source, third, compiler_cache)
+    assert objects(third) == objects(second)
+    assert entries(compiler_cache) == done
