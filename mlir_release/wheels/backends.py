@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 import tomllib
@@ -11,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_release.errors import MachineError, VerificationError
+from mlir_release.compiler import find_compiler
+from mlir_release.errors import VerificationError
 from mlir_release.wheels import venv
 from mlir_release.wheels.process import StepFailed, Usage, run_logged
 
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 #: Build tools beside what the project itself requires; ninja 1.13 is the first that shares compiler slots.
 BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
 
-#: A C++ compiler's usual names; CMake looks at ``CXX`` first, and so do we.
-_COMPILERS = ("c++", "g++", "clang++", "cl")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -37,6 +36,7 @@ class Job:
     :param log: where all output goes
     :param slots: environment variables that share out the machine's cores
     :param addon: the test-only add-on: it leans on the libraries of a wheel, is used on this machine, and needs no tag
+    :param floor: the oldest platform that the wheel is for (``macosx_13_0``); empty: this machine
     """
 
     sdk: Sdk
@@ -48,6 +48,7 @@ class Job:
     log: Path
     slots: Mapping[str, str] = field(default_factory=dict)
     addon: bool = False
+    floor: str = ""
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -90,20 +91,6 @@ def find_launcher() -> Path | None:
     return Path(found) if found else None
 
 
-def check_compiler() -> None:
-    """:raises MachineError: ``no-compiler``"""
-    wanted = os.environ.get("CXX", "").split(" ")[0]
-    candidates = (wanted,) if wanted else _COMPILERS
-    if not any(shutil.which(candidate) for candidate in candidates):
-        raise MachineError(
-            "no-compiler",
-            "there is no C++ compiler on this machine",
-            where=f"CXX={wanted}" if wanted else "",
-            why=f"none of these is on the PATH: {', '.join(candidates)}",
-            remedy="install one (Debian: apt install g++), or set CXX",
-        )
-
-
 def this_machine() -> str:
     """The platform tag that names this machine's glibc, ``manylinux_2_36_x86_64``; empty where there is none."""
     name, version = platform.libc_ver()
@@ -118,7 +105,7 @@ class BuildBackend:
 
     def check(self) -> None:
         """See :class:`Backend`."""
-        check_compiler()
+        find_compiler()
 
     def floor(self, wanted: str) -> str:
         """This machine's: what is compiled against its glibc runs on no older one."""
@@ -154,6 +141,8 @@ def build_variables(job: Job) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         **job.slots,
     }
+    if macos := re.match(r"macosx_(\d+)_(\d+)", job.floor):
+        variables["MACOSX_DEPLOYMENT_TARGET"] = f"{macos[1]}.{macos[2]}"
     launcher = find_launcher()
     if launcher is not None:
         variables |= {f"CMAKE_{language}_COMPILER_LAUNCHER": str(launcher) for language in ("C", "CXX")}

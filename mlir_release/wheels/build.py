@@ -236,6 +236,7 @@ def _build_one(
             log=log,
             slots=slots.environment,
             addon=request.test_addon,
+            floor=request.floor,
         )
         try:
             wheel, usage = backend.build(job)

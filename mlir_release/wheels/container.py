@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.compiler import find_compiler
 from mlir_release.engine import DEFAULT_IMAGE
 from mlir_release.errors import MachineError
-from mlir_release.wheels.backends import Job, build_variables, check_compiler
+from mlir_release.wheels.backends import Job, build_variables
 from mlir_release.wheels.process import Usage, run_logged
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class CibuildwheelBackend:
     def check(self) -> None:
         """See :class:`~mlir_release.wheels.backends.Backend`."""
         if self.engine is None:
-            check_compiler()
+            find_compiler()
 
     def floor(self, wanted: str) -> str:
         """As wanted: the image is made for it."""

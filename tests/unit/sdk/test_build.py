@@ -73,8 +73,8 @@ def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CXX", "/opt/no-such-compiler -m64")
     with pytest.raises(MachineError) as caught:
         prepare(source, tmp_path / "sdk")
-    assert caught.value.id == "compiler-missing"
-    assert "/opt/no-such-compiler" in caught.value.why
+    assert caught.value.id == "no-compiler"
+    assert "/opt/no-such-compiler" in caught.value.where
 
 
 def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from mlir_release.engine import Engine
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, schedule
-from mlir_release.wheels.backends import BuildBackend, Job, check_compiler
+from mlir_release.wheels.backends import BuildBackend, Job
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
 from mlir_release.wheels.process import StepFailed, Usage
 from mlir_release.wheels.pythons import Python
@@ -233,13 +233,6 @@ def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest
         build_wheels(request_, PYTHONS, output=tmp_path / "out", backend="build", cache=tmp_path / "cache")
     assert raised.value.id == "no-compiler"
     assert not (tmp_path / "out").exists()
-
-
-def test_a_compiler_that_cxx_names_and_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler -O2")
-    with pytest.raises(MachineError, match="no C\\+\\+ compiler") as raised:
-        check_compiler()
-    assert raised.value.where == "CXX=no-such-compiler"
 
 
 def test_without_an_engine_the_plain_way_is_taken_and_said(

@@ -10,7 +10,6 @@ import pytest
 from mlir_release.engine import Engine, image_name
 from mlir_release.errors import MachineError
 from mlir_release.sdk.model import Sdk, SdkInfo
-from mlir_release.wheels import container
 from mlir_release.wheels.backends import Job
 from mlir_release.wheels.container import (
     configuration,
