@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import ForgeError
-from mlir_release.publish.evidence import MAX_ERRORS, MAX_LINE, TAIL, Evidence, Excerpt, clean, excerpt, gather
+from mlir_release.forge.base import Run
+from mlir_release.publish.evidence import (
+    MAX_ERRORS,
+    MAX_LINE,
+    TAIL,
+    Evidence,
+    Excerpt,
+    clean,
+    excerpt,
+    gather,
+    latest_jobs,
+)
 from mlir_release.publish.findings import Failure
-from tests.job_factory import make_job
+from tests.job_factory import START, make_job
+from tests.unit.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Job, Run
+    import pytest
+
+    from mlir_release.forge.base import Job
 
 TIME = "2026-11-20T12:00:00.1234567Z "
 
@@ -26,9 +41,12 @@ class Logs:
 
     def __init__(self, **texts: str) -> None:
         self.texts = texts
+        self.of_run: dict[str, list[Job]] = {}
 
     def jobs(self, run: Run) -> Sequence[Job]:
-        raise NotImplementedError
+        if run.id not in self.of_run:
+            raise ForgeError("github-forbidden", "the token may not do this", where="here", why="403")
+        return self.of_run[run.id]
 
     def log(self, job: Job, destination: Path) -> None:
         if job.name not in self.texts:
@@ -81,6 +99,31 @@ def test_the_failed_job_is_quoted_and_linked() -> None:
     text = found.markdown(10_000)
     assert "[`sdk-x (resumed)`](https://example.org/jobs/2) ended as *failure*" in text
     assert "````text\nno ```space``` left\n````" in text
+
+
+def forge_with(*names: str) -> Any:
+    """A forge with these runs of release.yml on ``t``, the oldest first."""
+    forge = MemoryForge({})
+    run = Run(id="", workflow="release.yml", ref="t", status="completed", conclusion="failure", created_at=START)
+    forge.run_list = [replace(run, id=name) for name in names]
+    return forge
+
+
+def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> None:
+    logs = Logs()
+    second = "sdk-x (resumed)"
+    logs.of_run = {
+        "new": [make_job("sdk-x", "success", number=9, minutes=5), make_job("sdk-x", "failure", number=10)],
+        "old": [make_job(second, "failure"), make_job("a", "failure"), make_job("sdk-x", "cancelled")],
+    }
+    found = latest_jobs(forge_with("old", "new"), logs, "t", "release.yml")
+    assert {name: job.conclusion for name, job in found.items()} == {"sdk-x": "success", "a": "failure"}
+    assert found["sdk-x"].id == "9"
+
+
+def test_jobs_that_can_not_be_read_are_said_and_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert latest_jobs(forge_with("hidden"), Logs(), "t", "release.yml") == {}
+    assert "can't be read: the token may not do this (403)" in capsys.readouterr().err
 
 
 def test_what_can_not_be_quoted_is_said() -> None:
