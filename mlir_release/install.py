@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -19,11 +17,13 @@ from mlir_release.publish.draft import fetch
 from mlir_release.publish.index import read_yanks
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest, yank_reason
 from mlir_release.publish.trial import check_import
+from mlir_release.scratch import scratch_folder
 from mlir_release.versions import SnapshotTag, parse_tag
 from mlir_release.wheels.pythons import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.publish.manifest import WheelEntry, Yank
@@ -94,8 +94,7 @@ def install(
     :raises MachineError: ``gh-missing``
     """
     interpreter = describe(python)
-    with tempfile.TemporaryDirectory(prefix="mlir-release-install-") as name:
-        folder = Path(name)
+    with scratch_folder("install") as folder:
         release = _find(forge, tag, read_yanks(forge, branch))
         manifest = _manifest(forge, release, folder)
         wheel = choose(manifest, interpreter, distribution)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError
 from mlir_release.notify import notify
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from mlir_release.integrate.pulls import PullRequests
@@ -31,10 +31,10 @@ def deliver(report: Report, *, markdown: str, variable: str, pulls: PullRequests
             pulls.comment(branch=report.branch, key="report", body=markdown)
         except ReleaseError as error:
             failures.append(error)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("report") as folder:
         try:
             title = f"{report.branch}: {report.outcome}"
-            notify(variable, title=title, body=markdown, attachments=attachments(report, markdown, Path(folder)))
+            notify(variable, title=title, body=markdown, attachments=attachments(report, markdown, folder))
         except ReleaseError as error:
             failures.append(error)
     return failures

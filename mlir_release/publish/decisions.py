@@ -7,9 +7,7 @@ as it was taken first.
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
@@ -19,6 +17,7 @@ from mlir_release.ledger import TagState, abandon_tag, states
 from mlir_release.publish.draft import WAIVER_PREFIX, WAIVER_SUFFIX, find_release, put_bytes, read_waivers
 from mlir_release.publish.manifest import YANKS_PATH, Waiver, Yank, format_time, format_yanks, parse_yanks
 from mlir_release.repository import head_of, matrix_at
+from mlir_release.scratch import scratch_folder
 from mlir_release.versions import parse_numbered, parse_snapshot
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
 
 
 def _read_waiver(forge: Forge, release: Release, target: str) -> Waiver | None:
-    with tempfile.TemporaryDirectory(prefix="mlir-release-waivers-") as folder:
-        return read_waivers(forge, release, Path(folder)).get(target)
+    with scratch_folder("waivers") as folder:
+        return read_waivers(forge, release, folder).get(target)
 
 
 def _check_target(forge: Forge, state: TagState, target: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
@@ -15,6 +13,7 @@ from mlir_release.publish.assets import REPORT_SUFFIX, Expected, Report, read_re
 from mlir_release.publish.manifest import Waiver, read_waiver
 from mlir_release.publish.names import Slot
 from mlir_release.repository import matrix_at
+from mlir_release.scratch import scratch_folder
 from mlir_release.versions import (
     TRAILER_REVISION,
     TRAILER_TOOLKIT,
@@ -27,6 +26,7 @@ from mlir_release.versions import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.targets import Matrix
@@ -197,8 +197,8 @@ def put_bytes(
     forge: Forge, release: Release, name: str, content: bytes, *, replace: Callable[[Asset], bool] = lambda _: False
 ) -> tuple[Release, Put]:
     """:func:`put` for content that is not a file yet."""
-    with tempfile.TemporaryDirectory(prefix="mlir-release-asset-") as folder:
-        source = Path(folder) / "content"
+    with scratch_folder("asset") as folder:
+        source = folder / "content"
         source.write_bytes(content)
         return put(forge, release, name, source, replace=replace)
 
@@ -295,8 +295,7 @@ def missing(forge: Forge, tag: str, matrix: Matrix) -> Missing:
     if not release.draft:
         return Missing(wheels=(), tests=())
     matrix = matrix.due(origin.tag)
-    with tempfile.TemporaryDirectory(prefix="mlir-release-missing-") as name:
-        folder = Path(name)
+    with scratch_folder("missing") as folder:
         waivers = read_waivers(forge, release, folder)
         reports = read_reports(forge, release, folder)
     wheels = wheel_assets(release)

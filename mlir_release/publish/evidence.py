@@ -6,15 +6,14 @@ Nothing here fails: where jobs or logs can't be read (they are kept for some wee
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.publish.findings import BAD_ENDS, RESUMED
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,8 +139,8 @@ def gather(failure: Failure, jobs: dict[str, Job], logs: JobLogs) -> Evidence | 
     if job.conclusion not in BAD_ENDS:
         return Evidence(job=job, problem="So what went wrong came after it: see the run's other jobs.")
     try:
-        with tempfile.TemporaryDirectory(prefix="mlir-release-log-") as folder:
-            path = Path(folder) / "log"
+        with scratch_folder("log") as folder:
+            path = folder / "log"
             logs.log(job, path)
             with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
                 return Evidence(job=job, excerpt=excerpt(lines))

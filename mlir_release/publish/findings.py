@@ -5,13 +5,12 @@ A platform whose SDK fails is one failure, not one for each of the wheels that i
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.publish.draft import fetch, find_release, missing, origin_of, read_reports, read_waivers
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -61,8 +60,7 @@ def examine(forge: Forge, tag: str, matrix: Matrix, jobs: Mapping[str, Job] | No
     if origin.abandoned and not any(release.tag == tag and not release.draft for release in forge.releases()):
         return Findings(tag=tag, failing={}, passing=frozenset())
     release = find_release(forge, tag)
-    with tempfile.TemporaryDirectory(prefix="mlir-release-track-") as name:
-        folder = Path(name)
+    with scratch_folder("track") as folder:
         if not release.draft:
             asset = release.asset(MANIFEST_NAME)
             if asset is None:

@@ -7,9 +7,7 @@ the links in the notes. Every step looks before it acts, so a mirror that was cu
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
@@ -23,6 +21,7 @@ from mlir_release.publish.names import order_of
 from mlir_release.publish.notes import notes, title
 from mlir_release.publish.verify import previous_release
 from mlir_release.repository import head_of
+from mlir_release.scratch import scratch_folder
 from mlir_release.targets import TARGETS_FILE
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ def _copy(source: Forge, destination: Forge, release: Release, tag: Tag, branch:
     _ensure_tag(source, destination, tag, branch)
     manifest_asset = release.asset(MANIFEST_NAME)
     assert manifest_asset is not None, "only such releases are mirrored"
-    with tempfile.TemporaryDirectory(prefix="mlir-release-mirror-") as name:
-        folder = Path(name)
+    with scratch_folder("mirror") as folder:
         manifest = Manifest.from_text(
             fetch(source, release, manifest_asset, folder).read_text(encoding="utf-8"), where=manifest_asset.url
         )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
@@ -15,10 +13,12 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.publish import commands
 from mlir_release.publish.assets import sha256_of
 from mlir_release.publish.trial import check_import, make_environment, run_pip
+from mlir_release.scratch import scratch_folder
 from mlir_release.wheels.pythons import Python, describe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge
     from mlir_release.publish.commands import Command
@@ -132,8 +132,8 @@ def probe_published(
     from mlir_release.publish.index import observe
     from mlir_release.publish.site import Channel
 
-    with tempfile.TemporaryDirectory(prefix="mlir-release-probe-") as scratch:
-        published, _ = observe(forge, output, Path(scratch), branch=branch)
+    with scratch_folder("probe") as scratch:
+        published, _ = observe(forge, output, scratch, branch=branch)
     kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
     channel = Channel.of(kind, published)
     release = channel.by_tag.get(tag)
@@ -186,11 +186,11 @@ def probe(
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
     steps: list[ProbeStep] = []
     for interpreter in map(describe, pythons):
-        with console.step(f"as a stranger with CPython {interpreter.name}"), tempfile.TemporaryDirectory() as folder:
-            python = make_environment(interpreter.executable, Path(folder) / "environment")
+        with console.step(f"as a stranger with CPython {interpreter.name}"), scratch_folder("stranger") as folder:
+            python = make_environment(interpreter.executable, folder / "environment")
             wheel = _best(wheels, interpreter)
             for number, command in enumerate(tried):
-                downloads = Path(folder) / str(number)
+                downloads = folder / str(number)
                 allowed = older if command.label in ("newest", "index") else ()
                 steps.append(_try(command, python, interpreter, wheel, allowed, downloads, pip_options))
             if wheel is not None and all(step.passed for step in steps):

@@ -11,10 +11,8 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -27,10 +25,12 @@ from mlir_release.git import parse_trailers
 from mlir_release.publish.draft import fetch, find_release
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest
 from mlir_release.publish.pypi_index import PYPI_UPLOAD, Project, read_project, simple_url
+from mlir_release.scratch import scratch_folder
 from mlir_release.versions import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.publish.manifest import WheelEntry
@@ -122,9 +122,8 @@ def publish_to_index(
     final_tag(tag)
     _check_address(repository_url)
     simple = index_url or simple_url(repository_url)
-    holder = tempfile.TemporaryDirectory(prefix="mlir-release-pypi-") if workdir is None else nullcontext(workdir)
-    with holder as name:
-        folder = Path(name)
+    holder = scratch_folder("pypi") if workdir is None else nullcontext(workdir)
+    with holder as folder:
         release = _published(forge, tag)
         manifest = _manifest(forge, release, folder)
         project = read_project(simple, DISTRIBUTION)

@@ -6,7 +6,6 @@ everything else follows from it.
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from mlir_release.publish.manifest import MANIFEST_NAME, Manifest
 from mlir_release.publish.notes import notes, title
 from mlir_release.publish.upload import UploadOutcome, upload
 from mlir_release.publish.verify import Verified, previous_release, verify
+from mlir_release.scratch import scratch_folder
 from mlir_release.versions import TRAILER_WHEEL_VERSION, SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ def publish(
     need_pending(origin, release)
     if release.draft:
         _check_version(forge, origin)
-    holder = tempfile.TemporaryDirectory(prefix="mlir-release-publish-") if workdir is None else nullcontext(workdir)
+    holder = scratch_folder("publish") if workdir is None else nullcontext(workdir)
     with holder as folder:
         if not release.draft:
-            return _published_before(forge, release, Path(folder))
-        verified = verify(forge, tag, matrix, workdir=Path(folder), pythons=pythons, dependencies=dependencies)
+            return _published_before(forge, release, folder)
+        verified = verify(forge, tag, matrix, workdir=folder, pythons=pythons, dependencies=dependencies)
         url = forge.page_url(tag)
         if not dry_run:
             with console.step(f"publish {tag}"):

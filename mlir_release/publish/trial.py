@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.scratch import scratch_folder
 from mlir_release.wheels.pythons import Python, describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.publish.assets import Wheel
 
@@ -89,8 +89,8 @@ def try_wheels(
 
 
 def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
-    with tempfile.TemporaryDirectory(prefix="mlir-release-trial-") as folder:
-        python = make_environment(interpreter.executable, Path(folder) / "environment")
+    with scratch_folder("trial") as folder:
+        python = make_environment(interpreter.executable, folder / "environment")
         options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
         done = run_pip(python, *options, f"{wheel.distribution}=={version}")
         _check("install-failed", wheel, interpreter, done, "pip does not install it")

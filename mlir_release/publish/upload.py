@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
@@ -33,8 +31,11 @@ from mlir_release.publish.draft import (
     wheel_assets,
 )
 from mlir_release.publish.names import Slot
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.targets import Matrix
 
@@ -148,8 +149,8 @@ def _apply(forge: Forge, release: Release, content: Dist) -> UploadOutcome:
 
 def _is_worthless(forge: Forge, release: Release, asset: Asset) -> bool:
     """Whether a report that stands in the draft speaks for no wheel there, so that another may take its place."""
-    with tempfile.TemporaryDirectory(prefix="mlir-release-report-") as folder:
-        standing = read_report(fetch(forge, release, asset, Path(folder)))
+    with scratch_folder("report") as folder:
+        standing = read_report(fetch(forge, release, asset, folder))
     return not standing.passed or not is_about(standing, release)
 
 
@@ -168,8 +169,8 @@ def _put_wheel(forge: Forge, release: Release, wheel: Wheel, provenance: Path | 
         if asset is None or release.asset(wheel.filename + METADATA_SUFFIX) is not None:
             return release, [first]
         # Somebody uploaded another build and was stopped before its metadata.
-        with tempfile.TemporaryDirectory(prefix="mlir-release-wheel-") as folder:
-            metadata = read_wheel(fetch(forge, release, asset, Path(folder))).metadata
+        with scratch_folder("wheel") as folder:
+            metadata = read_wheel(fetch(forge, release, asset, folder)).metadata
     release, second = put_bytes(
         forge, release, wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: first.action != "kept"
     )

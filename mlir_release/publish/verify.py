@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -31,9 +29,11 @@ from mlir_release.publish.gate import Judgement, judge
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.publish.names import order_of
 from mlir_release.publish.trial import Trial, try_wheels
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.targets import Matrix
@@ -87,9 +87,8 @@ def verify(
     release = find_release(forge, tag)
     matrix = matrix.due(origin.tag)
     _check_names(release)
-    holder = tempfile.TemporaryDirectory(prefix="mlir-release-verify-") if workdir is None else nullcontext(workdir)
-    with holder as name:
-        folder = Path(name)
+    holder = scratch_folder("verify") if workdir is None else nullcontext(workdir)
+    with holder as folder:
         folder.mkdir(parents=True, exist_ok=True)
         with console.step(f"check the {len(release.assets)} assets of {tag}"):
             wheels = _read_wheels(forge, release, origin, folder)

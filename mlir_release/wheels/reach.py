@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.scratch import scratch_folder
 from mlir_release.wheels.regressions import MlirError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class ToolsMlir:
     def round_trip(self, text: str) -> tuple[str, str]:
         """See :class:`~mlir_release.wheels.regressions.Mlir`."""
         opt = self.tools / "mlir-opt"
-        with tempfile.TemporaryDirectory() as folder:
-            bytecode = Path(folder) / "module.mlirbc"
+        with scratch_folder("reach") as folder:
+            bytecode = folder / "module.mlirbc"
             _, before = _run([opt, "--mlir-print-debuginfo", "-"], text, None)
             _run([opt, "--emit-bytecode", "-o", bytecode, "-"], text, None)
             _, after = _run([opt, "--mlir-print-debuginfo", bytecode], "", None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,8 +81,8 @@ def compiler_slots(plan: Plan) -> Iterator[Slots]:
     if plan.builds == 1 or sys.platform == "win32":
         yield Slots(environment={"CMAKE_BUILD_PARALLEL_LEVEL": str(max(1, plan.compilers // plan.builds))})
         return
-    with tempfile.TemporaryDirectory(prefix="mlir-release-jobs-") as folder:
-        pipe = Path(folder) / "slots"
+    with scratch_folder("jobs") as folder:
+        pipe = folder / "slots"
         os.mkfifo(pipe)
         descriptor = os.open(pipe, os.O_RDWR)  # held open: a pipe without a reader forgets what is in it
         try:

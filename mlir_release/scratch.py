@@ -1,0 +1,51 @@
+"""Folders for what a command needs only while it runs. What a killed command leaves, a later one removes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PREFIX = "mlir-release-"
+_LOCK = "in-use.lock"
+
+#: Seconds for which a folder that nobody holds is left alone: it may just be in the making, and what a killed command
+#: had started (git, pip) may still work in it.
+GRACE = 3600.0
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """An empty folder among the system's temporary ones, removed at the end.
+
+    :param purpose: part of its name, for people who find it
+    """
+    from filelock import FileLock
+
+    _remove_abandoned()
+    holder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-", ignore_cleanup_errors=True)
+    with holder as outer, FileLock(Path(outer, _LOCK)):
+        folder = Path(outer, "files")
+        folder.mkdir()
+        yield folder
+
+
+def _remove_abandoned() -> None:
+    """Remove folders whose lock is free, because the process that held it is no more."""
+    from filelock import FileLock, Timeout
+
+    for outer in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, Timeout):
+            status = outer.lstat()
+            ours = os.name == "nt" or status.st_uid == os.getuid()
+            if not (ours and (outer / _LOCK).is_file()) or time.time() - status.st_mtime < GRACE:
+                continue
+            with FileLock(outer / _LOCK, timeout=0):
+                shutil.rmtree(outer, ignore_errors=True)
