@@ -6,25 +6,31 @@ tag objects and the commits that they name are fetched, into a folder that ends 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import re
 import weakref
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag
-from mlir_release.forge.github_client import NotFound, Unavailable
+from mlir_release.forge.github_client import TIMEOUT, WAIT_FOR_SECONDARY_LIMIT, NotFound, Unavailable, translated
 from mlir_release.git import Git, GitError
+from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.forge.github_client import GitHubClient
 
-#: What git says where GitHub does not let it in; it asks for a name where the token is missing or wrong.
-_NOT_LET_IN = ("Authentication failed", "could not read Username", "could not read Password", "403")
-_NOT_FOUND = ("not found", "404")
+#: What git says where GitHub asks it for a name, because the token is missing or wrong.
+_NOT_LET_IN = ("Authentication failed", "could not read Username", "could not read Password")
+_NOT_FOUND = ("not found", "returned error: 404")
+_STATUS = re.compile(r"The requested URL returned error: (?P<status>\d+)")
+
+#: GitHub's own words before git's. Where it refuses for good, it says why (single sign-on, a suspended account, …);
+#: where it limits, it is silent or speaks of limits.
+_SAID = re.compile(r"^remote: (?P<words>.+)$", re.MULTILINE)
+_OF_LIMITS = re.compile(r"limit|too many|abuse|later", re.IGNORECASE)
 
 
 class TagReader:
@@ -46,26 +52,21 @@ class TagReader:
 
     def _repository(self) -> Git:
         if self._git is None:
-            folder = tempfile.mkdtemp(prefix="mlir-release-tags-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            git = Git(Path(folder))
+            stack = ExitStack()
+            weakref.finalize(self, stack.close)
+            git = Git(stack.enter_context(scratch_folder("tags")))
             git.run("init", "--quiet", "--bare")
             git.run("remote", "add", "origin", self._client.git_url)
             self._git = git
         return self._git
 
     def _fetch(self, git: Git) -> None:
+        # Git waits for ever by itself; a byte a second is less than a connection that works ever has.
+        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={TIMEOUT}")
+        options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
         try:
             git.run(
-                *(
-                    "fetch",
-                    "--quiet",
-                    "--prune",
-                    "--no-auto-gc",
-                    "--filter=tree:0",
-                    "--no-write-fetch-head",
-                ),
-                *("origin", "+refs/tags/*:refs/tags/*"),
+                *(*patience, "fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
                 env=self._client.git_environment(),
             )
         except GitError as error:
@@ -89,6 +90,9 @@ class TagReader:
                 why=why,
                 remedy="check the name, and that the token may see the repository",
             )
+        match = _STATUS.search(why)
+        if match is not None and match["status"] in ("403", "429"):
+            return self._refusal(why)
         return Unavailable(
             "github-unreachable",
             "GitHub did not send the tags",
@@ -96,5 +100,31 @@ class TagReader:
             why=why,
             remedy="check the network and GitHub's status page, then run this again: what is done stays done",
             wait=0,
+            lost=False,
+        )
+
+    def _refusal(self, why: str) -> ForgeError:
+        """A 403 or 429, of which git shows neither body nor headers: REST tells what it thinks of the token, and of us.
+
+        :raises ForgeError: what REST says, if it does not let us in either; a limit of its own says how long to wait
+        """
+        said = _SAID.search(why)
+        if said is not None and not _OF_LIMITS.search(said["words"]):
+            return ForgeError(
+                "github-forbidden",
+                "the token may not read the tags",
+                where=self._client.git_url,
+                why=why,
+                remedy="give it contents: read; `mlir-release doctor` says what is missing",
+            )
+        with translated(self._client.where, "tags"):
+            self._client.repository.requester.requestJsonAndCheck("GET", f"/repos/{self._client.name}")
+        return Unavailable(
+            "github-rate-limited",
+            "GitHub does not let git read the tags for now",
+            where=self._client.git_url,
+            why=f"{why} (while its REST API accepts the token)",
+            remedy="run this again later (what is done stays done); if it never works, give the token contents: read",
+            wait=WAIT_FOR_SECONDARY_LIMIT,
             lost=False,
         )

@@ -68,6 +68,62 @@ def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) ->
     assert len(waits) == 3
 
 
+def waiting_forge(github: GitHubServer, token: str) -> tuple[GitHubForge, list[float]]:
+    """A forge, and the seconds that it waits."""
+    waits: list[float] = []
+    return GitHubForge(
+        GitHubClient(REPOSITORY, token=token, api=github.api_url, server=github.url, sleep=waits.append)
+    ), waits
+
+
+@pytest.mark.parametrize(
+    ("fault", "first"),
+    [
+        (Fault(status=403, message=""), 60),
+        (Fault(status=403, message="You have exceeded a secondary rate limit."), 60),
+        (Fault(status=429, message="Too many requests"), 60),
+        (Fault(status=500), 1),
+        (Fault(drop="before"), 1),
+    ],
+)
+def test_git_is_limited_as_rest_is(github: GitHubServer, fault: Fault, first: float) -> None:
+    """Git shows no retry-after; that the token is not to blame, REST says."""
+    forge, waits = waiting_forge(github, github.token())
+    answers = [fault]
+    github.faults = lambda record: answers.pop() if answers and ".git/" in record.path else None
+    assert forge.tags() == []
+    assert waits == [first]
+    github.faults = lambda record: fault if ".git/" in record.path else None
+    with pytest.raises(ForgeError) as caught:
+        forge.tags()
+    assert caught.value.id == ("github-rate-limited" if first == 60 else "github-unreachable")
+    assert len(waits) == 1 + github_client.ATTEMPTS - 1
+
+
+def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer) -> None:
+    forge, waits = waiting_forge(github, github.token())
+    limit = Fault(status=403, headers={"retry-after": "7"}, message="You have exceeded a secondary rate limit.")
+    answers = [limit, limit]
+    github.faults = lambda record: answers.pop() if answers else None
+    assert forge.tags() == []
+    assert waits == [7]
+
+
+@pytest.mark.parametrize(
+    ("token", "message", "id"),
+    [
+        ("good", "The 'llvm' organization has enabled or enforced SAML SSO.", "github-forbidden"),
+        ("ghs_wrong", "", "github-unauthorized"),
+    ],
+)
+def test_git_is_refused_for_good(github: GitHubServer, token: str, message: str, id: str) -> None:
+    forge, waits = waiting_forge(github, github.token() if token == "good" else token)
+    github.faults = lambda record: Fault(status=403, message=message) if ".git/" in record.path else None
+    with pytest.raises(ForgeError) as caught:
+        forge.tags()
+    assert (caught.value.id, waits) == (id, [])
+
+
 def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None:
     repository = github.repositories[REPOSITORY]
     forge = open_forge(github, github.token())
