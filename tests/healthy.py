@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlir_release.doctor.files import REQUIRED
 from mlir_release.forge.observations import (
+    AllowedActions,
     Environment,
     Names,
     Observations,
@@ -69,18 +70,20 @@ TAG_RULES = tuple(
 )
 
 WELL = Observations(
-    repository="llvm/mlir-wheels",
+    repository="openxla/stablehlo",
     private=False,
+    archived=False,
     branch="main",
     default_branch="main",
     token=Token(kind="classic", scopes=frozenset({"repo"}), role=True),
     files=FILES,
     actions_enabled=True,
+    allowed_actions=AllowedActions(policy="all"),
     defaults=WorkflowDefaults(write=False, pull_requests=False),
     workflows={path: "active" for path in FILES if path.endswith(".yml")},
     immutable=True,
     tag_rules=TAG_RULES,
-    branch_rules=(Rule(kind="deletion"), Rule(kind="non_fast_forward"), Rule(kind="required_signatures")),
+    branch_rules=(Rule(kind="deletion"), Rule(kind="non_fast_forward")),
     protection=frozenset(),
     issues=True,
     pages="workflow",

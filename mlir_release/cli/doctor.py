@@ -72,7 +72,10 @@ def _github(forge: GitHubForge, branch: str | None, index_url: str | None, owner
     from mlir_release.forge.github_setup import Setup
     from mlir_release.publish.pypi import DISTRIBUTION, our_versions
     from mlir_release.publish.pypi_index import PYPI_UPLOAD, read_project, simple_url
+    from mlir_release.repository import head_of
 
+    if branch:
+        head_of(forge, branch)  # so that a misspelt one is an error, and not everything that it lacks
     seen = Setup(forge.client).observe(FILES, branch)
     contents, findings = examine(seen)
     if index_url is None or not goes_to_pypi(contents):

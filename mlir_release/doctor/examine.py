@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.doctor.actions import examine_actions
 from mlir_release.doctor.files import Contents, examine_workflows, read_files
 from mlir_release.doctor.findings import hidden
 from mlir_release.doctor.index import goes_to_pypi
 from mlir_release.doctor.pull_requests import examine_pull_requests
 from mlir_release.doctor.rules import examine_branch, examine_tags, wanted
-from mlir_release.doctor.settings import examine_actions, examine_branches, examine_environment, examine_releases
+from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.token import examine_token
 
 if TYPE_CHECKING:

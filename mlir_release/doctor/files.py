@@ -142,4 +142,4 @@ def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: boo
         text = f"no job of {workflow.path} asks for {asked}, and what is given to jobs that don't ask is hidden"
         yield Finding(check="job-permissions", level="unknown", text=text, remedy=remedy)
     else:
-        yield verdict("job-permissions", True, f"the jobs of {workflow.path} may do what they must", "")
+        yield verdict("job-permissions", True, f"the jobs of {workflow.name} may do what they must", "")

@@ -49,9 +49,12 @@ def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level =
 
 
 def to_do(findings: Sequence[Finding]) -> list[str]:
-    """Remedies, each once, problems before what is unknown."""
-    ranked = sorted((f for f in findings if f.remedy), key=lambda finding: finding.level != "problem")
-    return list(dict.fromkeys(f"{finding.check}: {finding.remedy}" for finding in ranked))
+    """Remedies, each once with all that it mends, problems before what is unknown."""
+    checks: dict[str, list[str]] = {}
+    for finding in sorted(findings, key=lambda finding: finding.level != "problem"):
+        if finding.remedy and finding.check not in checks.setdefault(finding.remedy, []):
+            checks[finding.remedy].append(finding.check)
+    return [f"{', '.join(names)}: {remedy}" for remedy, names in checks.items()]
 
 
 def count(findings: Sequence[Finding]) -> str:

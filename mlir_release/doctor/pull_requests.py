@@ -109,6 +109,8 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
         yield Finding(check="pull-request-token", level="unknown", text=text, remedy=remedy)
     else:
         levels = {level for level, _ in tokens if level != "ok"}
+        if "unknown" in levels:
+            remedy = f"run this with a token that has secrets and variables: read; if the secret is not there, {remedy}"
         text = "; ".join([*(text for level, text in tokens if level != "ok"), why_not])
         sure = "problem" in levels and dispatched == "problem"
         yield Finding(

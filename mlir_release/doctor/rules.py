@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 #: A tag of each kind, that rules are tried on.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
 
-#: Rules (and fields of classic protection) that keep a job from committing directly to a branch. Not
-#: ``required_signatures``: GitHub signs what a job commits through the API.
+#: Rules (and fields of classic protection) that keep a job from committing directly to a branch.
 BLOCKING = frozenset(
     {
         "update",
@@ -31,18 +30,21 @@ BLOCKING = frozenset(
     }
 )
 
-#: Rules that let some commits pass.
-CHOOSY = frozenset({"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"})
+#: Rules (and fields) that let some commits pass. Signatures: GitHub signs what a bot commits through its API
+#: (docs.github.com, "About commit signature verification"), which is not tried here.
+CHOOSY = frozenset(
+    {"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern", "required_signatures"}
+)
 
 
 def examine_branch(seen: Observations) -> Iterator[Finding]:
     """Whether the snapshot job may commit the pin to its branch."""
     rules = [rule for rule in seen.branch_rules or () if rule.bypass != "asker"]
     blocking = {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass == "nobody"}
-    blocking |= {f"{field} (classic protection)" for field in (seen.protection or frozenset()) & BLOCKING}
-    unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY} | {
-        _named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"
-    }
+    unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY}
+    unclear |= {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"}
+    for kinds, found in ((BLOCKING, blocking), (CHOOSY, unclear)):
+        found |= {f"{field} (classic protection)" for field in (seen.protection or frozenset()) & kinds}
     remedy = (
         "take the rule off that branch (Settings > Rules, or > Branches), or keep the pin in a repository without it: "
         "the jobs' own token can't be put on a bypass list"

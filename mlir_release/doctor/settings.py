@@ -1,4 +1,4 @@
-"""The repository's settings: Actions, immutable releases, issues, Pages, and the environment for PyPI."""
+"""The repository's settings: its branches, immutable releases, issues, Pages, and the environment for PyPI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PYPI_ENVIRONMENT = "pypi"
 
 
 def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Whether the branch that is looked at is the one that everything happens on."""
+    """Whether the branch that is looked at is the one that everything happens on, and anything can happen there."""
+    if seen.archived:
+        remedy = "Settings > General > Unarchive this repository"
+        yield verdict("archived", False, "the repository is archived: nothing can be written", remedy)
     if seen.branch != seen.default_branch:
         yield Finding(
             check="default-branch",
@@ -34,47 +37,6 @@ def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding
             text=f"targets.toml has the pin committed to {contents.matrix.release.branch}, and this is {seen.branch}",
             remedy=f'say branch = "{seen.default_branch}" in its [release], or look at the other one with --branch',
         )
-
-
-def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Whether Actions runs, and what jobs may do that do not say it."""
-    if seen.actions_enabled is None:
-        yield hidden("actions", "whether Actions is enabled", wanted(seen, "administration: read", "permissions"))
-    else:
-        state = "enabled" if seen.actions_enabled else "disabled"
-        yield verdict(
-            "actions", seen.actions_enabled, f"Actions is {state}", "Settings > Actions > General: allow actions"
-        )
-    if seen.workflows is None:
-        yield hidden("workflows", "which workflows are active", wanted(seen, "actions: read", "workflows"))
-    else:
-        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active"]
-        yield verdict(
-            "workflows",
-            not asleep,
-            f"disabled: {', '.join(asleep)}" if asleep else "no workflow is disabled",
-            "Actions > the workflow > Enable workflow (GitHub disables schedules after 60 days without activity)",
-        )
-    yield _defaults(seen, contents)
-
-
-def _defaults(seen: Observations, contents: Contents) -> Finding:
-    check = "default-permissions"
-    if seen.defaults is None:
-        what = "what a job may do that asks for nothing"
-        return hidden(check, what, wanted(seen, "administration: read", "workflow"))
-    if not seen.defaults.write:
-        return verdict(check, True, "a job that asks for nothing may only read", "")
-    silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
-    text = "a job that asks for nothing may write"
-    return verdict(
-        check,
-        not silent,
-        f"{text}, and {', '.join(silent)} {'has' if len(silent) == 1 else 'have'} such jobs"
-        if silent
-        else f"{text}; every job asks, so read would do",
-        "Settings > Actions > General > Workflow permissions: Read repository contents; let each job ask (permissions)",
-    )
 
 
 def examine_releases(seen: Observations) -> Iterator[Finding]:

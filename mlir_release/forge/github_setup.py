@@ -12,7 +12,16 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github_client import NotFound, Refused
-from mlir_release.forge.observations import Bypass, Environment, Names, Observations, Rule, Token, WorkflowDefaults
+from mlir_release.forge.observations import (
+    AllowedActions,
+    Bypass,
+    Environment,
+    Names,
+    Observations,
+    Rule,
+    Token,
+    WorkflowDefaults,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,11 +101,13 @@ class Setup:
         return Observations(
             repository=client.name,
             private=bool(data["private"]),
+            archived=bool(data.get("archived")),
             branch=place,
             default_branch=data["default_branch"],
             token=token,
             files=self._files(files, place),
             actions_enabled=None if enabled is None else bool(enabled["enabled"]),
+            allowed_actions=self._allowed_actions(enabled),
             defaults=None
             if defaults is None
             else WorkflowDefaults(
@@ -224,6 +235,20 @@ class Setup:
         )
 
     # -- the rest -------------------------------------------------------------------------------------------------
+
+    def _allowed_actions(self, permissions: dict[str, Any] | None) -> AllowedActions | None:
+        policy = (permissions or {}).get("allowed_actions")
+        if policy != "selected":
+            return AllowedActions(policy=policy) if policy else None
+        selected = self._ask("/actions/permissions/selected-actions")
+        if selected is None:
+            return None
+        return AllowedActions(
+            policy="selected",
+            github_owned=bool(selected.get("github_owned_allowed")),
+            verified=bool(selected.get("verified_allowed")),
+            patterns=tuple(selected.get("patterns_allowed") or ()),
+        )
 
     def _environments(self) -> dict[str, Environment] | None:
         rows = self._rows("/environments", "environments")

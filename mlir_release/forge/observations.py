@@ -51,6 +51,16 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AllowedActions:
+    """Which actions of others may run."""
+
+    policy: Literal["all", "local_only", "selected"]  #: local_only: those of the same owner
+    github_owned: bool = False
+    verified: bool = False  #: those of creators that GitHub's marketplace has verified
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Names:
     """Names of secrets or variables that jobs of the repository get, its organisation's among them."""
 
@@ -72,11 +82,13 @@ class Observations:
 
     repository: str
     private: bool
+    archived: bool
     branch: str  #: that holds the pin
     default_branch: str
     token: Token
     files: Mapping[str, bytes] | None  #: of the branch: those that were asked for, and all workflows
     actions_enabled: bool | None
+    allowed_actions: AllowedActions | None
     defaults: WorkflowDefaults | None
     workflows: Mapping[str, str] | None  #: path -> ``active``, ``disabled_inactivity``, …
     immutable: bool | None  #: whether releases are immutable

@@ -2,7 +2,7 @@
 
 Settings: private, issues, immutable, pages, environments, rulesets, protection, secrets, variables (and those of the
 organisation: organization_secrets, organization_variables; and by environment: environment_secrets), disabled
-(workflows), workflow_permissions.
+(workflows), workflow_permissions, selected_actions, archived.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def repository_json(repository: Repository, scopes: frozenset[str], *, installat
         "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
         "has_issues": repository.settings.get("issues", True), "has_pages": bool(repository.settings.get("pages")),
         "private": repository.settings.get("private", False),
+        "archived": repository.settings.get("archived", False),
         "created_at": now, "updated_at": now, "pushed_at": now, "permissions": rights,
     }  # fmt: skip
 
@@ -78,7 +79,14 @@ def pages(call: Call) -> Answer:
 @route(f"GET {REPO}/actions/permissions")
 def actions_permissions(call: Call) -> Answer:
     _admin(call)
-    return Answer(200, {"enabled": True, "allowed_actions": "all"})
+    allowed = "all" if "selected_actions" not in call.repository.settings else "selected"
+    return Answer(200, {"enabled": True, "allowed_actions": allowed})
+
+
+@route(f"GET {REPO}/actions/permissions/selected-actions")
+def selected_actions(call: Call) -> Answer:
+    _admin(call)
+    return Answer(200, call.repository.settings["selected_actions"])
 
 
 def _names(call: Call, kind: str, setting: str) -> Answer:

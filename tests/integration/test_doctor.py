@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
+from mlir_release.errors import ReleaseError
 from tests.github_server import GitHubServer
 from tests.github_server.records import Fault, Record
 from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, RELEASE_FILES
@@ -61,12 +62,14 @@ class Doctor:
             )
         return worst, code
 
-    def run(self, token: str, *options: str) -> tuple[str, int]:
+    def run(self, token: str, *options: str, repository: str = REPOSITORY) -> tuple[str, int]:
         self.monkeypatch.setattr(console, "json_mode", False)
         for key, value in self.github.environment(REPOSITORY, token).items():
             self.monkeypatch.setenv(key, value)
-        arguments = ["doctor", "--forge", f"github:{REPOSITORY}", *options]
+        arguments = ["doctor", "--forge", f"github:{repository}", *options]
         done = CliRunner().invoke(app, arguments, standalone_mode=False)
+        if isinstance(done.exception, ReleaseError):
+            raise done.exception
         assert done.exception is None, done.output
         assert not token or token not in done.output
         if "--json" in options:
@@ -99,7 +102,7 @@ def test_a_repository_that_is_set_up(github: GitHubServer, doctor: Doctor) -> No
 
 def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     files = {"README": b"x\n", "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
-    bypassed = {"rules": [{"type": "required_signatures"}], "current_user_can_bypass": "always"}
+    bypassed = {"rules": [{"type": "update"}], "current_user_can_bypass": "always"}
     github.add_repository(
         REPOSITORY,
         files,
@@ -110,10 +113,12 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     )
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     tokens = {"token-contents", "token-actions", "token-issues", "token-pull-requests"}
-    assert well(found) == {*tokens, "actions", "default-permissions", "triggers", "integrate-caller"}
+    assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "integrate-caller"}
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7
-    assert doctor.text("pin-branch").endswith("lock_branch (classic protection), pull_request (rules 1)")
+    assert doctor.text("pin-branch").endswith(
+        "lock_branch (classic protection), pull_request (rules 1), update (rules 2)"
+    )
 
 
 def test_a_stranger_is_told_what_can_not_be_seen(github: GitHubServer, doctor: Doctor) -> None:
@@ -124,6 +129,21 @@ def test_a_stranger_is_told_what_can_not_be_seen(github: GitHubServer, doctor: D
               "pull-request-creation", "pin-branch"}  # fmt: skip
     assert {check for check, level in found.items() if level == "unknown"} == hidden
     assert well(found) == found.keys() - hidden
+
+
+def test_what_can_not_be_looked_at_is_one_error(
+    github: GitHubServer, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    github.add_repository(REPOSITORY, FILES, **SETTINGS)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    for repository, given, branch, problem in (
+        (REPOSITORY, "ghp_wrong", "main", "github-unauthorized"),
+        ("llvm/other", token, "", "github-not-found"),
+        (REPOSITORY, token, "mian", "branch-missing"),
+    ):
+        with pytest.raises(ReleaseError) as caught:
+            doctor.run(given, "--no-pypi", *(["--branch", branch] if branch else []), repository=repository)
+        assert caught.value.id == problem
 
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
@@ -289,6 +309,17 @@ def test_ci_that_is_dispatched(github: GitHubServer, doctor: Doctor) -> None:
     assert doctor.ask(token)[0]["pull-request-creation"] == "ok"
     place["disabled"] = ("ci.yml",)
     assert doctor.ask(token)[0]["pull-request-token"] == "problem"
+
+
+def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
+    selected = {"github_owned_allowed": True, "verified_allowed": False, "patterns_allowed": []}
+    github.add_repository(REPOSITORY, FILES, **SETTINGS, selected_actions=selected, archived=True)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    found, _ = doctor.ask(token)
+    assert (found["allowed-actions"], found["archived"]) == ("ok", "problem")
+    selected["github_owned_allowed"] = False
+    assert doctor.ask(token)[0]["allowed-actions"] == "problem"
+    assert "actions/checkout" in doctor.text("allowed-actions")
 
 
 @pytest.mark.parametrize(

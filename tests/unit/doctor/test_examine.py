@@ -9,7 +9,15 @@ import pytest
 
 from mlir_release.doctor.examine import examine
 from mlir_release.doctor.findings import Finding, count, markdown, to_do
-from mlir_release.forge.observations import Environment, Names, Observations, Rule, Token, WorkflowDefaults
+from mlir_release.forge.observations import (
+    AllowedActions,
+    Environment,
+    Names,
+    Observations,
+    Rule,
+    Token,
+    WorkflowDefaults,
+)
 from tests.healthy import CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
@@ -27,7 +35,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
     assert [finding for finding in found if finding.level != "ok"] == []
     assert {finding.check for finding in found} == {
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
-        "job-permissions", "actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
+        "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "environment", "pull-request-token", "integrate-caller",
     }  # fmt: skip
 
@@ -44,6 +52,18 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("default-branch", {"default_branch": "master"}),
         ("default-branch", {"default_branch": "master", "branch": "master"}),
         ("actions", {"actions_enabled": False}),
+        ("archived", {"archived": True}),
+        ("allowed-actions", {"allowed_actions": AllowedActions(policy="local_only")}),
+        ("allowed-actions", {"allowed_actions": AllowedActions(policy="selected", patterns=("actions/*",))}),
+        ("allowed-actions", {"allowed_actions": AllowedActions(policy="selected", github_owned=True)}),
+        (
+            "allowed-actions",
+            {
+                "allowed_actions": AllowedActions(
+                    policy="selected", github_owned=True, verified=True, patterns=("!actions/checkout@*",)
+                )
+            },
+        ),
         ("workflows", {"workflows": {".github/workflows/snapshot.yml": "disabled_inactivity"}}),
         ("pin-branch", {"branch_rules": (REVIEW,)}),
         ("pin-branch", {"protection": frozenset({"lock_branch", "allow_deletions"})}),
@@ -77,6 +97,8 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
         ("files", {"files": None}),
         ("actions", {"actions_enabled": None}),
         ("default-permissions", {"defaults": None}),
+        ("allowed-actions", {"allowed_actions": None}),
+        ("allowed-actions", {"allowed_actions": AllowedActions(policy="selected", github_owned=True, verified=True)}),
         ("workflows", {"workflows": None}),
         ("immutable-releases", {"immutable": None}),
         ("tag-rules", {"tag_rules": None}),
@@ -85,6 +107,8 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
         ("pin-branch", {"branch_rules": (replace(REVIEW, bypass=None),)}),
         ("pin-branch", {"branch_rules": (replace(REVIEW, bypass="another"),)}),
         ("pin-branch", {"branch_rules": (Rule(kind="commit_message_pattern"),)}),
+        ("pin-branch", {"branch_rules": (Rule(kind="required_signatures"),)}),
+        ("pin-branch", {"protection": frozenset({"required_signatures"})}),
         ("pin-branch", {"protection": None}),
         ("pages", {"pages": None}),
         ("environment", {"environments": None}),
@@ -143,6 +167,15 @@ def test_default_permissions_matter_where_a_job_does_not_ask() -> None:
     assert findings(replace(WELL, files=silent), "problem") == []
 
 
+def test_actions_may_run_that_are_named_or_of_the_same_owner() -> None:
+    named = AllowedActions(policy="selected", patterns=("Actions/*", "llvm/mlir-release/*"))
+    assert findings(replace(WELL, allowed_actions=named), "problem") == []
+    named = replace(named, patterns=("actions/*",))
+    (found,) = findings(replace(WELL, allowed_actions=named), "problem")
+    assert found.text == "not allowed to run: llvm/mlir-release/.github/workflows/integrate.yml"
+    assert findings(replace(WELL, repository="llvm/mlir-wheels", allowed_actions=named), "problem") == []
+
+
 def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:
     text = FILES["targets.toml"].replace(b'distribution = "mlir"', b'distribution = "mlir-ours"')
     seen = replace(WELL, files={**FILES, "targets.toml": text}, environments={})
@@ -155,11 +188,12 @@ def test_remedies_are_told_once_and_problems_first() -> None:
         Finding(check="a", level="unknown", text="a|b", remedy="look"),
         Finding(check="b", level="problem", text="b", remedy="mend"),
         Finding(check="b", level="problem", text="c", remedy="mend"),
-        Finding(check="c", level="ok", text="c"),
+        Finding(check="c", level="unknown", text="c", remedy="look"),
+        Finding(check="d", level="ok", text="d"),
     )
-    assert to_do(found) == ["b: mend", "a: look"]
-    assert count(found) == "2 problems, 1 unknown, 1 ok"
+    assert to_do(found) == ["b: mend", "a, c: look"]
+    assert count(found) == "2 problems, 2 unknown, 1 ok"
     table = markdown(found, title="here").splitlines()
     assert table[0] == "### here"
-    assert table[-1] == r"| a | unknown | a\|b | look |"
-    assert len(table) == 3 + 3 + 3
+    assert table[-2] == r"| a | unknown | a\|b | look |"
+    assert len(table) == 3 + 3 + 4

@@ -93,7 +93,7 @@ def test_a_job_that_asks_for_nothing_has_what_the_repository_gives() -> None:
 
     def level(default: bool | None) -> str:
         found = examine_workflows(contents, default_write=default)
-        return next(f.level for f in found if f.check == "job-permissions" and SNAPSHOT in f.text)
+        return next(f.level for f in found if f.check == "job-permissions" and "snapshot.yml" in f.text)
 
     assert level(True) == "ok"
     assert level(False) == "problem"

@@ -1,0 +1,103 @@
+"""Whether Actions runs the workflows, with the actions that they use, and what their jobs may do."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.findings import Finding, hidden, verdict
+from mlir_release.doctor.rules import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.doctor.files import Contents
+    from mlir_release.doctor.findings import Level
+    from mlir_release.forge.observations import AllowedActions, Observations
+
+#: Whose actions count as GitHub's own.
+_GITHUBS = frozenset({"actions", "github"})
+
+
+def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
+    """Whether Actions runs, and what jobs may do that do not say it."""
+    if seen.actions_enabled is None:
+        yield hidden("actions", "whether Actions is enabled", wanted(seen, "administration: read", "permissions"))
+    else:
+        state = "enabled" if seen.actions_enabled else "disabled"
+        remedy = "Settings > Actions > General: allow actions"
+        yield verdict("actions", seen.actions_enabled, f"Actions is {state}", remedy)
+        if seen.actions_enabled:
+            yield _allowed(seen, contents)
+    if seen.workflows is None:
+        yield hidden("workflows", "which workflows are active", wanted(seen, "actions: read", "workflows"))
+    else:
+        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active"]
+        yield verdict(
+            "workflows",
+            not asleep,
+            f"disabled: {', '.join(asleep)}" if asleep else "no workflow is disabled",
+            "Actions > the workflow > Enable workflow (GitHub disables schedules after 60 days without activity)",
+        )
+    yield _defaults(seen, contents)
+
+
+def _defaults(seen: Observations, contents: Contents) -> Finding:
+    check = "default-permissions"
+    if seen.defaults is None:
+        what = "what a job may do that asks for nothing"
+        return hidden(check, what, wanted(seen, "administration: read", "workflow"))
+    if not seen.defaults.write:
+        return verdict(check, True, "a job that asks for nothing may only read", "")
+    silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
+    text = "a job that asks for nothing may write"
+    return verdict(
+        check,
+        not silent,
+        f"{text}, and {', '.join(silent)} {'has' if len(silent) == 1 else 'have'} such jobs"
+        if silent
+        else f"{text}; every job asks, so read would do",
+        "Settings > Actions > General > Workflow permissions: Read repository contents; let each job ask (permissions)",
+    )
+
+
+def _allowed(seen: Observations, contents: Contents) -> Finding:
+    """Whether every action that a workflow uses may run. Those of the same owner always may."""
+    check = "allowed-actions"
+    if seen.allowed_actions is None:
+        return hidden(check, "which actions may run", wanted(seen, "administration: read", "selected-actions"))
+    owner = seen.repository.partition("/")[0]
+    used = {
+        uses
+        for workflow in contents.workflows.values()
+        for job in workflow.jobs
+        for uses in (job.uses, *(step.uses for step in job.steps))
+    }
+    foreign = {u for u in used if "@" in u and not u.startswith((".", "$", "docker:", f"{owner}/"))}
+    levels = {uses: _level(seen.allowed_actions, uses) for uses in sorted(foreign)}
+    names = [uses.partition("@")[0] for uses, level in levels.items() if level != "ok"]
+    if not names:
+        return verdict(check, True, f"the {len(foreign)} actions that workflows use may run", "")
+    sure = "problem" in levels.values()
+    return Finding(
+        check=check,
+        level="problem" if sure else "unknown",
+        text=f"{'' if sure else 'perhaps '}not allowed to run: {', '.join(dict.fromkeys(names))}",
+        remedy="Settings > Actions > General > Actions permissions: allow all; or GitHub's own, and others by name",
+    )
+
+
+def _level(allowed: AllowedActions, uses: str) -> Level:
+    if allowed.policy == "all":
+        return "ok"
+    if allowed.policy == "local_only":
+        return "problem"
+    name = uses.lower()  # GitHub does not tell cases apart here
+    patterns = [pattern.lower() for pattern in allowed.patterns]
+    if any(fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+        return "problem"
+    if any(fnmatchcase(name, pattern) for pattern in patterns):
+        return "ok"
+    if allowed.github_owned and uses.partition("/")[0] in _GITHUBS:
+        return "ok"
+    return "unknown" if allowed.verified else "problem"  # whose creators are verified is told nowhere
