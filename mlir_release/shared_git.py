@@ -36,7 +36,20 @@ _MOVING = frozenset({"checkout", "merge", "switch"})
 
 
 class SharedGit(Git):
-    """See the module. ``directory`` may be a work tree or a bare repository."""
+    """See the module. ``directory`` may be a work tree or a bare repository.
+
+    :param folders: the repository's folder and this work tree's own in it, where they are known already
+    """
+
+    def __init__(self, directory: Path, *, folders: tuple[Path, Path] | None = None) -> None:
+        super().__init__(directory)
+        if folders is not None:
+            self._folders = folders
+
+    @property
+    def common(self) -> Path:
+        """The repository's folder, shared by all its work trees."""
+        return self._folders[0]
 
     def run(
         self,

@@ -111,9 +111,9 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 
     Patches that upstream has at a step are left out there; one that does not apply makes the step untestable.
     """
-    head = project.upstream_head()
+    head = project.upstream.head()
     pin = project.pin()
-    base = project.base_of(pin, head)
+    base = project.upstream.base_of(pin, head)
     patches = carried(project.upstream, base, pin)
     outer = project.outer.text("rev-parse", "HEAD")
 
@@ -134,7 +134,7 @@ def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str])
 
     def test(commit: str) -> st.Verdict:
         pin = project.pin(commit)
-        project.require(pin)
+        project.upstream.require(pin)
         return _test(project, commit, pin, pin, command)
 
     commits = _line(project.outer, good, bad)

@@ -13,8 +13,9 @@ from mlir_release.integrate.state import T_PATCHES, T_PIN
 from mlir_release.worktree import commit_tree, is_ancestor, merge_commits
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.walk import Observation, Walk
+    from mlir_release.integrate.walk import Walk
 
 
 def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_when: str) -> str:
@@ -22,7 +23,7 @@ def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_wh
     project = walk.project
     project.refuse_dirty()
     seen = walk.observe()
-    commit = project.upstream_commit(revision)
+    commit = project.upstream.commit(revision)
     ledger = {
         pt.T_KIND: "revert" if revert else "cherry-pick",
         pt.T_OF: commit.sha,
@@ -48,10 +49,6 @@ def drop(walk: Walk, unwanted: str) -> pt.Patch:
     return patch
 
 
-def _sign(project: Project):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    return project.signature()
-
-
 def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: str, body: str) -> None:
     project = walk.project
     if tip != seen.base:
@@ -68,7 +65,7 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
 def export(project: Project) -> dict[str, str]:
     """Make every carried state that HEAD points at reachable, in all submodules. Path -> export branch's head."""
     pin = project.pin()
-    base = project.base_of(pin, project.fetch_upstream())
+    base = project.upstream.base_of(pin, project.upstream.fetch())
     heads = export_others(project)
     if pin != base:
         heads[project.config.carried_at] = export_stack(project, pin)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.git import format_message
 from mlir_release.integrate.patches import carried, upstream_has
-from mlir_release.integrate.report import shown
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import fetchable, links_made
+from mlir_release.integrate.upstream import shown
 from mlir_release.worktree import commit_tree, is_ancestor, tree_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_reachable(project: Project, branch: str) -> None:
 
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
-    head = project.fetch_upstream()
+    head = project.upstream.fetch()
     export = project.config.export
     exported = ""
     if export is not None:
@@ -81,8 +81,8 @@ def _unreachable(commit: str, what: str, target: str, where: str) -> Verificatio
 def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     """Title and body, from the ledger and the walk."""
     pin = project.pin(f"refs/heads/{branch}")
-    head = project.upstream_head()
-    base = project.base_of(pin, head)
+    head = project.upstream.head()
+    base = project.upstream.base_of(pin, head)
     commits = branch_commits(project, branch)
     first = next((t[T_UPSTREAM] for _, _, t in commits if T_START in t and T_UPSTREAM in t), "")
     passed, breaks = _totals(commits)
@@ -151,7 +151,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     fork = project.outer.text("merge-base", main, head)
     passed, breaks = _totals(commits)
     pin = project.pin(head)
-    base = project.base_of(pin, project.upstream_head())
+    base = project.upstream.base_of(pin, project.upstream.head())
     trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: str(passed), T_BREAKS: str(breaks)}
     trailers[T_PATCHES] = str(len(carried(project.upstream, base, pin)))
     message = format_message(title, body, trailers)

@@ -97,7 +97,9 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
 
     :raises NeedsPersonError: if one of them is a merge, which can't be replayed as a patch
     """
-    patches = []
+    patches: list[Patch] = []
+    if base == pin:
+        return patches
     for line in git.text("rev-list", "--reverse", "--topo-order", "--parents", f"{base}..{pin}").splitlines():
         sha, *parents = line.split()
         if len(parents) != 1:

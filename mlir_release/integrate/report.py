@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.git import Git
-    from mlir_release.integrate.project import Project, UpstreamCommit
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,10 @@ class Report:
             "good": self.good,
             "bad": self.bad,
             "culprit": self.bad if self.outcome == "culprit" else None,
-            "range": [{"commit": c.sha, "subject": shown(c.subject)} for c in self.range],
+            "range": [{"commit": c.sha, "subject": c.title} for c in self.range],
             "findings": [dict(finding) for finding in self.findings],
             "suspects": [
-                {"commit": s.commit.sha, "subject": shown(s.commit.subject), "evidence": list(s.evidence)}
-                for s in self.suspects
+                {"commit": s.commit.sha, "subject": s.commit.title, "evidence": list(s.evidence)} for s in self.suspects
             ],
             "log": self.log,
             "advice": self.advice,
@@ -159,11 +159,7 @@ class Report:
 
         def link(commit: UpstreamCommit) -> str:
             short = f"`{commit.sha[:12]}`"
-            return (
-                f"[{short}]({commit_url}{commit.sha}) {shown(commit.subject)}"
-                if commit_url
-                else (f"{short} {shown(commit.subject)}")
-            )
+            return f"[{short}]({commit_url}{commit.sha}) {commit.title}" if commit_url else (f"{short} {commit.title}")
 
         lines = [f"## {_TITLES.get(self.outcome, self.outcome)}", ""]
         if self.outcome == "culprit" and self.range:
@@ -208,11 +204,6 @@ _ADVICE = {
     "broken-base": "Next: fix this project at its present LLVM commit, commit, `mlir-release integrate run`.",
     "stuck": "Next: wait for upstream to mend its build, or carry the mend: `integrate patches add`.",
 }
-
-
-def shown(text: str) -> str:
-    """Text that may hold undecodable bytes, fit for output."""
-    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def make_report(

@@ -33,7 +33,7 @@ def start(project: Project, *, publish: bool = False) -> str:
             why=done.stderr.decode(errors="replace").strip(),
             remedy="check downstream.remote and downstream.branch in integrate.toml, and the network",
         )
-    head = project.fetch_upstream()
+    head = project.upstream.fetch()
     local = outer.resolve(f"refs/heads/{config.main}")
     if local is not None and not is_ancestor(outer, local, remote_main):
         raise ConflictError(
@@ -61,8 +61,8 @@ def start(project: Project, *, publish: bool = False) -> str:
 
 
 def _start_commit(project: Project, main: str, upstream_head: str) -> str:
-    base = project.base_of(project.pin(main), upstream_head)
-    ahead = len(project.affecting(base, upstream_head))
+    base = project.upstream.base_of(project.pin(main), upstream_head)
+    ahead = len(project.upstream.affecting(base, upstream_head))
     message = format_message(
         f"Start integrating LLVM from {base[:12]}",
         f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.paths)}.",

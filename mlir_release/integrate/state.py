@@ -6,10 +6,8 @@ union, and a verdict once reached is never derived again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import platform
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +17,9 @@ from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.worktree import push, tree_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mlir_release.git import Signature
-    from mlir_release.integrate.project import Project
 
 PROBES = "refs/mlir-release/probes/"
 
@@ -81,20 +78,31 @@ class Record:
 
 def probe_key(*, outer: str, upstream_tree: str, setting: str) -> str:
     """Name of the verdict on an outer tree (without pin) with an upstream tree, tested in a setting."""
-    return hashlib.sha256("\0".join((outer, upstream_tree, setting)).encode()).hexdigest()[:40]
+    return _hash("\0".join((outer, upstream_tree, setting)))
 
 
 def setting_of(command: tuple[str, ...], variables: tuple[str, ...]) -> str:
     """Hash of the smoke command and what it runs in: operating system, machine, the variables that were declared."""
+    import platform
+
     values = {name: os.environ.get(name) for name in variables}
     data = json.dumps([list(command), platform.system(), platform.machine(), values], sort_keys=True)
-    return hashlib.sha256(data.encode()).hexdigest()[:40]
+    return _hash(data)
+
+
+def _hash(text: str) -> str:
+    import hashlib  # here, because a look at an integrate without verdicts takes less time than this import
+
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 class ProbeStore:
-    """The verdicts of one integrate branch."""
+    """The verdicts of one integrate branch.
 
-    def __init__(self, git: Git, branch: str, signature: Signature) -> None:
+    :param signature: says who records, and when; asked only if something is recorded
+    """
+
+    def __init__(self, git: Git, branch: str, signature: Callable[[], Signature]) -> None:
         self.git = git
         self.ref = PROBES + branch
         self.signature = signature
@@ -124,9 +132,13 @@ class ProbeStore:
         return records
 
     def _blobs(self, ref: str) -> dict[str, str]:
-        if self.git.resolve(ref) is None:
-            return {}
-        lines = self.git.run("ls-tree", "-z", ref).stdout.split(b"\0")[:-1]
+        done = self.git.run("ls-tree", "-z", ref, check=False)
+        if done.returncode != 0:
+            stderr = done.stderr.decode(errors="replace")
+            if "Not a valid object name" in stderr:  # there is no such ref: nothing is known yet
+                return {}
+            raise GitError(("ls-tree", ref), done.returncode, stderr, self.git.directory)
+        lines = done.stdout.split(b"\0")[:-1]
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
     def record(self, *records: Record) -> None:
@@ -143,7 +155,7 @@ class ProbeStore:
                 return
             subject = ", ".join(f"{record.verdict} at {record.upstream[:12]}" for record in records[:3])
             try:
-                commit = self.git.commit_files(old, new, f"Record {subject}\n", self.signature)
+                commit = self.git.commit_files(old, new, f"Record {subject}\n", self.signature())
                 if self.git.update_ref(self.ref, commit, expected=old or NO_OBJECT):
                     return
             except GitError as error:
@@ -198,7 +210,7 @@ class ProbeStore:
         done = self.git.run(
             *("commit-tree", tree, "-p", ours, "-p", theirs),
             input=b"Merge verdicts\n",
-            env=self.signature.environment(),
+            env=self.signature().environment(),
         )
         return done.stdout.decode().strip()
 
@@ -218,15 +230,38 @@ class ProbeStore:
         raise ConflictError("probes-busy", "other machines keep pushing verdicts", where=self.ref, remedy="try again")
 
 
-def learned_rate(project: Project, *, limit: int = 400) -> BreakRate:
-    """The break rate that the history says: trailers of the last ``limit`` advances reachable from HEAD."""
-    keys = (T_COMMITS, T_BREAKS, T_VERDICT)
-    fields = "%x00".join(f"%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
-    output = project.outer.run("log", "-z", f"-n{limit}", f"--grep=^{T_COMMITS}: ", f"--format={fields}%x00", "HEAD")
-    values = output.stdout.decode(errors="replace").split("\0")
+@dataclass(frozen=True)
+class Past:
+    """What a branch's trailers say."""
+
+    head: str  #: the branch's commit
+    upstream: str  #: upstream commit of the last advance or start, or empty
+    fixed: bool  #: there are other commits since
+    rate: BreakRate  #: of the advances among the last commits
+
+
+#: Commits that are read: a busy downstream's last few months, thousands of affecting commits.
+_PAST = 1000
+
+
+def past_of(git: Git, branch: str) -> Past:
+    """Read the last commits that ``branch`` has. One ``git log`` of bounded length, whatever the history's."""
+    keys = (T_UPSTREAM, T_COMMITS, T_BREAKS, T_VERDICT)
+    trailers = "%x00".join(f"%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
+    output = git.run("log", "-z", f"-n{_PAST}", f"--format=%H%x00%P%x00{trailers}", branch, "--").stdout
+    fields = output.decode(errors="replace").split("\0")
     rate = BreakRate()
-    for commits, breaks, verdict in zip(values[0::4], values[1::4], values[2::4], strict=False):
+    line: dict[str, tuple[str, str]] = {}  # commit -> first parent, recorded upstream
+    for commit, parents, upstream, commits, breaks, verdict in zip(*[iter(fields)] * 6, strict=False):
+        line[commit] = (parents.partition(" ")[0], upstream.strip().partition(" ")[0])
         if commits.strip().isdecimal():
             counted = int(breaks) if breaks.strip().isdecimal() else int(verdict.strip() == Verdict.BAD)
             rate = rate.after(commits=int(commits), breaks=min(counted, int(commits)))
-    return rate
+    commit, steps = fields[0], 0
+    while commit in line and not line[commit][1]:
+        commit, steps = line[commit][0], steps + 1
+    recorded = line[commit][1] if commit in line else ""
+    if commit and commit not in line:  # a merge of main may have brought more commits than were read
+        named = ("log", "--first-parent", "-n1", f"--grep=^{T_UPSTREAM}: ", "--since=1.year", f"--format={trailers}")
+        recorded = git.text(*named, commit, "--").partition("\0")[0].strip().partition(" ")[0]
+    return Past(fields[0], recorded, steps > 0, rate)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import upstream_has
-from mlir_release.integrate.report import shown
+from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.walk import Walk
+    from mlir_release.integrate.observe import Observer
 
 
-def status(walk: Walk, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
+def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
     """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
     seen = walk.observe(until=until, fetch=fetch)
     records = walk.verdicts(seen)

@@ -11,6 +11,8 @@ from mlir_release.git import Git
 from mlir_release.shared_git import SharedGit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.integrate.project import Project
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
@@ -34,14 +36,19 @@ def repository(project: Project, path: str) -> Git:
         update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
         done = project.outer.run(*update, check=False)
         if not (folder / ".git").exists():
-            raise MachineError(
-                "submodule-not-cloned",
-                f"the submodule {path!r} could not be cloned",
-                where=str(folder),
-                why=done.stderr.decode(errors="replace").strip(),
-                remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
-            )
+            raise not_cloned(path, folder, done.stderr)
     return SharedGit(folder)
+
+
+def not_cloned(path: str, folder: Path, stderr: bytes) -> MachineError:
+    """The submodule at ``path`` is not there, and git could not change that."""
+    return MachineError(
+        "submodule-not-cloned",
+        f"the submodule {path!r} could not be cloned",
+        where=str(folder),
+        why=stderr.decode(errors="replace").strip(),
+        remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
+    )
 
 
 def links_made(project: Project, base: str, tip: str) -> list[Link]:

@@ -6,7 +6,6 @@ machine too.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,46 +15,19 @@ from mlir_release.errors import ConflictError, ExitCode
 from mlir_release.git import format_message
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
-from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, check_resolved, rebase
+from mlir_release.integrate.observe import Observation, Observer
+from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import prepared, smoke_test
-from mlir_release.integrate.state import (
-    T_COMMITS,
-    T_PATCHES,
-    T_PIN,
-    T_UPSTREAM,
-    T_VERDICT,
-    ProbeStore,
-    Record,
-    learned_rate,
-    setting_of,
-)
+from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
+from mlir_release.integrate.upstream import shown
 from mlir_release.worktree import commit_tree, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.integrate.project import Project, UpstreamCommit
-
-
-@dataclass(frozen=True, kw_only=True)
-class Observation:
-    """What git says at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
-
-    branch: str
-    head: str  #: outer commit
-    pin: str
-    base: str  #: pristine upstream commit under the pin
-    until: str  #: upstream commit that the walk goes to
-    patches: tuple[Patch, ...]
-    ahead: tuple[UpstreamCommit, ...]
-    outer_key: str
-    fixed: bool  #: the branch has other commits since its last advance
-    rate: st.BreakRate
-
-    def upstream_at(self, position: int) -> str:
-        """The pristine upstream commit of a position."""
-        return self.ahead[position - 1].sha if position else self.base
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +59,14 @@ class WalkEnd:
             "remaining": self.remaining,
             "good": self.good,
             "bad": self.bad,
-            "suspects": [{"commit": commit.sha, "subject": _printable(commit.subject)} for commit in self.suspects],
+            "suspects": [{"commit": commit.sha, "subject": commit.title} for commit in self.suspects],
             "record": self.record.as_json() if self.record else None,
             "smoke_tests": self.tests,
             "conflict": self.conflict.as_json() if self.conflict else None,
         }
 
 
-def _printable(text: str) -> str:
-    return text.encode(errors="surrogateescape").decode(errors="replace")
-
-
-class Walk:
+class Walk(Observer):
     """One integrate branch being walked.
 
     :param branch: default: the integrate branch that is checked out
@@ -114,124 +82,10 @@ class Walk:
         publish: bool = False,
         weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
     ) -> None:
-        self.project = project
-        self.branch = branch or project.branch()
+        super().__init__(project, branch or project.branch(), weigh=weigh)
+        project.signature()  # a walk commits: better to know now that it can't
         self.publish = publish
-        self.store = ProbeStore(project.outer, self.branch, project.signature())
-        self.setting = setting_of(project.config.command, project.config.environment)
         self.tests = 0
-        self._weigh = weigh
-        self._asked: set[tuple[str, str]] = set()
-        self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
-
-    # -- observe ----------------------------------------------------------------------------------------------------
-
-    def observe(self, *, until: str | None = None, fetch: bool = True) -> Observation:
-        """Look at the branch, the upstream and the verdicts. Fetches the upstream unless told not to."""
-        project = self.project
-        upstream_head = project.fetch_upstream() if fetch else project.upstream_head()
-        head = project.outer.text(
-            "rev-parse", "--verify", "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}"
-        )
-        pin = project.pin(head)
-        recorded, fixed = self._last_advance(head)
-        project.check_base(recorded, upstream_head)
-        base = project.base_of(pin, upstream_head)
-        goal = upstream_head
-        if until is not None:
-            commit = project.upstream_commit(until)
-            goal = commit.sha if commit.sha == base else project.within(until, base, upstream_head).sha
-        return Observation(
-            branch=self.branch,
-            head=head,
-            pin=pin,
-            base=base,
-            until=goal,
-            patches=tuple(carried(project.upstream, base, pin)),
-            ahead=tuple(project.affecting(base, goal)),
-            outer_key=project.outer_key(head),
-            fixed=fixed,
-            rate=learned_rate(project),
-        )
-
-    def _last_advance(self, head: str) -> tuple[str, bool]:
-        """The upstream commit that the last advance (or the start) recorded, and whether commits came after it."""
-        output = self.project.outer.text(
-            *("log", "--first-parent", "-n200", f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)", head)
-        )
-        for number, line in enumerate(output.split("\n")):
-            if line.strip():
-                return line.split()[0], number > 0
-        return "", True
-
-    def stack_at(self, seen: Observation, upstream: str) -> Stack:
-        """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
-        if not seen.patches:
-            return Stack(upstream, upstream, ())
-        if upstream == seen.base:
-            return Stack(upstream, seen.pin, seen.patches)
-        key = (seen.pin, upstream)
-        if key not in self._stacks:
-            try:
-                self._stacks[key] = rebase(self.project.upstream, seen.patches, seen.base, upstream)
-            except PatchConflict as conflict:
-                self._stacks[key] = conflict
-        found = self._stacks[key]
-        if isinstance(found, PatchConflict):
-            raise found
-        return found
-
-    def _question(self, seen: Observation, upstream: str, tree: str) -> Record:
-        """The record of the test at ``upstream``, but for its answer."""
-        return Record(
-            verdict=st.Verdict.UNTESTABLE,
-            upstream=upstream,
-            upstream_tree=tree,
-            pristine_tree=self.project.tree(upstream),
-            outer=seen.outer_key,
-            setting=self.setting,
-        )
-
-    def asks(self, seen: Observation, record: Record) -> bool:
-        """Whether ``record`` answers the question that testing its commit on this branch would be."""
-        try:
-            tree = self.project.tree(self.stack_at(seen, record.upstream).tip)
-        except PatchConflict:
-            return False
-        question = self._question(seen, record.upstream, tree)
-        return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
-
-    def verdicts(self, seen: Observation) -> dict[int, Record]:
-        """What was found out already, by position.
-
-        A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
-        """
-        records = self.store.load()
-        trees = {record.pristine_tree for record in records.values()}
-        found = {}
-        for position in range(len(seen.ahead) + 1):
-            upstream = seen.upstream_at(position)
-            asked = position == 0 or seen.ahead[position - 1].tree in trees or (seen.pin, upstream) in self._asked
-            if not asked:
-                continue
-            try:
-                tree = self.project.tree(self.stack_at(seen, upstream).tip)
-            except PatchConflict:
-                continue
-            record = records.get(self._question(seen, upstream, tree).key)
-            if record is not None:
-                found[position] = record
-        return found
-
-    def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
-        """What the strategies work on: recorded verdicts, and conflicts that were met."""
-        verdicts = {position: record.verdict for position, record in records.items()}
-        for position in range(1, len(seen.ahead) + 1):
-            if isinstance(self._stacks.get((seen.pin, seen.upstream_at(position))), PatchConflict):
-                verdicts[position] = st.Verdict.UNTESTABLE
-        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
-        base_risk = st.BASE_RISK_FIXED if seen.fixed else st.BASE_RISK_START
-        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, base_risk=base_risk))
 
     # -- probe ------------------------------------------------------------------------------------------------------
 
@@ -241,7 +95,7 @@ class Walk:
         :raises PatchConflict: if the carried patches do not apply there
         """
         stack = self.stack_at(seen, upstream)
-        question = self._question(seen, upstream, self.project.tree(stack.tip))
+        question = self._question(seen, upstream, self.tree(stack.tip))
         known = self.store.load().get(question.key)
         self._asked.add((seen.pin, upstream))
         if known is not None:
@@ -277,6 +131,8 @@ class Walk:
             for commit in commits:
                 one(commit)
         else:
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(width) as pool:
                 list(pool.map(one, commits))
         if self.publish:
@@ -289,10 +145,10 @@ class Walk:
         project = self.project
         if stack.kept:
             export_stack(project, stack.tip)
-        passed = len(project.affecting(seen.base, upstream.sha))
-        lines = [f"{upstream.sha} {_printable(upstream.subject)}"]
-        lines += [f"carries {patch.sha[:12]} {_printable(patch.subject)}" for patch in stack.kept]
-        lines += [f"drops {p.sha[:12]} {_printable(p.subject)}: {reason}" for p, reason in stack.dropped]
+        passed = len(project.upstream.affecting(seen.base, upstream.sha))
+        lines = [f"{upstream.sha} {upstream.title}"]
+        lines += [f"carries {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.kept]
+        lines += [f"drops {p.sha[:12]} {shown(p.subject)}: {reason}" for p, reason in stack.dropped]
         message = format_message(
             f"Advance LLVM to {upstream.sha[:12]}",
             "\n".join(lines),
@@ -338,16 +194,16 @@ class Walk:
         self.project.refuse_dirty()
         seen = self.observe()
         if to is not None:
-            given = self.project.upstream_commit(to)
+            given = self.project.upstream.commit(to)
             if resolved is None or given.sha != seen.base:
-                given = self.project.within(to, seen.base, seen.until)
+                given = self.project.upstream.within(to, seen.base, seen.until)
             target = given
         elif seen.ahead:
             target = seen.ahead[0]
         else:
             return None
         if resolved is not None:
-            tip = self.project.upstream_commit(resolved).sha
+            tip = self.project.upstream.commit(resolved).sha
             stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
         else:
             stack = self.stack_at(seen, target.sha)

@@ -11,7 +11,8 @@ from mlir_release.git import GitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from mlir_release.integrate.project import Project, UpstreamCommit
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
 
 #: Relative risk of a commit that touches a file which the downstream includes; nothing but tests and documents; else.
 INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6

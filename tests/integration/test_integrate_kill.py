@@ -34,7 +34,7 @@ def end_state(folder: Path, strategy: str) -> dict[str, Any]:
         state[name] = {ref.name: ref.commit for ref in refs}
     signature = Signature(name="x", email="x@example.com", when=NOON)
     for name in ("downstream", "origin.git"):
-        store = ProbeStore(Git(world.root / name), BRANCH, signature)
+        store = ProbeStore(Git(world.root / name), BRANCH, lambda: signature)
         verdicts = {r.upstream: str(r.verdict) for r in store.load().values()}
         if strategy != "parallel":
             state[f"verdicts in {name}"] = verdicts

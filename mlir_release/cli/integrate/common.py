@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.pulls import PullRequests
     from mlir_release.integrate.strategy import Strategy
@@ -37,16 +38,16 @@ def walking(directory: Path, *, push: bool = False) -> Walk:
     return Walk(project, publish=push, weigh=weigher(project))
 
 
-def looking(directory: Path) -> Walk:
+def looking(directory: Path) -> Observer:
     """Whatever is checked out there, only to be looked at.
 
     Without weights: reading what every commit touches would cost more than all the rest.
     """
-    from mlir_release.integrate.walk import Walk
+    from mlir_release.integrate.observe import Observer
     from mlir_release.worktree import current_branch
 
     project = opened(directory)
-    return Walk(project, branch=current_branch(project.outer) or "HEAD")
+    return Observer(project, current_branch(project.outer) or "HEAD")
 
 
 def chosen(walk: Walk, strategy: str | None, width: int | None) -> tuple[Strategy, int]:

@@ -25,7 +25,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
     """One smoke test at upstream commit REV (exit 0: good, 6: bad, 125: untestable)."""
     walk = walking(directory, push=push)
     seen = walk.observe()
-    record = walk.probe(seen, walk.project.upstream_commit(rev).sha)
+    record = walk.probe(seen, walk.project.upstream.commit(rev).sha)
     walk.store.record(record)
     if push:
         walk.store.push(walk.project.config.remote)

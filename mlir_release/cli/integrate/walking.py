@@ -25,6 +25,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 
 if TYPE_CHECKING:
+    from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.pulls import PullRequests
     from mlir_release.integrate.report import Report
     from mlir_release.integrate.walk import Walk, WalkEnd
@@ -77,10 +78,10 @@ def status(directory: Path, until: str | None, no_fetch: bool, limit: int) -> No
 @click.pass_obj
 def range_(directory: Path, a: str, b: str) -> None:
     """List the affecting upstream commits after A up to B, oldest first."""
-    from mlir_release.integrate.report import shown
+    from mlir_release.integrate.upstream import shown
 
     project = opened(directory)
-    commits = project.affecting(project.upstream_commit(a).sha, project.upstream_commit(b).sha)
+    commits = project.upstream.affecting(project.upstream.commit(a).sha, project.upstream.commit(b).sha)
     text = "\n".join(f"{commit.sha[:12]} {shown(commit.subject)}" for commit in commits)
     console.result(text, [{"commit": commit.sha, "subject": shown(commit.subject)} for commit in commits])
 
@@ -200,7 +201,7 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
     )
 
 
-def _published(walk: Walk, report: Report, pulls: PullRequests | None) -> list[ReleaseError]:
+def _published(walk: Observer, report: Report, pulls: PullRequests | None) -> list[ReleaseError]:
     """Print the report and send it wherever it is wanted. Returns what could not be delivered."""
     from mlir_release.integrate.deliver import deliver
 

@@ -1,0 +1,168 @@
+"""What git says of an integrate at one moment, and what is known of the commits ahead. Nothing is changed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, rebase
+from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
+from mlir_release.worktree import tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What git says at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
+
+    branch: str
+    head: str  #: outer commit
+    pin: str
+    base: str  #: pristine upstream commit under the pin
+    until: str  #: upstream commit that the walk goes to
+    patches: tuple[Patch, ...]
+    ahead: tuple[UpstreamCommit, ...]
+    fixed: bool  #: the branch has other commits since its last advance
+    rate: st.BreakRate
+
+    def upstream_at(self, position: int) -> str:
+        """The pristine upstream commit of a position."""
+        return self.ahead[position - 1].sha if position else self.base
+
+
+class Observer:
+    """Looks at one branch.
+
+    :param branch: its name; ``HEAD`` for whatever is checked out
+    :param weigh: gives the relative risk of each commit ahead (default: all alike)
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        branch: str,
+        *,
+        weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
+    ) -> None:
+        self.project = project
+        self.branch = branch
+        self.store = ProbeStore(project.outer, branch, project.signature)
+        self._weigh = weigh
+        self._asked: set[tuple[str, str]] = set()
+        self._stacks: dict[tuple[str, str], Stack | PatchConflict] = {}
+        self._trees: dict[str, str] = {}
+        self._outer_key = cache(project.outer_key)
+
+    @cached_property
+    def setting(self) -> str:
+        """See :func:`~mlir_release.integrate.state.setting_of`."""
+        return setting_of(self.project.config.command, self.project.config.environment)
+
+    def observe(self, *, until: str | None = None, fetch: bool = True) -> Observation:
+        """Look at the branch, the upstream and the verdicts. Fetches the upstream unless told not to."""
+        project, upstream = self.project, self.project.upstream
+        upstream_head = upstream.fetch() if fetch else upstream.head()
+        past = past_of(project.outer, "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}")
+        pin = project.pin(past.head)
+        base = upstream.base_of(pin, upstream_head, recorded=past.upstream)
+        goal = upstream_head
+        if until is not None:
+            commit = upstream.commit(until)
+            goal = commit.sha if commit.sha == base else upstream.within(until, base, upstream_head).sha
+        ahead = tuple(upstream.affecting(base, goal))
+        self._trees.update((commit.sha, commit.tree) for commit in ahead)
+        return Observation(
+            branch=self.branch,
+            head=past.head,
+            pin=pin,
+            base=base,
+            until=goal,
+            patches=tuple(carried(upstream, base, pin)),
+            ahead=ahead,
+            fixed=past.fixed,
+            rate=past.rate,
+        )
+
+    def tree(self, commit: str) -> str:
+        """Tree id of an upstream commit."""
+        if commit not in self._trees:
+            self._trees[commit] = tree_of(self.project.upstream, commit)
+        return self._trees[commit]
+
+    def stack_at(self, seen: Observation, upstream: str) -> Stack:
+        """The carried stack replayed onto ``upstream``. :raises PatchConflict:"""
+        if not seen.patches:
+            return Stack(upstream, upstream, ())
+        if upstream == seen.base:
+            return Stack(upstream, seen.pin, seen.patches)
+        key = (seen.pin, upstream)
+        if key not in self._stacks:
+            try:
+                self._stacks[key] = rebase(self.project.upstream, seen.patches, seen.base, upstream)
+            except PatchConflict as conflict:
+                self._stacks[key] = conflict
+        found = self._stacks[key]
+        if isinstance(found, PatchConflict):
+            raise found
+        return found
+
+    def _question(self, seen: Observation, upstream: str, tree: str) -> Record:
+        """The record of the test at ``upstream``, but for its answer."""
+        return Record(
+            verdict=st.Verdict.UNTESTABLE,
+            upstream=upstream,
+            upstream_tree=tree,
+            pristine_tree=self.tree(upstream),
+            outer=self._outer_key(seen.head),
+            setting=self.setting,
+        )
+
+    def asks(self, seen: Observation, record: Record) -> bool:
+        """Whether ``record`` answers the question that testing its commit on this branch would be."""
+        try:
+            tree = self.tree(self.stack_at(seen, record.upstream).tip)
+        except PatchConflict:
+            return False
+        question = self._question(seen, record.upstream, tree)
+        return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
+
+    def verdicts(self, seen: Observation) -> dict[int, Record]:
+        """What was found out already, by position.
+
+        A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
+        """
+        records = self.store.load()
+        if not records:
+            return {}
+        trees = {record.pristine_tree for record in records.values()}
+        found = {}
+        for position in range(len(seen.ahead) + 1):
+            upstream = seen.upstream_at(position)
+            asked = position == 0 or seen.ahead[position - 1].tree in trees or (seen.pin, upstream) in self._asked
+            if not asked:
+                continue
+            try:
+                tree = self.tree(self.stack_at(seen, upstream).tip)
+            except PatchConflict:
+                continue
+            record = records.get(self._question(seen, upstream, tree).key)
+            if record is not None:
+                found[position] = record
+        return found
+
+    def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
+        """What the strategies work on: recorded verdicts, and conflicts that were met."""
+        verdicts = {position: record.verdict for position, record in records.items()}
+        for position in range(1, len(seen.ahead) + 1):
+            if isinstance(self._stacks.get((seen.pin, seen.upstream_at(position))), PatchConflict):
+                verdicts[position] = st.Verdict.UNTESTABLE
+        factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
+        base_risk = st.BASE_RISK_FIXED if seen.fixed else st.BASE_RISK_START
+        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, base_risk=base_risk))

@@ -1,0 +1,197 @@
+"""The upstream's repository as a downstream has it: its submodule, or a private clone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.shared_git import SharedGit
+from mlir_release.worktree import is_ancestor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.integrate.config import Config
+
+
+@dataclass(frozen=True)
+class UpstreamCommit:
+    """One commit of the upstream: ``when`` is the committer time in seconds since 1970."""
+
+    sha: str
+    tree: str
+    when: int
+    subject: str
+
+    @property
+    def title(self) -> str:
+        """The subject, fit for output whatever bytes it holds."""
+        return shown(self.subject)
+
+
+def shown(text: str) -> str:
+    """Text that may hold undecodable bytes, fit for output."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+class Upstream(SharedGit):
+    """Git in that repository, and what is asked of the upstream there."""
+
+    def __init__(self, directory: Path, config: Config) -> None:
+        super().__init__(directory)
+        self.config = config
+
+    @property
+    def ref(self) -> str:
+        """Where the upstream's head is remembered."""
+        return f"refs/mlir-release/upstream/{self.config.upstream_branch}"
+
+    def fetch(self) -> str:
+        """Fetch and return the upstream's head.
+
+        :raises MachineError: if it can't be reached
+        :raises ConflictError: if its history was rewritten
+        """
+        refspec = f"refs/heads/{self.config.upstream_branch}:{self.ref}"
+        source = self.config.upstream_url if self.config.submodule else "origin"
+        options = [] if self.config.submodule else ["--filter=blob:none"]
+        # Not --quiet: that would hide why a ref was rejected.
+        done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False)
+        stderr = done.stderr.decode(errors="replace")
+        if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
+            raise ConflictError(
+                "upstream-rewritten",
+                f"the upstream's branch {self.config.upstream_branch} was force-pushed: "
+                "the head known before is not in its history any more",
+                where=self.config.upstream_url,
+                why="commits that were upstream would now be taken for carried patches",
+                remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
+            )
+        if done.returncode != 0:
+            raise MachineError(
+                "upstream-unreachable",
+                "the upstream repository can't be read",
+                where=self.config.upstream_url,
+                why=stderr.strip(),
+                remedy="check the URL in integrate.toml and the network, then run this again",
+            )
+        return self.head()
+
+    def head(self) -> str:
+        """The upstream's head as last fetched."""
+        head = self.resolve(self.ref)
+        return head if head is not None else self.fetch()
+
+    def base_of(self, pin: str, head: str, *, recorded: str = "") -> str:
+        """The upstream commit that ``pin`` stands on.
+
+        :param recorded: the one that the branch's trailers say, where they do
+        :raises ConflictError: if there is none, or the recorded one has left the upstream's history
+        """
+        base = self._merge_base(pin, head)
+        if recorded not in ("", base) and not is_ancestor(self, recorded, head):
+            raise ConflictError(
+                "upstream-rewritten",
+                "the upstream commit that this branch stands on is not in the upstream's history any more",
+                where=f"{recorded} and {self.config.upstream_url}",
+                why="the upstream was force-pushed; its lost commits would be taken for carried patches",
+                remedy="start a new integrate from a pin that is upstream",
+            )
+        if base != pin:  # an ancestor of a ref is complete; else a fetch may have been killed half-way
+            self.require(pin)
+            base = self._merge_base(pin, head)
+        if not base:
+            raise ConflictError(
+                "pin-not-upstream",
+                "the pinned commit shares no history with the upstream",
+                where=f"{pin} and {self.config.upstream_url}",
+                remedy="check upstream.url and upstream.branch in integrate.toml",
+            )
+        return base
+
+    def _merge_base(self, pin: str, head: str) -> str:
+        return self.run("merge-base", pin, head, check=False).stdout.decode().strip()
+
+    def require(self, pin: str) -> None:
+        """Have the commit ``pin`` whole in the upstream repository, fetched from the upstream or the export if need be.
+
+        Whole is what a ref leads to: git moves refs after everything else.
+        """
+        if self._whole(pin):
+            return
+        sources = [self.config.upstream_url]
+        if self.config.export:
+            sources.append(self.config.export.remote)
+        reasons = []
+        for source in sources:
+            refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
+            done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, check=False)
+            if done.returncode == 0 and self._whole(pin):
+                return
+            reasons.append(done.stderr.decode(errors="replace").strip())
+        raise MachineError(
+            "pin-unreachable",
+            f"LLVM's commit {pin} can't be fetched",
+            where=" and ".join(sources),
+            why="\n".join(reasons),
+            remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
+        )
+
+    def _whole(self, pin: str) -> bool:
+        done = self.run("rev-list", "-n1", pin, "--not", "--all", check=False)
+        return done.returncode == 0 and not done.stdout
+
+    def affecting(self, base: str, until: str) -> list[UpstreamCommit]:
+        """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, oldest first, ignored ones out.
+
+        Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
+        """
+        output = self.run(
+            *("log", "-z", "--first-parent", "--reverse", "--format=%H%x00%T%x00%ct%x00%s"),
+            f"{base}..{until}",
+            "--",
+            *self.config.paths,
+        ).stdout
+        fields = output.split(b"\0")
+        ignored = (
+            re.compile("|".join(f"(?:{pattern})" for pattern in self.config.ignore)) if self.config.ignore else None
+        )
+        found = []
+        for sha, tree, when, raw in zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False):
+            subject = raw.decode(errors="surrogateescape")
+            if ignored is None or not ignored.search(subject):
+                found.append(UpstreamCommit(sha.decode(), tree.decode(), int(when), subject))
+        return found
+
+    def commit(self, revision: str) -> UpstreamCommit:
+        """Exactly the commit that ``revision`` names. :raises UsageError: if it names none, or more than one."""
+        sha = self.resolve(revision)
+        if sha is None:
+            raise UsageError(
+                "upstream-commit-unknown",
+                f"{revision!r} names no commit of the upstream",
+                where=str(self.directory),
+                why="it does not exist, was not fetched, or is an abbreviation of several commits",
+                remedy="give more digits, a tag or a branch that exists there",
+            )
+        fields = self.run("log", "-1", "-z", "--format=%H%x00%T%x00%ct%x00%s", sha).stdout.split(b"\0")
+        subject = fields[3].decode(errors="surrogateescape")
+        return UpstreamCommit(fields[0].decode(), fields[1].decode(), int(fields[2]), subject)
+
+    def within(self, revision: str, base: str, head: str) -> UpstreamCommit:
+        """The commit that ``revision`` names, if it lies after ``base`` and up to ``head``. :raises UsageError:"""
+        commit = self.commit(revision)
+        if commit.sha == base or not is_ancestor(self, base, commit.sha):
+            reason = "it does not come after the commit where the branch stands"
+        elif not is_ancestor(self, commit.sha, head):
+            reason = f"it is not in the history of the upstream's {self.config.upstream_branch}"
+        else:
+            return commit
+        raise UsageError(
+            "advance-out-of-range",
+            f"can't advance to {revision!r} ({commit.sha}): {reason}",
+            where=f"{base}..{head}",
+            remedy="mlir-release integrate status lists the commits ahead; nothing was changed",
+        )
