@@ -18,7 +18,7 @@ from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git import Git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mlir_release.git import Signature
 
@@ -239,9 +239,9 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[int | None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def push(git: Git, remote: str, *refspecs: str) -> bool:
+def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:
     """Push; False if the remote moved meanwhile. :raises ConflictError: if the remote can't be reached or says no."""
-    done = git.run("push", "--porcelain", "--no-verify", "--atomic", remote, *refspecs, check=False)
+    done = git.run("push", "--porcelain", "--no-verify", "--atomic", remote, *refspecs, env=env, check=False)
     if done.returncode == 0:
         return True
     output = (done.stdout + done.stderr).decode(errors="replace")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.submodules import repository
 from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
 
@@ -26,6 +27,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
     """
     branch = f"refs/heads/{target.branch}"
     seen = f"refs/mlir-release/export/{target.branch}"
+    env = for_export(git, target.remote)
     for _ in range(tries):
         remote_head = _remote_head(git, target, branch, seen)
         if remote_head is None:
@@ -38,7 +40,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
             message = f"Splice {tip[:12]} into {target.branch}\n\nKeeps every commit that was ever pinned reachable.\n"
             new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
         # A plain push: fails unless it is a fast-forward of what the remote has at that moment.
-        if push(git, target.remote, f"{new}:{branch}"):
+        if push(git, target.remote, f"{new}:{branch}", env=env):
             git.run("update-ref", seen, new)
             return new
     raise ConflictError(
@@ -50,12 +52,13 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
 
 
 def _remote_head(git: Git, target: ExportTarget, branch: str, seen: str) -> str | None:
-    done = git.run("ls-remote", "--", target.remote, branch, check=False)
+    env = for_export(git, target.remote)
+    done = git.run("ls-remote", "--", target.remote, branch, env=env, check=False)
     if done.returncode != 0:
         raise _unreachable(target, done.stderr)
     if not done.stdout.strip():
         return None
-    done = git.run("fetch", "--quiet", "--no-tags", "--", target.remote, f"+{branch}:{seen}", check=False)
+    done = git.run("fetch", "--quiet", "--no-tags", "--", target.remote, f"+{branch}:{seen}", env=env, check=False)
     if done.returncode != 0:
         raise _unreachable(target, done.stderr)
     return git.resolve(seen)

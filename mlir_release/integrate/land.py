@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.git import format_message
+from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.patches import carried, upstream_has
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
@@ -50,6 +51,7 @@ def check_reachable(project: Project, branch: str) -> None:
         done = project.upstream.run(
             *("fetch", "--quiet", "--no-tags", "--", export.remote),
             f"+refs/heads/{export.branch}:refs/mlir-release/export/{export.branch}",
+            env=for_export(project.upstream, export.remote),
             check=False,
         )
         exported = f"refs/mlir-release/export/{export.branch}" if done.returncode == 0 else ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mlir_release.cache import cache_directory
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import Git
+from mlir_release.integrate.credentials import EXPORT_TOKEN
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 from mlir_release.worktree import commit_tree, exclusive, place_worktree
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.integrate.config import Config
     from mlir_release.integrate.project import Project
 
 #: A smoke command finds LLVM's sources, its pristine upstream commit and the branch's name here.
@@ -104,7 +106,8 @@ def smoke_test(
     exits: list[int | None] = []
     start = time.monotonic()
     for _ in range(attempts or config.attempts):
-        code = _run(command or config.command, slot, variables, config.timeout, log)
+        environment = {**_environment(config), **variables}
+        code = _run(command or config.command, slot, environment, config.timeout, log)
         exits.append(code)
         if code == ExitCode.UNTESTABLE:
             return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start, log)
@@ -113,16 +116,21 @@ def smoke_test(
     return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start, log)
 
 
-def _run(command: Sequence[str], slot: Slot, variables: Mapping[str, str], timeout: float, log: Path) -> int | None:
+def _environment(config: Config) -> dict[str, str]:
+    """What a smoke test, foreign code, finds in the environment: no secrets of ours, unless the downstream asks."""
+    kept_back = {EXPORT_TOKEN, "GITHUB_TOKEN", config.notify_variable} - set(config.environment)
+    return {k: v for k, v in os.environ.items() if k not in kept_back and not k.startswith("GIT_DIR")}
+
+
+def _run(command: Sequence[str], slot: Slot, environment: Mapping[str, str], timeout: float, log: Path) -> int | None:
     """Exit code; None after ``timeout`` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(
                 list(command),
                 cwd=slot.outer,
-                env={**environment, **variables},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.git import Git
+from mlir_release.integrate.credentials import for_export
 from mlir_release.shared_git import SharedGit
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def populate(project: Project, outer: Git, lock: int) -> None:
         inner = Git(outer.directory / target.path)
         if (inner.directory / ".git").exists():
             refspec = f"+refs/heads/{target.branch}:refs/mlir-release/export/{target.branch}"
-            inner.run("fetch", "--quiet", "--no-tags", "--", target.remote, refspec, check=False, pass_fds=(lock,))
+            fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
+            inner.run(*fetch, env=for_export(inner, target.remote), check=False, pass_fds=(lock,))
     outer.run(*update, pass_fds=(lock,))
 
 
@@ -107,6 +109,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
     for ref in inner.refs(_THERE):  # what was there once proves nothing
         inner.run("update-ref", "-d", ref.name)
     for remote, refspec in sources:
-        inner.run("fetch", "--quiet", "--no-tags", "--", remote, refspec, check=False)
+        env = {} if remote == address else for_export(inner, remote)
+        inner.run("fetch", "--quiet", "--no-tags", "--", remote, refspec, env=env, check=False)
     done = inner.run("rev-list", "-n1", commit, "--not", f"--glob={_THERE}/*", check=False)
     return done.returncode == 0 and not done.stdout

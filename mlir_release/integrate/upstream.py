@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.integrate.credentials import for_export
 from mlir_release.shared_git import SharedGit
 from mlir_release.worktree import is_ancestor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
@@ -121,13 +123,13 @@ class Upstream(SharedGit):
         """
         if self._whole(pin):
             return
-        sources = [self.config.upstream_url]
+        sources: dict[str, Mapping[str, str]] = {self.config.upstream_url: {}}
         if self.config.export:
-            sources.append(self.config.export.remote)
+            sources[self.config.export.remote] = for_export(self, self.config.export.remote)
         reasons = []
-        for source in sources:
+        for source, env in sources.items():
             refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
-            done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, check=False)
+            done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, env=env, check=False)
             if done.returncode == 0 and self._whole(pin):
                 return
             reasons.append(done.stderr.decode(errors="replace").strip())

@@ -1,7 +1,8 @@
-"""``[[export.also]]``: another patched submodule's commits are reachable before others see what points at them."""
+"""Exports: other patched submodules (``[[export.also]]``), and a remote that needs a token of its own."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ from mlir_release.integrate.project import Project, open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from mlir_release.worktree import is_ancestor
+from tests.github_server import GitHubServer
 from tests.integration import miniature
 from tests.integration.miniature import NOON, URL, World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PATH = "third_party/dep"
@@ -162,3 +165,77 @@ def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     with pytest.raises(ReleaseError) as caught:
         carry.export(downstream.project())
     assert caught.value.id == "export-not-submodule"
+
+
+# -- a token for the export remote -------------------------------------------------------------------------------------
+
+
+def basic(token: str) -> str:
+    return base64.b64encode(f"x-access-token:{token}".encode()).decode()
+
+
+@pytest.fixture
+def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[World, str]]:
+    """A downstream whose fork of LLVM takes pushes with a token only, and that token."""
+    world = miniature.build(tmp_path / "world", patched=False, small=True)
+    for name, value in world.environment().items():
+        monkeypatch.setenv(name, value)
+    with GitHubServer(tmp_path / "github") as github:
+        github.add_repository("ours/llvm", {"README": b"a fork\n"})
+        remote = f"{github.url}/ours/llvm.git"
+        config = world.checkout / "integrate.toml"
+        config.write_text(config.read_text().replace(f"{URL}fork.git", remote))
+        world.git("commit", "-q", "-a", "-m", "Export to a fork elsewhere")
+        world.git("push", "-q")
+        # What actions/checkout leaves: the job's own token, for the whole host, which may not write there.
+        own = github.token(scopes=("metadata",))
+        with (world.root / "gitconfig").open("a") as file:
+            file.write(f'[http "{github.url}/"]\n\textraheader = AUTHORIZATION: basic {basic(own)}\n')
+        start(open_project(world.checkout, clock=lambda: NOON))
+        yield world, github.token(scopes=("contents",))
+
+
+def carry_a_pick(world: World) -> str:
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    return carry.add(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
+
+
+def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(
+    world_with_fork_behind_a_token: tuple[World, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, token = world_with_fork_behind_a_token
+    with pytest.raises(ReleaseError) as caught:
+        carry_a_pick(world)
+    assert caught.value.id == "push-failed"
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("GIT_TRACE", str(trace))
+    monkeypatch.setenv("GIT_TRACE_CURL", str(trace))
+    monkeypatch.setenv("MLIR_RELEASE_EXPORT_TOKEN", token)
+    tip = carry_a_pick(world)
+    monkeypatch.delenv("GIT_TRACE")
+    assert is_ancestor(Git(tmp_path / "github" / "ours" / "llvm.git"), tip, "downstream-llvm")
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    check_reachable(walk.project, walk.branch)
+    assert "push" in trace.read_text()
+    secrets = (token.encode(), basic(token).encode())
+    for path in [trace, *world.root.rglob("*")]:
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(secret in content for secret in secrets), path
+
+
+def test_a_smoke_test_sees_no_secrets_unless_it_asks(
+    downstream: Downstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("MLIR_RELEASE_EXPORT_TOKEN", "GITHUB_TOKEN", "MLIR_RELEASE_NOTIFY")
+    for name in names:
+        monkeypatch.setenv(name, f"value of {name}")
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("SEEN", str(seen))
+    config = downstream.world.checkout / "integrate.toml"
+    text = config.read_text().replace('["./smoke.sh"]', '["sh", "-c", "env >$SEEN"]')
+    for asked in ((), ("GITHUB_TOKEN",)):
+        config.write_text(text.replace("timeout-minutes", f"environment = {list(asked)}\ntimeout-minutes"))
+        walk = Walk(downstream.project())
+        walk.probe(walk.observe(), downstream.world.affecting[0])
+        assert [name for name in names if f"value of {name}" in seen.read_text()] == list(asked)
