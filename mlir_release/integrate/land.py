@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, VerificationError
-from mlir_release.git import format_message
+from mlir_release.git import format_message, parse_trailers
 from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.patches import carried, upstream_has
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
@@ -22,20 +22,15 @@ if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
 
 
-def _main(project: Project) -> str:
-    """Main as its remote has it, if that is known."""
-    remote = f"refs/remotes/{project.config.remote}/{project.config.main}"
-    return remote if project.outer.resolve(remote) is not None else f"refs/heads/{project.config.main}"
-
-
 def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
     """Commits of the branch since it left main, oldest first: id, subject, trailers."""
-    main = _main(project)
-    commits = project.outer.text("rev-list", "--first-parent", "--reverse", f"{main}..refs/heads/{branch}").split()
+    since = f"{project.main_ref()}..refs/heads/{branch}"
+    output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
     found: list[tuple[str, str, Mapping[str, str]]] = []
-    for commit in commits:
-        message = project.outer.message(commit)
-        found.append((commit, message.partition("\n")[0], project.trailers(commit)))
+    for record in output.decode(errors="surrogateescape").split("\0"):
+        commit, _, message = record.partition("\n")
+        if commit:
+            found.append((commit, message.partition("\n")[0], parse_trailers(message)))
     return found
 
 
@@ -61,7 +56,7 @@ def check_reachable(project: Project, branch: str) -> None:
             continue
         raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
     seen: dict[tuple[str, str], bool] = {}
-    for link in links_made(project, _main(project), f"refs/heads/{branch}"):
+    for link in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
         key = (link.path, link.commit)
         if key not in seen:
             seen[key] = fetchable(project, *key)
@@ -86,9 +81,11 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     head = project.upstream.head()
     base = project.upstream.base_of(pin, head)
     commits = branch_commits(project, branch)
-    first = next((t[T_UPSTREAM] for _, _, t in commits if T_START in t and T_UPSTREAM in t), "")
+    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the commit says it all
+        title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
+        return title, rest.rpartition("\n\n")[0]
     passed, breaks = _totals(commits)
-    lines = [f"Advances LLVM from {first or 'its former commit'} to {base}: {passed} affecting commits.", ""]
+    lines = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits.", ""]
     patches = carried(project.upstream, base, pin)
     if patches:
         lines += ["### Carried patches", ""]
@@ -149,8 +146,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     commits = branch_commits(project, branch)
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
         return head
-    main = f"refs/remotes/{project.config.remote}/{project.config.main}"
-    fork = project.outer.text("merge-base", main, head)
+    fork = project.outer.text("merge-base", project.main_ref(), head)
     passed, breaks = _totals(commits)
     pin = project.pin(head)
     base = project.upstream.base_of(pin, project.upstream.head())

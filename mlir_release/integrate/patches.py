@@ -184,6 +184,18 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
     return Stack(target, tip, tuple(kept), tuple(dropped))
 
 
+def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+    """What would become of each patch if the stack went to ``target``: why it would be dropped, that it does not apply,
+    or an empty string. By the patch's id.
+    """
+    found = {patch.sha: upstream_has(git, patch, base, target) for patch in patches}
+    try:
+        found |= {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
+    except PatchConflict as conflict:
+        found[conflict.patch.sha] = f"does not apply on {target[:12]}: {', '.join(conflict.files)}"
+    return found
+
+
 def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[str, str], signature: Signature) -> str:
     """A new tip: ``commit`` picked, or reverted, on ``tip``, with the ledger's trailers. No ref moves.
 

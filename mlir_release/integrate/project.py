@@ -123,6 +123,16 @@ class Project:
             )
         return name
 
+    def main_ref(self) -> str:
+        """The main branch as its remote has it, if that is known."""
+        remote = f"refs/remotes/{self.config.remote}/{self.config.main}"
+        return remote if self.outer.resolve(remote) is not None else f"refs/heads/{self.config.main}"
+
+    def started_from(self, branch: str) -> str:
+        """The upstream commit under the pin where ``branch`` left main. :raises GitError: if they share no history"""
+        fork = self.outer.text("merge-base", self.main_ref(), branch)
+        return self.upstream.base_of(self.pin(fork), self.upstream.head())
+
     def refuse_dirty(self) -> None:
         """:raises ConflictError: if tracked files have uncommitted changes.
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.integrate import strategy as st
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.git import Git
+    from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
 
@@ -163,15 +166,17 @@ class Report:
 
         lines = [f"## {_TITLES.get(self.outcome, self.outcome)}", ""]
         if self.outcome == "culprit" and self.range:
-            lines += [
-                f"Culprit: {link(self.range[0])}",
-                "",
-                f"`{self.bad[:12]}` tested bad, `{self.good[:12]}` good.",
-                "",
-            ]
+            evidence = f" ({', '.join(self.suspects[0].evidence[:6])})" if self.suspects else ""
+            lines += [f"Culprit: {link(self.range[0])}{evidence}", ""]
+            lines += [f"`{self.bad[:12]}` tested bad, `{self.good[:12]}` good.", ""]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
             lines += [f"Last good: `{self.good[:12]}`. Among these {len(self.range)}:", ""]
             lines += [f"- {link(commit)}" for commit in self.range[:20]] + [""]
+        elif self.outcome == "bad":
+            lines += [
+                f"Under test: `{self.bad[:12]}`, {len(self.range)} affecting commits after `{self.good[:12]}`.",
+                "",
+            ]
         elif self.bad:
             lines += [f"Under test: `{self.bad[:12]}`", ""]
         if self.findings:
@@ -195,7 +200,8 @@ _TITLES = {
     "broken-base": "The branch itself fails where it stands",
     "stuck": "No commit ahead can be tested",
     "conflict": "A carried patch does not apply",
-    "bad": "The smoke test fails",
+    "bad": "The branch fails where it stands",
+    "nothing": "No failed smoke test is known",
 }
 
 _ADVICE = {
@@ -230,4 +236,47 @@ def make_report(
         range=tuple(commits),
         log=os.fspath(log) if key and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, ""),
+    )
+
+
+def report_known(observer: Observer) -> Report:
+    """What the last failed smoke test of the branch says, as far as the verdicts narrow it."""
+    seen = observer.observe(fetch=False)
+    records = observer.verdicts(seen)
+    known = observer.knowledge(seen, records)
+    here = st.bracket(known)
+    if here.high is None:
+        return make_report(
+            observer.project, outcome="nothing", branch=seen.branch, good="", bad="", commits=(), findings=()
+        )
+    record = records.get(here.high)
+    exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
+    return make_report(
+        observer.project,
+        outcome="culprit" if exact else "broken-base" if here.high == 0 else "range",
+        branch=seen.branch,
+        good=seen.upstream_at(here.low),
+        bad=seen.upstream_at(here.high),
+        commits=seen.ahead[here.low : here.high],
+        findings=record.findings if record else (),
+        key=record.key if record else "",
+    )
+
+
+def report_log(observer: Observer, log: bytes) -> Report:
+    """What a build log of the branch as it stands says, say full CI's.
+
+    To blame may be any upstream commit that came in since the branch left main.
+    """
+    project = observer.project
+    seen = observer.observe(fetch=False)
+    good = project.started_from(seen.head)
+    return make_report(
+        project,
+        outcome="bad",
+        branch=seen.branch,
+        good=good,
+        bad=seen.base,
+        commits=project.upstream.affecting(good, seen.base),
+        findings=[finding.as_json() for finding in findings_in(log)],
     )

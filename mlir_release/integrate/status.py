@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import upstream_has
+from mlir_release.integrate.patches import fates
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
@@ -18,17 +18,14 @@ def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> d
     records = walk.verdicts(seen)
     known = walk.knowledge(seen, records)
     config = walk.project.config
-    upstream = walk.project.upstream
+    become = fates(walk.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
     return {
         "branch": seen.branch,
         "pin": seen.pin,
         "base": seen.base,
         "upstream_head": seen.until,
         "carried_at": config.carried_at,
-        "patches": [
-            {**patch.as_json(), "contained": upstream_has(upstream, patch, seen.base, seen.until)}
-            for patch in seen.patches
-        ],
+        "patches": [{**patch.as_json(), "contained": become[patch.sha]} for patch in seen.patches],
         "ahead": [
             {"commit": c.sha, "subject": shown(c.subject), "verdict": str(known.verdicts.get(i, ""))}
             for i, c in enumerate(seen.ahead, 1)
@@ -41,7 +38,8 @@ def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> d
 
 def render(data: dict[str, Any], *, limit: int = 40) -> str:
     """For people: newest first, the next commit last."""
-    lines = [f"{data['branch']}: LLVM at {data['base'][:12]} in {data['carried_at']}"]
+    tested = f", which tests {data['base_verdict']}" if data["base_verdict"] else ""
+    lines = [f"{data['branch']}: LLVM at {data['base'][:12]} in {data['carried_at']}{tested}"]
     lines.append(f"{len(data['ahead'])} affecting commits ahead, about {data['tests_left']} smoke tests")
     if data["patches"]:
         lines.append(f"{len(data['patches'])} carried patches:")

@@ -40,9 +40,12 @@ def start(directory: Path, push: bool) -> None:
     from mlir_release.integrate.start import start as begin
 
     name = begin(opened(directory), publish=push)
-    pulls = common.open_pulls() if push else None
-    if pulls is not None:
-        _update_pull_request(walking(directory), pulls)
+    if push:
+        pulls = common.open_pulls()
+        if pulls is None:
+            console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
+        else:
+            _update_pull_request(walking(directory), pulls)
     console.result(f"on {name}", {"branch": name})
 
 
@@ -190,25 +193,46 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         key=end.record.key if end.record else "",
         advice=conflict.remedy if conflict else "",
     )
-    for failure in [*failures, *_published(walk, report, pulls)]:
+    markdown = _markdown(walk, report)
+    if not console.json_mode:  # there the error has the report in it: one document
+        console.result(markdown, {})
+    console.summary(markdown)
+    for failure in [*failures, *_delivered(walk, report, markdown, pulls)]:
         console.warn(str(failure))
-    return conflict or NeedsPersonError(
-        "walk-needs-person",
-        f"the walk stopped: {end.outcome}",
-        where=end.bad,
-        why=f"the branch {end.branch} stands at {end.base}",
-        remedy=report.advice,
+    return WalkStopped(
+        conflict
+        or NeedsPersonError(
+            "walk-needs-person",
+            f"the walk stopped: {end.outcome}",
+            where=end.bad,
+            why=f"the branch {end.branch} stands at {end.base}",
+            remedy=report.advice,
+        ),
+        {**end.as_json(), "report": report.as_json()},
     )
 
 
-def _published(walk: Observer, report: Report, pulls: PullRequests | None) -> list[ReleaseError]:
-    """Print the report and send it wherever it is wanted. Returns what could not be delivered."""
+class WalkStopped(NeedsPersonError):
+    """A walk that needs a person, with what ``--json`` says of it beside the error."""
+
+    def __init__(self, error: NeedsPersonError, details: dict[str, object]) -> None:
+        super().__init__(error.id, error.what, where=error.where, why=error.why, remedy=error.remedy)
+        self.details = details
+
+    def as_json(self) -> dict[str, object]:
+        """The error, the walk's end, and the report."""
+        return {**super().as_json(), **self.details}
+
+
+def _markdown(walk: Observer, report: Report) -> str:
+    url = walk.project.config.upstream_url.removesuffix(".git")
+    return report.as_markdown(commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "")
+
+
+def _delivered(walk: Observer, report: Report, markdown: str, pulls: PullRequests | None) -> list[ReleaseError]:
+    """Send the report wherever it is wanted. Returns what could not be delivered."""
     from mlir_release.integrate.deliver import deliver
 
-    url = walk.project.config.upstream_url.removesuffix(".git")
-    markdown = report.as_markdown(commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "")
-    console.result(markdown, report.as_json())
-    console.summary(markdown)
     return deliver(report, markdown=markdown, variable=walk.project.config.notify_variable, pulls=pulls)
 
 
@@ -231,32 +255,15 @@ def export(directory: Path) -> None:
 @click.pass_obj
 def report(directory: Path, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
-    from mlir_release.integrate import strategy as st
-    from mlir_release.integrate.report import findings_in, make_report
+    from mlir_release.integrate.report import report_known, report_log
 
-    walk = looking(directory) if log else walking(directory)
-    seen = walk.observe(fetch=False)
-    records = walk.verdicts(seen)
-    known = walk.knowledge(seen, records)
-    here = st.bracket(known)
-    record = records.get(here.high) if here.high is not None else None
-    findings = [finding.as_json() for finding in findings_in(log.read_bytes())] if log else []
-    exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD if here.high else False
-    made = make_report(
-        walk.project,
-        outcome="culprit" if exact else "range" if here.high else "bad",
-        branch=walk.branch,
-        good=seen.upstream_at(here.low),
-        bad=seen.upstream_at(here.high or 0),
-        commits=seen.ahead[here.low : here.high or len(seen.ahead)],
-        findings=findings or (record.findings if record else ()),
-        key=record.key if record else "",
-    )
-    if send:
-        for failure in _published(walk, made, common.open_pulls()):
-            raise failure
-    else:
-        console.result(made.as_markdown(), made.as_json())
+    seen = looking(directory)
+    made = report_log(seen, log.read_bytes()) if log else report_known(seen)
+    markdown = _markdown(seen, made)
+    console.result(markdown, made.as_json())
+    console.summary(markdown)
+    for failure in _delivered(seen, made, markdown, common.open_pulls()) if send else ():
+        raise failure
 
 
 @click.command()
