@@ -12,8 +12,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
+from mlir_release.forge import github_client
 from mlir_release.forge.base import Tag
-from mlir_release.forge.github_client import TIMEOUT, WAIT_FOR_SECONDARY_LIMIT, NotFound, Unavailable, translated
+from mlir_release.forge.github_client import WAIT_FOR_SECONDARY_LIMIT, NotFound, Unavailable, translated
 from mlir_release.git import Git, GitError
 from mlir_release.scratch import scratch_folder
 
@@ -62,7 +63,7 @@ class TagReader:
 
     def _fetch(self, git: Git) -> None:
         # Git waits for ever by itself; a byte a second is less than a connection that works ever has.
-        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={TIMEOUT}")
+        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={github_client.TIMEOUT}")
         options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
         try:
             git.run(

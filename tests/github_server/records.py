@@ -15,14 +15,17 @@ Json = dict[str, Any]
 
 @dataclass
 class Fault:
-    """How a request goes wrong: an answer of its own, or a connection that breaks."""
+    """How a request goes wrong: an answer of its own, or a connection that breaks.
+
+    ``drop``: before or after the request is carried out; halfway through its body; or once it was carried out and the
+    client no longer waits for the answer (``stall``).
+    """
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "Server Error"
-    drop: Literal["", "before", "after", "truncate"] = ""
+    drop: Literal["", "before", "after", "truncate", "stall"] = ""
     on_done: Callable[[], None] = lambda: None  #: called once it is carried out
-    delay: float = 0.0  #: seconds before the answer to what was carried out
 
 
 @dataclass

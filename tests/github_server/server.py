@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -231,11 +231,18 @@ class _Handler(BaseHTTPRequestHandler):
         record.status = answer.status
         if fault:
             fault.on_done()
-            time.sleep(fault.delay)
         if fault and fault.drop:
+            if fault.drop == "stall":
+                self._outlast_the_client()
             self._hold_against_the_contract(record, body, answer, self._headers(answer, record))
             return self._hang_up()
         return self._send(answer, record, body)
+
+    def _outlast_the_client(self) -> None:
+        self.connection.settimeout(600)
+        with suppress(OSError):
+            while self.connection.recv(1):
+                pass
 
     def _hang_up(self) -> None:
         self.close_connection = True
