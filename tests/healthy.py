@@ -91,5 +91,5 @@ WELL = Observations(
     secrets=Names(seen={"INTEGRATE_TOKEN": ""}),
     environment_secrets={"pypi": frozenset()},
     variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm"}),
-    wanted={},
+    refusals={},
 )

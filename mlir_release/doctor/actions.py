@@ -5,8 +5,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from mlir_release.doctor.files import required
 from mlir_release.doctor.findings import Finding, hidden, verdict
-from mlir_release.doctor.rules import wanted
+from mlir_release.doctor.pull_requests import uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ _GITHUBS = frozenset({"actions", "github"})
 def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
     """Whether Actions runs, and what jobs may do that do not say it."""
     if seen.actions_enabled is None:
-        yield hidden("actions", "whether Actions is enabled", wanted(seen, "administration: read", "permissions"))
+        yield hidden(seen, "actions", "whether Actions is enabled", asked="permissions", usual="administration: read")
     else:
         state = "enabled" if seen.actions_enabled else "disabled"
         remedy = "Settings > Actions > General: allow actions"
@@ -30,13 +31,14 @@ def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]
         if seen.actions_enabled:
             yield _allowed(seen, contents)
     if seen.workflows is None:
-        yield hidden("workflows", "which workflows are active", wanted(seen, "actions: read", "workflows"))
+        yield hidden(seen, "workflows", "which workflows are active", asked="workflows", usual="actions: read")
     else:
-        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active"]
+        ours = {*required(contents), *(use.workflow.path for use in uses_of(contents))}
+        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active" and path in ours]
         yield verdict(
             "workflows",
             not asleep,
-            f"disabled: {', '.join(asleep)}" if asleep else "no workflow is disabled",
+            f"disabled: {', '.join(asleep)}" if asleep else "no workflow that is needed is disabled",
             "Actions > the workflow > Enable workflow (GitHub disables schedules after 60 days without activity)",
         )
     yield _defaults(seen, contents)
@@ -46,7 +48,7 @@ def _defaults(seen: Observations, contents: Contents) -> Finding:
     check = "default-permissions"
     if seen.defaults is None:
         what = "what a job may do that asks for nothing"
-        return hidden(check, what, wanted(seen, "administration: read", "workflow"))
+        return hidden(seen, check, what, asked="workflow", usual="administration: read")
     if not seen.defaults.write:
         return verdict(check, True, "a job that asks for nothing may only read", "")
     silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
@@ -65,7 +67,7 @@ def _allowed(seen: Observations, contents: Contents) -> Finding:
     """Whether every action that a workflow uses may run. Those of the same owner always may."""
     check = "allowed-actions"
     if seen.allowed_actions is None:
-        return hidden(check, "which actions may run", wanted(seen, "administration: read", "selected-actions"))
+        return hidden(seen, check, "which actions may run", asked="selected-actions", usual="administration: read")
     owner = seen.repository.partition("/")[0]
     used = {
         uses

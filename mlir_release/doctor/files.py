@@ -41,7 +41,10 @@ WRITES: Mapping[str, tuple[str, ...]] = {
 
 REQUIRED = (*RELEASE_FILES, *(_WORKFLOWS + name for name in TRIGGERS))
 
-#: What a job may write where neither the workflow nor the repository's default keeps it from it.
+#: What only a release repository has.
+_OF_RELEASES = frozenset({TARGETS_FILE, _WORKFLOWS + "snapshot.yml"})
+
+#: What no default gives to a job that does not ask.
 _NEVER_BY_DEFAULT = frozenset({"id-token"})
 
 
@@ -52,7 +55,8 @@ class Contents:
     matrix: Matrix | None = None
     config: Config | None = None
     workflows: Mapping[str, Workflow] = field(default_factory=dict)  #: by path
-    integrates: bool = False  #: whether there is an integrate.toml
+    integrates: bool = False  #: whether it is walked by integrate: there is an integrate.toml
+    releases: bool = True  #: whether it is a release repository; one that is only walked is none
 
 
 def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) -> tuple[Contents, tuple[Finding, ...]]:
@@ -80,7 +84,14 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
             found = attempt(path, lambda content, path=path: parse_workflow(content, path=path))  # type: ignore[misc]
             if found is not None:
                 workflows[path] = found
-    names = required(matrix) if github else RELEASE_FILES
+    contents = Contents(
+        matrix=matrix,
+        config=config,
+        workflows=workflows,
+        integrates=CONFIG_FILE in files,
+        releases=CONFIG_FILE not in files or bool(_OF_RELEASES & files.keys()),
+    )
+    names = required(contents) if github else RELEASE_FILES
     missing = [path for path in names if path not in files]
     if missing:
         text = f"{branch} lacks {', '.join(missing)}"
@@ -89,13 +100,14 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
     if not findings:
         read = sum(path in files for path in {*names, CONFIG_FILE}) + len(workflows.keys() - set(names))
         findings.append(Finding(check="files", level="ok", text=f"{branch} has all files; {read} were read"))
-    contents = Contents(matrix=matrix, config=config, workflows=workflows, integrates=CONFIG_FILE in files)
     return contents, tuple(findings)
 
 
-def required(matrix: Matrix | None) -> tuple[str, ...]:
-    """Paths that a release repository on GitHub must have."""
-    release = matrix.release.workflow if matrix else "release.yml"
+def required(contents: Contents) -> tuple[str, ...]:
+    """Paths that a repository on GitHub must have."""
+    if not contents.releases:
+        return (CONFIG_FILE,)
+    release = contents.matrix.release.workflow if contents.matrix else "release.yml"
     return tuple(_WORKFLOWS + release if path == _WORKFLOWS + "release.yml" else path for path in REQUIRED)
 
 
@@ -104,15 +116,18 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
 
     :param default_write: whether a job that says nothing may write; None: that is hidden
     """
+    if not contents.releases:
+        return
     release = contents.matrix.release.workflow if contents.matrix else "release.yml"
-    wrong = False
+    started = []
     for standard, triggers in TRIGGERS.items():
         name = release if standard == "release.yml" else standard
         workflow = contents.workflows.get(_WORKFLOWS + name)
         if workflow is None:
             continue
-        if missing := sorted(triggers - workflow.triggers):
-            wrong = True
+        missing = sorted(triggers - workflow.triggers)
+        started.append(not missing)
+        if missing:
             yield Finding(
                 check="triggers",
                 level="problem",
@@ -120,7 +135,7 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
                 remedy=f"add {', '.join(missing)} to its triggers (on)",
             )
         yield from _permissions(workflow, WRITES[standard], default_write)
-    if contents.workflows and not wrong:
+    if started and all(started):
         yield Finding(check="triggers", level="ok", text="every workflow is started by what should start it")
 
 
@@ -130,9 +145,10 @@ def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: boo
         given = {job.may(permission) for job in workflow.jobs}
         if "write" in given:
             continue
-        if None in given and default_write is None and permission not in _NEVER_BY_DEFAULT:
+        by_default = default_write if None in given and permission not in _NEVER_BY_DEFAULT else False
+        if by_default is None:
             unclear.append(permission)
-        elif None not in given or not default_write or permission in _NEVER_BY_DEFAULT:
+        elif not by_default:
             lacking.append(permission)
     asked = ", ".join(f"{permission}: write" for permission in lacking or unclear)
     remedy = f"give the job that needs it {asked} (permissions), as the toolkit's own {workflow.name} does"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.errors import ReleaseError
+    from mlir_release.forge.observations import Observations
 
 Level = Literal["ok", "problem", "unknown"]
 
@@ -32,14 +33,23 @@ def verdict(check: str, well: bool, text: str, remedy: str) -> Finding:
     return Finding(check=check, level="ok" if well else "problem", text=text, remedy="" if well else remedy)
 
 
-def hidden(check: str, what: str, permission: str) -> Finding:
-    """Something that the token may not see."""
-    return Finding(
-        check=check,
-        level="unknown",
-        text=f"{what}: this token may not see it",
-        remedy=f"run this with a token that has {permission}",
-    )
+def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str) -> Finding:
+    """Something that was not shown.
+
+    :param asked: the part of the address by which it was asked for
+    :param usual: the permission that shows it, where GitHub does not say which
+    """
+    refusal = next((refusal for path, refusal in seen.refusals.items() if asked in path.split("/")), None)
+    if refusal is not None and "upgrade" in refusal.said.lower():
+        text, remedy = (
+            f"{what}: {refusal.said}",
+            "make the repository public, or have its owner take such a plan",
+        )
+    else:
+        permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
+        text = f"{what}: this token may not see it"
+        remedy = f"run this with a token that has {permission or usual}"
+    return Finding(check=check, level="unknown", text=text, remedy=remedy)
 
 
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:

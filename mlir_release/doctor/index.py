@@ -26,8 +26,9 @@ WARNING = 0.8
 
 def goes_to_pypi(contents: Contents) -> bool:
     """Whether numbered releases do: if targets.toml makes the one distribution that is there, or can't be read."""
-    return contents.matrix is None or any(
-        canonicalize_name(wheel.distribution) == DISTRIBUTION for wheel in contents.matrix.wheels
+    return contents.releases and (
+        contents.matrix is None
+        or any(canonicalize_name(wheel.distribution) == DISTRIBUTION for wheel in contents.matrix.wheels)
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.findings import Finding, hidden, verdict
-from mlir_release.doctor.rules import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +170,7 @@ def _own_token(seen: Observations, levels: list[str]) -> Iterator[Finding]:
     check = "pull-request-creation"
     if seen.defaults is None:
         what = "whether jobs may create pull requests"
-        yield hidden(check, what, wanted(seen, "administration: read", "workflow"))
+        yield hidden(seen, check, what, asked="workflow", usual="administration: read")
         return
     may = seen.defaults.pull_requests
     yield verdict(

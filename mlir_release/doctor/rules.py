@@ -56,10 +56,10 @@ def examine_branch(seen: Observations) -> Iterator[Finding]:
         text = f"{seen.branch} has rules that may stop jobs: {', '.join(sorted(unclear))}"
         yield Finding(check="pin-branch", level="unknown", text=text, remedy=remedy)
     if seen.branch_rules is None:
-        yield hidden("pin-branch", f"the rules for {seen.branch}", wanted(seen, "metadata: read", "rules"))
+        yield hidden(seen, "pin-branch", f"the rules for {seen.branch}", asked="rules", usual="metadata: read")
     if seen.protection is None:
         text = f"{seen.branch} is protected; how"
-        yield hidden("pin-branch", text, wanted(seen, "administration: read", "protection"))
+        yield hidden(seen, "pin-branch", text, asked="protection", usual="administration: read")
     if not unclear and seen.branch_rules is not None and seen.protection is not None:
         yield verdict("pin-branch", True, f"jobs may commit the pin to {seen.branch}", "")
 
@@ -71,7 +71,7 @@ def _named(rule: Rule) -> str:
 def examine_tags(seen: Observations) -> Iterator[Finding]:
     """Whether tags of releases stay where they are, and new ones can be made."""
     if seen.tag_rules is None:
-        yield hidden("tag-rules", "the rulesets", wanted(seen, "metadata: read", "rulesets"))
+        yield hidden(seen, "tag-rules", "the rulesets", asked="rulesets", usual="metadata: read")
         return
     for sample in SAMPLE_TAGS:
         pattern = sample.partition("-")[0] + "-*"
@@ -93,14 +93,3 @@ def examine_tags(seen: Observations) -> Iterator[Finding]:
             f"{pattern} can be {' and '.join(open_to)}" if open_to else f"{pattern} can't be moved or deleted",
             f"Settings > Rules > New tag ruleset: active, target {pattern}, restrict updates and deletions, no bypass",
         )
-
-
-def wanted(seen: Observations, usual: str, word: str) -> str:
-    """The permission that GitHub asked for where something was hidden, or else the usual one.
-
-    :param word: the last part of the address, or one in it
-    """
-    for address, permissions in seen.wanted.items():
-        if permissions and word in address.split("/"):
-            return permissions.replace("=", ": ").replace("_", " ")
-    return usual

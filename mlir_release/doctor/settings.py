@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.findings import Finding, hidden, verdict
-from mlir_release.doctor.rules import SAMPLE_TAGS, wanted
+from mlir_release.doctor.rules import SAMPLE_TAGS
 from mlir_release.forge.observations import matches
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding
     if seen.archived:
         remedy = "Settings > General > Unarchive this repository"
         yield verdict("archived", False, "the repository is archived: nothing can be written", remedy)
-    if seen.branch != seen.default_branch:
+    if contents.releases and seen.branch != seen.default_branch:
         yield Finding(
             check="default-branch",
             level="problem",
@@ -43,7 +43,7 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
     """Whether what is published stays, failures have a place to be told, and the index a place to stand."""
     if seen.immutable is None:
         what = "whether releases are immutable"
-        yield hidden("immutable-releases", what, wanted(seen, "administration: read", "immutable-releases"))
+        yield hidden(seen, "immutable-releases", what, asked="immutable-releases", usual="administration: read")
     else:
         yield verdict(
             "immutable-releases",
@@ -58,7 +58,7 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
         "Settings > General > Features: Issues",
     )
     if seen.pages is None:
-        yield hidden("pages", "the settings of Pages", wanted(seen, "pages: read", "pages"))
+        yield hidden(seen, "pages", "the settings of Pages", asked="pages", usual="pages: read")
     else:
         ways = {"workflow": "Pages are deployed by a workflow", "": "Pages are off"}
         text = ways.get(seen.pages, "Pages are built from a branch")
@@ -68,7 +68,7 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
 def examine_environment(seen: Observations) -> Iterator[Finding]:
     """Whether the environment that trusted publishing is bound to lets final releases in, and nothing else."""
     if seen.environments is None:
-        yield hidden("environment", "the environments", wanted(seen, "actions: read", "environments"))
+        yield hidden(seen, "environment", "the environments", asked="environments", usual="actions: read")
         return
     remedy = (
         f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "

@@ -18,6 +18,7 @@ from mlir_release.forge.observations import (
     Environment,
     Names,
     Observations,
+    Refusal,
     Rule,
     Token,
     WorkflowDefaults,
@@ -40,7 +41,7 @@ class Setup:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
-        self._wanted: dict[str, str] = {}
+        self._refusals: dict[str, Refusal] = {}
 
     def _ask(self, path: str, *, absent: Any = None, method: str = "GET", body: Any = None) -> Any:
         """The JSON at a path below the repository; None for a 403 or 401.
@@ -60,7 +61,8 @@ class Setup:
             if error.id not in ("github-forbidden", "github-unauthorized"):
                 raise
             headers = getattr(error.__cause__, "headers", None) or {}
-            self._wanted[path.partition("?")[0]] = str(headers.get("x-accepted-github-permissions", ""))
+            permissions = str(headers.get("x-accepted-github-permissions", ""))
+            self._refusals[path.partition("?")[0]] = Refusal(said=error.why, permissions=permissions)
             return None
 
     def _rows(self, path: str, key: str = "", *, absent: Any = None) -> Any:
@@ -125,7 +127,7 @@ class Setup:
             secrets=self._names("secrets"),
             environment_secrets={name: self._environment_secrets(name) for name in environments or ()},
             variables=self._names("variables"),
-            wanted=dict(self._wanted),
+            refusals=dict(self._refusals),
         )
 
     def _token(self, scopes: str | None, permissions: dict[str, bool]) -> Token:
@@ -208,15 +210,14 @@ class Setup:
         rows = self._rows(f"/rules/branches/{quote(branch, safe='')}")
         if rows is None:
             return None
-        rulesets = {number: self._ruleset(number) for number in sorted({row["ruleset_id"] for row in rows})}
-        return tuple(
-            Rule(
-                kind=row["type"],
-                ruleset=(rulesets[row["ruleset_id"]] or {}).get("name", str(row["ruleset_id"])),
-                bypass=self._bypass(rulesets[row["ruleset_id"]], token),
-            )
-            for row in rows
-        )
+        numbers = {row["ruleset_id"] for row in rows if "ruleset_id" in row}
+        rulesets = {number: self._ruleset(number) for number in sorted(numbers)}
+        found = []
+        for row in rows:
+            ruleset = rulesets.get(row.get("ruleset_id"))
+            name = str((ruleset or {}).get("name", row.get("ruleset_id", "")))
+            found.append(Rule(kind=row["type"], ruleset=name, bypass=self._bypass(ruleset, token)))
+        return tuple(found)
 
     def _protection(self, branch: str) -> frozenset[str] | None:
         """What classic protection demands of a job. The branch itself says to anybody whether it is protected."""

@@ -69,6 +69,14 @@ class Names:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why something is hidden."""
+
+    said: str  #: by GitHub
+    permissions: str = ""  #: that it asks for (X-Accepted-GitHub-Permissions): ``pages=read``; of some tokens only
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkflowDefaults:
     """What a job's token may do where the workflow does not say it."""
 
@@ -101,7 +109,7 @@ class Observations:
     secrets: Names
     environment_secrets: Mapping[str, frozenset[str] | None]  #: by environment
     variables: Names
-    wanted: Mapping[str, str]  #: what was hidden -> the permission that GitHub asks for (X-Accepted-GitHub-Permissions)
+    refusals: Mapping[str, Refusal]  #: by address below the repository's
 
 
 def matches(pattern: str, ref: str) -> bool:

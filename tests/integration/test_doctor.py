@@ -101,7 +101,8 @@ def test_a_repository_that_is_set_up(github: GitHubServer, doctor: Doctor) -> No
 
 
 def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
-    files = {"README": b"x\n", "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
+    snapshot = ".github/workflows/snapshot.yml"
+    files = {snapshot: FILES[snapshot], "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
     bypassed = {"rules": [{"type": "update"}], "current_user_can_bypass": "always"}
     github.add_repository(
         REPOSITORY,
@@ -113,7 +114,8 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     )
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     tokens = {"token-contents", "token-actions", "token-issues", "token-pull-requests"}
-    assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "integrate-caller"}
+    assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "integrate-caller",
+                           "job-permissions"}  # fmt: skip
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7
     assert doctor.text("pin-branch").endswith(

@@ -14,11 +14,12 @@ from mlir_release.forge.observations import (
     Environment,
     Names,
     Observations,
+    Refusal,
     Rule,
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
+from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
 REVIEW = Rule(kind="pull_request", ruleset="review")
@@ -128,8 +129,34 @@ def test_what_is_hidden_is_unknown_and_not_well(check: str, changes: dict[str, A
 
 
 def test_what_is_hidden_names_the_permission_that_github_asked_for() -> None:
-    seen = replace(WELL, pages=None, wanted={"/pages": "pages=read", "/actions/secrets": "secrets=read"})
-    assert [finding.remedy for finding in findings(seen, "unknown")] == ["run this with a token that has pages: read"]
+    refusals = {
+        "/actions/secrets": Refusal(said="403 Resource not accessible", permissions="secrets=read"),
+        "/pages": Refusal(said="403 Resource not accessible", permissions="pages=write"),
+    }
+    seen = replace(WELL, pages=None, refusals=refusals)
+    assert [finding.remedy for finding in findings(seen, "unknown")] == ["run this with a token that has pages: write"]
+
+
+def test_what_a_plan_lacks_is_told_in_githubs_words() -> None:
+    said = "403 Upgrade to GitHub Pro or make this repository public to enable this feature."
+    seen = replace(WELL, tag_rules=None, refusals={"/rulesets": Refusal(said=said)})
+    (found,) = findings(seen, "unknown")
+    assert said in found.text
+    assert "plan" in found.remedy
+
+
+def test_a_downstream_that_is_only_walked_needs_nothing_of_the_release_side() -> None:
+    files = {path: text for path, text in FILES.items() if path in ("integrate.toml", CALLER_PATH)}
+    bare = replace(
+        WELL, files=files, branch="main", default_branch="main", immutable=False, tag_rules=(), pages="",
+        environments={}, branch_rules=(REVIEW,), workflows={CALLER_PATH: "active"},
+    )  # fmt: skip
+    found = examine(bare)[1]
+    assert {finding.level for finding in found} == {"ok"}
+    assert "pull-request-token" in {finding.check for finding in found}
+    asleep = replace(bare, workflows={CALLER_PATH: "disabled_inactivity"})
+    assert [finding.check for finding in findings(asleep, "problem")] == ["workflows"]
+    assert findings(replace(bare, workflows={CI_PATH: "disabled_manually"}), "problem") == []
 
 
 def test_a_rule_that_who_asks_passes_does_not_stop_it() -> None:
