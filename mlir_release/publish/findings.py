@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from mlir_release.publish.assets import Report
     from mlir_release.targets import Matrix, Runtime, TestTarget
 
-#: Names of failed tests that are listed at most: GitHub cuts an issue's body off at 65536 characters.
+#: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
 MAX_NAMES = 50
+MAX_NAME = 300
 
 #: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
 BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
@@ -161,7 +162,7 @@ def _failed_test(test: TestTarget, report: Report | None) -> Failure:
     elif report is not None:
         count = len(report.failures)
         summary = f"{count} test{'' if count == 1 else 's'} failed" if count else "the run failed as a whole"
-        shown = [failure.replace("`", "'") for failure in report.failures[:MAX_NAMES]]
+        shown = [failure.replace("`", "'")[:MAX_NAME] for failure in report.failures[:MAX_NAMES]]
         more = [f"… and {count - len(shown)} more"] if count > len(shown) else []
         detail = "\n".join(["```text", *shown, *more, "```"]) if shown else ""
     wheel = test.wheels[0] if len(test.wheels) == 1 else ""

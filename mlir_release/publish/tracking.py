@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlir_release.publish.findings import Failure, Findings
     from mlir_release.targets import Matrix
 
-#: GitHub cuts an issue's body off at 65536 characters; some room is left for what is said on closing.
+#: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
 MAX_BODY = 60_000
 
 _LAST = re.compile(r"^Last failed in: `(?P<tag>[^`]+)`", re.MULTILINE)

@@ -75,12 +75,13 @@ def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
         wheel_sha256="0" * 64,
         passed=False,
         counts={},
-        failures=("x",),
+        failures=("x" * 5000,),
     )
     jobs = {SDK: make_job(SDK, "failure")}
     found = judge_draft(TAG, MATRIX, wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
     assert set(found.failing) == {SDK, name}
     assert found.failing[name].summary == "1 test failed"
+    assert len(found.failing[name].detail) < 1000
     assert found.failing[SDK].takes_down == (OTHER,)
 
 
