@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -86,30 +87,41 @@ def status(commits: int, ahead: int) -> None:
         git(checkout, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "Begin")
         cli = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(checkout), "status", "--no-fetch"]
         environment = {
-            **os.environ,
+            **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
             "PYTHONPATH": str(ROOT),
+            "PYTHONPYCACHEPREFIX": str(root / "compiled"),  # pip compiles what it installs
             **{f"GIT_{who}_{what}": "x@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
         subprocess.run(cli, env=environment, check=True, capture_output=True)  # the first one clones
         mirror = checkout / ".git" / "mlir-release" / "upstream.git"
         log = ["git", "-C", str(mirror), "log", "--oneline", f"{pin}..refs/mlir-release/upstream/main", "--"]
-        log += ["mlir", "utils/bazel"]
-        bare = [sys.executable, "-c", "import click"]
-        medians = {}
-        for name, command in (
-            ("git log -- mlir utils/bazel", log),
-            ("python -c 'import click'", bare),
-            ("status", cli),
-        ):
-            times = []
-            for _ in range(7):
+        commands = {
+            "git log -- mlir utils/bazel": [*log, "mlir", "utils/bazel"],
+            "python -c pass": [sys.executable, "-c", "pass"],
+            "mlir-release --version": [sys.executable, "-m", "mlir_release", "--version"],
+            "mlir-release integrate status": cli,
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(15):
+            for name, command in commands.items():  # in turn, so that a busy moment hits all alike
                 start = time.perf_counter()
                 subprocess.run(command, env=environment, check=True, capture_output=True)
-                times.append(time.perf_counter() - start)
-            medians[name] = sorted(times)[len(times) // 2]
-            print(f"{name:<32}{medians[name] * 1000:>8.0f} ms (median of 7)")
-        plain, interpreter, whole = medians.values()
-        print(f"status is {whole / plain:.1f} x git log; {interpreter * 1000:.0f} ms of it start Python and click")
+                times[name].append(1000 * (time.perf_counter() - start))
+        print(f"{'wall time of 15 runs, ms':<32}{'median':>8}{'best':>8}")
+        for name, taken in times.items():
+            print(f"{name:<32}{statistics.median(taken):>8.0f}{min(taken):>8.0f}")
+        for label, of in (("median", statistics.median), ("best", min)):
+            plain, python, version, whole = (of(taken) for taken in times.values())
+            print(
+                f"{label}: {whole / plain:.1f} x git log; {whole / (plain + python):.1f} x git log and starting Python"
+            )
+            more, common = whole - plain - python, version - python
+            print(
+                f"  overhead {more:.0f} ms, of which {common:.0f} ms are what any of the toolkit's commands begins with"
+            )
+        trace = root / "trace"
+        subprocess.run(cli, env={**environment, "GIT_TRACE": str(trace)}, check=True, capture_output=True)
+        print(f"git processes: {trace.read_text().count('trace: built-in:')}")
 
 
 def generate(repository: Path, commits: int) -> None:

@@ -236,12 +236,10 @@ def _have_submodule(project: Project) -> None:
 
 def _have_mirror(mirror: Upstream) -> None:
     """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
-    folder, url = mirror.directory, mirror.config.upstream_url
+    folder = mirror.directory
     if not folder.is_dir():
         with exclusive(folder.with_name("upstream.lock")):
-            _make_mirror(folder, url)
-    if mirror.text("config", "--get", "remote.origin.url") != url:
-        mirror.run("config", "remote.origin.url", url)
+            _make_mirror(folder, mirror.config.upstream_url)
 
 
 def _make_mirror(folder: Path, url: str) -> None:

@@ -57,8 +57,11 @@ class Upstream(SharedGit):
         :raises ConflictError: if its history was rewritten
         """
         refspec = f"refs/heads/{self.config.upstream_branch}:{self.ref}"
-        source = self.config.upstream_url if self.config.submodule else "origin"
-        options = [] if self.config.submodule else ["--filter=blob:none"]
+        source, options = self.config.upstream_url, []
+        if not self.config.submodule:  # a clone of ours, whose blobs come later, from the remote that it knows
+            if self.text("config", "--get", "remote.origin.url") != source:
+                self.run("config", "remote.origin.url", source)
+            source, options = "origin", ["--filter=blob:none"]
         # Not --quiet: that would hide why a ref was rejected.
         done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False)
         stderr = done.stderr.decode(errors="replace")
