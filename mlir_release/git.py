@@ -214,7 +214,8 @@ class Git:
             old = entries.get(name.encode(), b"")
             below = old.partition(b"\t")[0].split()[2].decode() if old.startswith(b"040000") else None
             entries[name.encode()] = f"040000 tree {self._tree_with(below, inside)}\t{name}".encode()
-        done = self.run("mktree", "-z", input=b"".join(entry + b"\0" for entry in entries.values()))
+        # --missing: a partial clone may lack blobs that stay as they are.
+        done = self.run("mktree", "-z", "--missing", input=b"".join(entry + b"\0" for entry in entries.values()))
         return done.stdout.decode().strip()
 
     def make_tag_object(self, name: str, commit: str, message: str, signature: Signature) -> str:

@@ -126,7 +126,7 @@ class SharedGit(Git):
         Only files that are nothing but a part of the new content: what a person wrote meanwhile stays.
         """
         target = args[args.index("--") - 1] if "--" in args else args[-1]
-        changes = super().run("diff", "--name-status", "--no-renames", "-z", "HEAD", target, check=False).stdout
+        changes = super().run("diff", "--name-status", "--no-renames", "-z", "HEAD", target, "--", check=False).stdout
         replaced = dict(zip(*[iter(reversed(changes.split(b"\0")[:-1]))] * 2, strict=True))
         if "--" in args:
             replaced |= {os.fsencode(path): b"M" for path in args[args.index("--") + 1 :]}
@@ -136,6 +136,8 @@ class SharedGit(Git):
             if status == b"A":
                 with suppress(OSError):
                     (self.directory / os.fsdecode(path)).unlink()
+                # Else, if git had come to replace the index, it would take the file for one that a person removed.
+                super().run("update-index", "--force-remove", "--", os.fsdecode(path), check=False)
             else:
                 super().run("checkout", "--quiet", "HEAD", "--", f":(literal){os.fsdecode(path)}", check=False)
 

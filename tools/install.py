@@ -1,7 +1,7 @@
 """Install the toolkit of this checkout as a workflow does: its dependencies locked by hash, nothing else.
 
-Usage: ``python tools/install.py FOLDER``. The folder becomes a virtual environment; inside Actions, its programs come
-onto the PATH of later steps. Standard library only.
+Usage: ``python tools/install.py FOLDER [LOCK]``. The folder becomes a virtual environment; inside Actions, its programs
+come onto the PATH of later steps. LOCK names a file in ``requirements`` (default: ``toolkit``). Standard library only.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     """See the module."""
     folder = Path(sys.argv[1])
+    lock = ROOT / "requirements" / f"{sys.argv[2] if len(sys.argv) > 2 else 'toolkit'}.txt"
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
     if not (scripts / "installed").exists():
         venv.create(folder, with_pip=True, clear=True)
         pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "toolkit.txt")], check=True)
+        subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True)
         # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
         subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(ROOT)], check=True)
         (scripts / "installed").touch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.errors import UsageError
+from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
@@ -47,6 +47,7 @@ def gather(walk: Walk, folder: Path) -> int:
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
 
     :raises UsageError: naming the file that is no such record
+    :raises NeedsPersonError: if there is none at all: another round would end the same way
     """
     seen = walk.observe()
     ahead = {seen.base, *(commit.sha for commit in seen.ahead)}
@@ -59,8 +60,15 @@ def gather(walk: Walk, folder: Path) -> int:
         if record.upstream not in ahead or not walk.asks(seen, record):
             raise _refused(path, "it is about another commit, other sources or another command")
         records.append(record)
-    if records:
-        walk.store.record(*records)
+    if not records:
+        raise NeedsPersonError(
+            "probes-unanswered",
+            "no probe of this round came to a verdict",
+            where=str(folder),
+            why="every probe job failed before its smoke test had an answer",
+            remedy="read the logs of the probe jobs, mend what they complain about, and run the round again",
+        )
+    walk.store.record(*records)
     return len(records)
 
 

@@ -20,5 +20,8 @@ class PullRequests(Protocol):
     def mark_ready(self, *, branch: str) -> None:
         """Turn the draft into one that asks for review."""
 
+    def ensure_ci(self, *, workflow: str, branch: str, head: str) -> None:
+        """Start a workflow on ``branch`` unless it has run, or runs, at its commit ``head``."""
+
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
         """Start a workflow as it is on ``branch`` (what a job's own token pushes starts none)."""

@@ -78,6 +78,14 @@ class GitHubPullRequests:
         if pull.draft:
             self._client.write(pull.mark_ready_for_review, about=branch)
 
+    def ensure_ci(self, *, workflow: str, branch: str, head: str) -> None:
+        """See :class:`~mlir_release.integrate.pulls.PullRequests`."""
+        runs = self._client.repository.get_workflow_runs
+        found = self._client.read(lambda: list(runs(head_sha=head)), about=branch)
+        wanted = (branch, f".github/workflows/{workflow}")
+        if not any((run.head_branch, run.path.partition("@")[0]) == wanted for run in found):
+            self.dispatch(workflow=workflow, branch=branch)
+
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
         """See :class:`~mlir_release.integrate.pulls.PullRequests`."""
         GitHubForge(self._client).dispatch(workflow, ref=branch, inputs=inputs or {})

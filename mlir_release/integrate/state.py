@@ -173,9 +173,9 @@ class ProbeStore:
 
     def pull(self, remote: str) -> None:
         """Add what the remote knows. :raises MachineError: if it can't be reached."""
-        done = self.git.run(
-            "fetch", "--quiet", "--no-tags", "--", remote, f"+{self.ref}:{self._remote_ref}", check=False
-        )
+        # All of it, in a clone without blobs, too: they would be fetched one by one later.
+        options = ("--quiet", "--no-tags", "--no-filter")
+        done = self.git.run("fetch", *options, "--", remote, f"+{self.ref}:{self._remote_ref}", check=False)
         if done.returncode != 0:
             stderr = done.stderr.decode(errors="replace")
             if "couldn't find remote ref" in stderr:
@@ -204,7 +204,7 @@ class ProbeStore:
         if base == ours:
             return theirs
         lines = b"".join(f"100644 blob {oid}\t{name}\0".encode() for name, oid in merged.items())
-        tree = self.git.run("mktree", "-z", input=lines).stdout.decode().strip()
+        tree = self.git.run("mktree", "-z", "--missing", input=lines).stdout.decode().strip()
         if tree == tree_of(self.git, theirs):
             return theirs
         done = self.git.run(

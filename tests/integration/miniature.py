@@ -60,15 +60,6 @@ FIXES = {
 }
 
 
-@dataclass(frozen=True)
-class Step:
-    """What upstream does in one commit: ``name`` is how tests call it, ``files`` what it writes."""
-
-    name: str
-    subject: str
-    files: dict[str, str]
-
-
 def api(*, scale: str, point: str, add: str, last: str, broken: bool, extra: str, bug: str) -> dict[str, str]:
     """The library's two files in one state."""
     scale_parameters = "int a" if scale == "scale" else "int a, int b"
@@ -112,7 +103,7 @@ class Upstream:
     def commit(self, subject: str, files: dict[str, str], *, name: str = "", affecting: bool = True) -> None:
         """Queue one commit."""
         self.marks.append((name, affecting))
-        number = len(self.marks) + len(self.affecting) * 0
+        number = len(self.marks)
         when = 1_790_000_000 + 60 * (self.count + number)
         who = f"Una Pstream <una@example.com> {when} +0000"
         self.stream.append(f"commit refs/heads/main\nmark :{number}\nauthor {who}\ncommitter {who}\n")
@@ -147,6 +138,14 @@ class Upstream:
         """An affecting commit that changes the library."""
         self.state.update(change)
         self.commit(subject, api(**self.state), name=name)  # type: ignore[arg-type]
+
+    def heal(self, *, others: int) -> None:
+        """A break that upstream itself reverts."""
+        self.step("healing", "[mlir] Tune add", add="-")
+        self.flush()
+        self.filler(1, others=others)
+        what = f'Revert "[mlir] Tune add"\n\nThis reverts commit {self.commits["healing"]}.\n'
+        self.step("healed", what, add="+")
 
     def filler(self, affecting: int, *, others: int = 3) -> None:
         """``affecting`` commits that matter to nobody though they touch tracked paths, and others beside them."""
@@ -248,16 +247,10 @@ def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small
         patch that conflicts near the end
     :param small: few commits between the planted ones, for tests that walk many times
     """
-    root.mkdir(parents=True)
-    write_config(root)
-    up = Upstream(root / "upstream.git")
+    up = begin(root, patched=patched)
+    base = up.previous
     gap = 1 if small else 4
     others = 1 if small else 3
-    up.commit("Begin", {**api(**up.state), "mlir/flaky.txt": "no\n", "clang/x.c": "\n"}, affecting=False)  # type: ignore[arg-type]
-    up.step("bug", "[mlir] Make newest faster", bug="8" if patched else "7")
-    up.flush()
-    base = up.previous
-    up.affecting.clear()
     up.filler(gap, others=others)
     up.step("rename scale", "[mlir] Rename scale", scale="scale_by")
     up.filler(gap, others=others)
@@ -266,10 +259,7 @@ def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small
     up.commit("[mlir] Mend the flaky test", {"mlir/flaky.txt": "no\n"})
     if not small:
         up.filler(gap, others=others)
-    up.step("healing", "[mlir] Tune add", add="-")
-    up.flush()
-    up.filler(1, others=others)
-    up.step("healed", f'Revert "[mlir] Tune add"\n\nThis reverts commit {up.commits["healing"]}.\n', add="+")
+    up.heal(others=others)
     up.filler(gap, others=others)
     up.step("unbuildable", "[mlir] Half a change", broken=True)
     up.step("buildable", "[mlir] The other half", broken=False)
@@ -286,6 +276,23 @@ def build(root: Path, *, carrier: str = "submodule", patched: bool = True, small
         up.commit("[mlir] Rewrite the notes", {"mlir/notes.txt": "upstream's own notes\n"}, name="conflict")
     up.step("drop last", "[mlir] Rename last", last="newest")
     up.filler(gap, others=others)
+    return finish(root, up, base, carrier=carrier, patched=patched)
+
+
+def begin(root: Path, *, patched: bool) -> Upstream:
+    """A world with an upstream that stands where the downstream's pin will be."""
+    root.mkdir(parents=True)
+    write_config(root)
+    up = Upstream(root / "upstream.git")
+    up.commit("Begin", {**api(**up.state), "mlir/flaky.txt": "no\n", "clang/x.c": "\n"}, affecting=False)  # type: ignore[arg-type]
+    up.step("bug", "[mlir] Make newest faster", bug="8" if patched else "7")
+    up.flush()
+    up.affecting.clear()
+    return up
+
+
+def finish(root: Path, up: Upstream, base: str, *, carrier: str, patched: bool) -> World:
+    """The world's other repositories, once the upstream has its history; the downstream's pin is ``base``."""
     up.flush()
     for name in ("fork.git", "origin.git"):
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(root / name)], check=True)

@@ -72,6 +72,33 @@ def test_a_branch_without_a_pull_request(github: GitHubServer) -> None:
     assert caught.value.id == "pull-request-missing"
 
 
+@pytest.mark.parametrize("drop", ["", "before", "after"])
+def test_ci_runs_once_at_each_head(github: GitHubServer, drop: Literal["", "before", "after"]) -> None:
+    lost: set[str] = set()
+
+    def fault(record: Record) -> Fault | None:
+        if not drop or record.method == "GET" or record.path in lost:
+            return None
+        lost.add(record.path)
+        return Fault(drop=drop)
+
+    github.faults = fault
+    repository = github.repositories[REPOSITORY]
+    repository.settings["workflows"] = ("ci.yml", "llvm.yml")
+    first = repository.git.resolve(f"refs/heads/{BRANCH}")
+    assert first is not None
+    second = repository.git.commit_files(first, {"a": b"1"}, "On\n", repository.signature("bot"))
+    pulls = open_pulls(github)
+    pulls.dispatch(workflow="llvm.yml", branch=BRANCH)  # another workflow at the same commit is none
+    for _ in range(2):
+        pulls.ensure_ci(workflow="ci.yml", branch=BRANCH, head=first)
+    repository.git.run("update-ref", f"refs/heads/{BRANCH}", second)
+    for _ in range(2):
+        pulls.ensure_ci(workflow="ci.yml", branch=BRANCH, head=second)
+    heads = [run["head_sha"] for run in repository.runs if run["workflow"] == "ci.yml"]
+    assert heads == [first, second]
+
+
 def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
     with pytest.raises(ForgeError) as caught:
         open_pulls(github).dispatch(workflow="nothing.yml", branch=BRANCH)

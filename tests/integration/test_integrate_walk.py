@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.integrate import integrate
-from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.git import Git
 from mlir_release.integrate import carry
 from mlir_release.integrate import strategy as st
@@ -186,6 +186,25 @@ def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -
     assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
 
 
+def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: Path) -> None:
+    world = make_world()
+    start(opened(world), publish=True)
+    branch = world.git("symbolic-ref", "--short", "HEAD")
+    for number, upstream in enumerate(world.affecting[:2]):
+        machine = tmp_path / f"machine-{number}"
+        source = f"file://{world.root}/origin.git"
+        miniature.git(tmp_path, "clone", "-q", "--filter=blob:none", "-b", branch, source, str(machine))
+        walk = Walk(open_project(machine, clock=lambda: NOON), publish=True)
+        walk.store.pull("origin")
+        missing = miniature.git(machine, "rev-list", "--objects", "--missing=print", "--glob=refs/mlir-release/probes")
+        assert "?" not in missing
+        walk.store.record(walk.probe(walk.observe(), upstream))
+        walk.store.push("origin")
+    here = walking(world)
+    here.store.pull("origin")
+    assert {record.upstream for record in here.store.load().values()} == set(world.affecting[:2])
+
+
 def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path) -> None:
     world = make_world()
     start(opened(world), publish=True)
@@ -193,6 +212,9 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     data = plan(walk, st.Adaptive(width=3))
     assert len(data["probes"]) == 3
     records = tmp_path / "records"
+    with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
+        gather(walk, records)
+    assert unanswered.value.id == "probes-unanswered"
     records.mkdir()
     seen = walk.observe()
     for commit in data["probes"]:
@@ -361,6 +383,9 @@ class Pulls:
 
     def mark_ready(self, **call: Any) -> None:
         self.calls.append(("ready", call))
+
+    def ensure_ci(self, **call: Any) -> None:
+        self.calls.append(("ci", call))
 
     def dispatch(self, **call: Any) -> None:
         self.calls.append(("dispatch", call))

@@ -13,22 +13,25 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-WANTED = [
-    *PROJECT["project"]["dependencies"],
-    *(entry for extra in ("wheels", "github", "integrate") for entry in EXTRAS[extra]),
-    *PROJECT["build-system"]["requires"],
-]
-LOCKED = {
-    canonicalize_name(match[1]): match[2]
-    for match in re.finditer(
-        r"^([\w.-]+)==([^\s;]+)", (ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8"), re.MULTILINE
-    )
-}
+#: What each lock file is for.
+LOCKS = {"toolkit": ("wheels", "github", "integrate"), "integrate": ("integrate",)}
 
 
-@pytest.mark.parametrize("entry", WANTED)
-def test_every_requirement_is_locked(entry: str) -> None:
-    requirement = Requirement(entry)
-    version = LOCKED.get(canonicalize_name(requirement.name))
-    assert version is not None, "make requirements/toolkit.txt anew: its first lines say how"
-    assert requirement.specifier.contains(version)
+def locked(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    return {canonicalize_name(m[1]): m[2] for m in re.finditer(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_requirement_is_locked(lock: str) -> None:
+    versions = locked(lock)
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
+    for entry in [*wanted, *(entry for extra in LOCKS[lock] for entry in EXTRAS[extra])]:
+        requirement = Requirement(entry)
+        version = versions.get(canonicalize_name(requirement.name))
+        assert version is not None, f"make requirements/{lock}.txt anew: its first lines say how ({entry})"
+        assert requirement.specifier.contains(version), entry
+
+
+def test_locks_agree() -> None:
+    assert locked("integrate").items() <= locked("toolkit").items()

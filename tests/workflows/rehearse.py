@@ -46,11 +46,15 @@ STAND_INS = {
 
 @dataclass
 class Runner:
-    """Runs workflows of the server's repository, each in a fresh clone of the ref that it is dispatched on."""
+    """Runs workflows of one of the server's repositories, each in a fresh clone of the ref that it is dispatched on."""
 
     github: GitHubServer
     workspace: Path
     token: str
+    repository: str = REPOSITORY
+    stand_ins: dict[str, str] = field(default_factory=lambda: dict(STAND_INS))
+    folders: dict[str, Path] = field(default_factory=dict)  #: of repositories that are there, by OWNER/NAME@REF
+    variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
     log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
     waiting: list[Dispatch] = field(default_factory=list)
 
@@ -74,10 +78,10 @@ class Runner:
         number = len(self.log) + 1
         checkout = self.workspace / f"run-{number}"
         shutil.rmtree(checkout, ignore_errors=True)
-        origin = self.github.repositories[REPOSITORY].git
+        origin = self.github.repositories[self.repository].git
         subprocess.run(["git", "clone", "-q", str(origin.directory), str(checkout)], check=True)
         Git(checkout).run("checkout", "-q", "--detach", ref)
-        Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{REPOSITORY}.git")
+        Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{self.repository}.git")
         tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
         event = {
             "ref": f"refs/{'tags' if tag else 'heads'}/{ref}",
@@ -85,11 +89,13 @@ class Runner:
             "repository": {"default_branch": "main"},
         }
         (self.workspace / "event.json").write_text(json.dumps(event))
+        secrets = self.workspace / "secrets"  # not in act's environment: that comes into every step's
+        secrets.write_text(f"GITHUB_TOKEN={self.token}\n")
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
             done = subprocess.run(
                 self._command(workflow, checkout, number), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
-                env=os.environ | {"GITHUB_TOKEN": self.token}, check=False,
+                check=False,
             )  # fmt: skip
         text = log.read_text(errors="replace")
         assert self.token not in text, f"the token is in {log}"
@@ -100,28 +106,37 @@ class Runner:
         return done.returncode == 0
 
     def _command(self, workflow: str, checkout: Path, number: int) -> list[str]:
-        variables = self.github.environment(REPOSITORY) | {
+        variables = self.github.environment(self.repository) | {
             "GITHUB_RUN_ID": str(1000 + number),
             "GITHUB_ACTOR": "somebody",
             "ARTIFACTS": str(self.workspace / f"artifacts-{number}"),
             "PAGES": str(self.pages),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
+            **self.variables,
         }
         uses = {
             match[1]
-            for path in (checkout / ".github" / "workflows").glob("*.yml")
+            for folder in (checkout, *self.folders.values())
+            for path in (folder / ".github" / "workflows").glob("*.yml")
             for match in re.finditer(r"uses: (\S+/\S+@[0-9a-f]{40})", path.read_text())
         }
         stand_ins = ROOT / "tests" / "workflows" / "stand_ins"
-        mapped = [f"{use}={stand_ins / STAND_INS[use.partition('@')[0]]}" for use in sorted(uses)]
+        mapped = [f"{use}={stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
+        mapped += [f"{use}={folder}" for use, folder in self.folders.items()]
         return [
             str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
             "--eventpath", str(self.workspace / "event.json"), "--platform", f"{RUNNER}=-self-hosted",
-            "--secret", "GITHUB_TOKEN", "--var", "MLIR_RELEASE_BACKEND=build", "--no-cache-server",
-            "--action-cache-path", str(self.workspace / "act"), "--concurrent-jobs", "2",
+            "--secret-file", str(self.workspace / "secrets"), "--var", "MLIR_RELEASE_BACKEND=build",
+            "--no-cache-server", "--action-cache-path", str(self.workspace / "act"), "--concurrent-jobs", "2",
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
             *(word for entry in mapped for word in ("--local-repository", entry)),
         ]  # fmt: skip
+
+
+def toolkit_files() -> dict[str, bytes]:
+    """This checkout's files by name, as they are now, without what git ignores."""
+    tracked = Git(ROOT).run("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.split(b"\0")
+    return {name: (ROOT / name).read_bytes() for name in map(os.fsdecode, tracked) if name and (ROOT / name).is_file()}
 
 
 def make_runner(github: GitHubServer, workspace: Path) -> Runner:
@@ -131,9 +146,7 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
     older = make_upstream(upstream, release)
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
-    tracked = Git(ROOT).run("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.split(b"\0")
-    files = {name: (ROOT / name).read_bytes() for name in map(os.fsdecode, tracked) if name and (ROOT / name).is_file()}
-    files |= {
+    files = toolkit_files() | {
         PIN_FILE: format_pin(pin),
         TARGETS_FILE: make_targets(str(upstream), choose_pythons((), release)[:1], ("host",), runner=RUNNER),
     }

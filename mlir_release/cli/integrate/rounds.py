@@ -58,7 +58,7 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @push_option
 @json_option
 @click.pass_obj

@@ -56,7 +56,8 @@ def _update_pull_request(walk: Walk, pulls: PullRequests) -> None:
     title, body = pull_request_text(walk.project, walk.branch)
     pulls.ensure_draft(branch=walk.branch, base=config.main, title=title, body=body)
     if config.ci_workflow:
-        pulls.dispatch(workflow=config.ci_workflow, branch=walk.branch)
+        head = walk.project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
+        pulls.ensure_ci(workflow=config.ci_workflow, branch=walk.branch, head=head)
 
 
 @click.command()

@@ -1,0 +1,118 @@
+"""The workflow that walks a downstream's LLVM forward, run by act: to a culprit, and after a fix to head."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.git import Git
+from tests.github_server import GitHubServer
+from tests.integration import miniature
+from tests.workflows.integrate import CI, DOWNSTREAM, WORKFLOW, make_runner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.miniature import World
+    from tests.workflows.rehearse import Runner
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, World]]:
+    """After the runs that somebody's first click leads to."""
+    workspace = tmp_path_factory.mktemp("integrate")
+    with GitHubServer(workspace / "github") as github:
+        runner, world = make_runner(github, workspace)
+        walk(runner, branch="")
+        yield runner, world
+
+
+def walk(runner: Runner, *, branch: str) -> None:
+    """Run the workflow, and each next round that it dispatches. The CI that it dispatches, too, is somebody else's."""
+    runner.run(WORKFLOW, "main", {"branch": branch, "strategy": "parallel", "width": "2"})
+    while runner.waiting:
+        dispatch = runner.waiting.pop(0)
+        if dispatch.workflow == WORKFLOW:
+            runner.run(WORKFLOW, dispatch.ref, dispatch.inputs)
+
+
+def branch_of(runner: Runner) -> str:
+    (pull,) = runner.github.repositories[DOWNSTREAM].issues
+    return str(pull["head"])
+
+
+def jobs(runner: Runner) -> list[dict[str, str]]:
+    """Results of the jobs of each run, by name; probes count up."""
+    found = []
+    for number in range(1, len(runner.log) + 1):
+        log = (runner.workspace / f"run-{number}-{WORKFLOW}.log").read_text(errors="replace")
+        found.append(dict(re.findall(r"^\[integrate/Integrate LLVM/(.+?)\s*\] 🏁  Job (\w+)", log, re.MULTILINE)))
+    return found
+
+
+def test_rounds_lead_to_a_named_culprit(stopped: tuple[Runner, World]) -> None:
+    runner, world = stopped
+    repository = runner.github.repositories[DOWNSTREAM]
+    start, *rounds = jobs(runner)
+    assert start == {"Start": "succeeded"}
+    assert len(rounds) >= 2
+    for results in rounds:
+        assert results["Plan the round"] == "succeeded"
+        assert sum(name.startswith("Probe ") for name in results) == 2
+    ends = [results["Gather, advance, go on"] for results in rounds]
+    assert ends == ["succeeded"] * (len(rounds) - 1) + ["failed"]  # red: a person is needed
+
+    (pull,) = repository.issues
+    assert pull["draft"]
+    assert pull["base"] == "main"
+    (comment,) = repository.comments.values()
+    assert f"Culprit: `{world.commits['rename scale'][:12]}`" in comment["body"]
+    assert "implicit declaration of function ‘scale’" in comment["body"]
+    head = repository.git.resolve(f"refs/heads/{branch_of(runner)}")
+    assert head is not None
+    pin = repository.git.text("rev-parse", f"{head}:third_party/llvm")
+    assert pin == world.affecting[world.affecting.index(world.commits["rename scale"]) - 1]
+    assert pin in pull["body"]
+
+
+def test_ci_is_dispatched_once_for_each_head(stopped: tuple[Runner, World]) -> None:
+    runner, _ = stopped
+    repository = runner.github.repositories[DOWNSTREAM]
+    seen = [run["head_sha"] for run in repository.runs if run["workflow"] == CI]
+    branch = repository.git.text("log", "--first-parent", "--format=%H", f"main..{branch_of(runner)}").split()
+    assert len(seen) == len(set(seen))
+    assert set(seen) <= set(branch)
+    assert branch[0] in seen
+
+
+def test_probes_see_no_token(stopped: tuple[Runner, World]) -> None:
+    runner, _ = stopped
+    seen = [path.read_text() for path in (runner.workspace / "seen").iterdir()]
+    assert len(seen) >= 4
+    for text in seen:
+        assert "MLIR_RELEASE_LLVM_COMMIT=" in text
+        assert "remote.origin.url=" in text
+        assert runner.token not in text
+        assert "extraheader" not in text
+
+
+def test_after_a_fix_it_goes_on_to_head(stopped: tuple[Runner, World]) -> None:
+    runner, world = stopped
+    branch = branch_of(runner)
+    repository = runner.github.repositories[DOWNSTREAM]
+    world.git("fetch", "-q", "origin")
+    world.git("switch", "-q", branch)
+    llvm = world.checkout / "third_party" / "llvm"
+    miniature.git(llvm, "fetch", "-q", str(world.root / "upstream.git"), "main")
+    world.fix("rename scale")
+    world.git("push", "-q", "origin", branch)
+    before = len(runner.log)
+    walk(runner, branch=branch)
+    assert all(success for _, _, success in runner.log[before:])
+    pin = Git(repository.git.directory).text("rev-parse", f"{branch}:third_party/llvm")
+    assert pin == world.affecting[-1]
+    (pull,) = repository.issues
+    assert pin in pull["body"]
+    assert "Follow upstream: rename scale" in pull["body"]

@@ -1,0 +1,88 @@
+"""Run the reusable workflow ``integrate.yml`` with act, called by a downstream's workflow as the documentation has it.
+
+A toolkit (this checkout's files) and a small downstream are on a GitHub on loopback; the downstream's upstream is a
+miniature one (``tests/integration/miniature.py``). The runner is the one that the release's workflows are run by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from tests.integration import miniature
+from tests.workflows.rehearse import ROOT, STAND_INS, Runner, toolkit_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.github_server import GitHubServer
+    from tests.integration.miniature import World
+
+TOOLKIT = "somebody/mlir-release"
+DOWNSTREAM = "somebody/downstream"
+WORKFLOW = "llvm.yml"  #: the downstream's, that the documentation shows
+CI = "ci.yml"
+
+#: What each smoke test leaves for the tests to read: all that the code under test can see of the job.
+LOOK_ABOUT = """
+{ env; git config --list; cat ~/.netrc; git -C "$GITHUB_WORKSPACE" config --list; } > "$SEEN_BY_PROBES/$$" 2>&1
+"""
+
+
+def make_world(root: Path) -> World:
+    """A downstream with a submodule, whose upstream renames a function, and breaks another for a while."""
+    up = miniature.begin(root, patched=False)
+    base = up.previous
+    up.filler(2, others=1)
+    up.step("rename scale", "[mlir] Rename scale", scale="scale_by")
+    up.heal(others=1)
+    up.filler(1, others=1)
+    return miniature.finish(root, up, base, carrier="submodule", patched=False)
+
+
+def caller() -> str:
+    """The workflow that ``docs/integrate.md`` shows."""
+    text = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
+    found = re.search(r"```yaml\n(name: LLVM\n.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1].replace("OWNER/mlir-release", TOOLKIT)
+
+
+def lay_out_toolkit(folder: Path) -> None:
+    """This checkout's files. ``$/`` (the workflow's own repository, at the same commit) is spelled out for act."""
+    for name, content in toolkit_files().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    workflow = folder / ".github" / "workflows" / "integrate.yml"
+    workflow.write_text(re.sub(r"uses: \$/(\S+)", rf"uses: {TOOLKIT}/\1@main", workflow.read_text()))
+
+
+def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
+    """The downstream on ``github``, and its runner. The world's checkout is a person's clone of it."""
+    world = make_world(workspace / "world")
+    lay_out_toolkit(workspace / "toolkit")
+    origin = github.add_repository(DOWNSTREAM, {}, workflows=(WORKFLOW, CI))
+    files = {
+        f".github/workflows/{WORKFLOW}": caller(),
+        "integrate.toml": (world.checkout / "integrate.toml").read_text() + f'[ci]\nworkflow = "{CI}"\n',
+        "smoke.sh": miniature.SMOKE.replace("set -e\n", LOOK_ABOUT + "set -e\n"),
+    }
+    for name, text in files.items():
+        path = world.checkout / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    world.git("add", "--", *files)
+    world.git("commit", "-q", "-m", "Walk LLVM forward on GitHub")
+    world.git("remote", "set-url", "origin", str(origin))
+    world.git("push", "-q", "--force", "origin", "main")
+    seen = workspace / "seen"
+    seen.mkdir()
+    variables = world.environment() | {"SEEN_BY_PROBES": str(seen), "PATH": os.environ["PATH"]}
+    runner = Runner(
+        github, workspace, github.token(scopes=("contents", "actions", "pull_requests")), repository=DOWNSTREAM,
+        stand_ins={**STAND_INS, "actions/checkout": "checkout"}, folders={f"{TOOLKIT}@main": workspace / "toolkit"},
+        variables=variables,
+    )  # fmt: skip
+    return runner, world
