@@ -92,6 +92,7 @@ class Setup:
         )
         place = branch or str(data["default_branch"])
         token = self._token(headers.get("x-oauth-scopes"), data.get("permissions") or {})
+        personal = data["owner"]["type"] == "User"
         admin = bool((data.get("permissions") or {}).get("admin"))
         # Without the setting GitHub answers 404; so it does to a token that may not see it.
         immutable = self._ask("/immutable-releases", absent={"enabled": False} if admin else None)
@@ -124,9 +125,9 @@ class Setup:
             issues=bool(data["has_issues"]),
             pages=None if pages is None else pages.get("build_type") or "legacy" if pages.get("url") else "",
             environments=environments,
-            secrets=self._names("secrets"),
+            secrets=self._names("secrets", personal=personal),
             environment_secrets={name: self._environment_secrets(name) for name in environments or ()},
-            variables=self._names("variables"),
+            variables=self._names("variables", personal=personal),
             refusals=dict(self._refusals),
         )
 
@@ -270,13 +271,13 @@ class Setup:
             found[row["name"]] = Environment(refs="selected", branches=branches, tags=tags)
         return found
 
-    def _names(self, kind: str) -> Names:
-        """Of ``secrets`` or ``variables``: the repository's, and those that its organisation shares with it."""
-        lists = [
-            self._rows(f"/actions/{kind}", kind),
-            # A person's repository has no organisation, and answers 404.
-            self._rows(f"/actions/organization-{kind}", kind, absent=[]),
-        ]
+    def _names(self, kind: str, *, personal: bool) -> Names:
+        """Of ``secrets`` or ``variables``: the repository's, and those that its organisation shares with it.
+
+        :param personal: a person's repository: there is no organisation
+        """
+        shared = [] if personal else self._rows(f"/actions/organization-{kind}", kind)
+        lists = [self._rows(f"/actions/{kind}", kind), shared]
         # The repository's come last: they win over its organisation's.
         seen = {row["name"]: str(row.get("value", "")) for rows in reversed(lists) for row in rows or ()}
         return Names(seen=seen, complete=None not in lists)

@@ -1,8 +1,8 @@
 """How a repository is set up.
 
-Settings: private, issues, immutable, pages, environments, rulesets, protection, secrets, variables (and those of the
-organisation: organization_secrets, organization_variables; and by environment: environment_secrets), disabled
-(workflows), workflow_permissions, selected_actions, archived.
+Settings: personal, private, archived, issues, immutable, pages, environments, rulesets, protection, secrets, variables
+(and those of the organisation: organization_secrets, organization_variables; and by environment: environment_secrets),
+disabled (workflows), workflow_permissions, selected_actions.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ def repository_json(repository: Repository, scopes: frozenset[str], *, installat
         "has_discussions",
     )
     rights = {"admin": "admin" in scopes, "push": bool({"contents", "repo", "public_repo"} & scopes), "pull": True}
+    owner = {"type": "User" if repository.settings.get("personal") else "Organization"}
     if installation:
         rights = dict.fromkeys(rights, False)
+    small = minimal_json(repository)
     return {
-        **minimal_json(repository), **dict.fromkeys(urls, f"{repository.github.url}/{repository.name}.git"),
+        **small, "owner": small["owner"] | owner,
+        **dict.fromkeys(urls, f"{repository.github.url}/{repository.name}.git"),
         **dict.fromkeys(counts, 0), **dict.fromkeys(flags, False), "homepage": None, "language": None,
         "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
         "has_issues": repository.settings.get("issues", True), "has_pages": bool(repository.settings.get("pages")),
@@ -107,6 +110,8 @@ def secrets(call: Call) -> Answer:
 
 @route(f"GET {REPO}/actions/organization-secrets")
 def organization_secrets(call: Call) -> Answer:
+    if call.repository.settings.get("personal"):
+        raise refuse(404, "Not Found")
     return _names(call, "secrets", "organization_secrets")
 
 
@@ -117,6 +122,8 @@ def variables(call: Call) -> Answer:
 
 @route(f"GET {REPO}/actions/organization-variables")
 def organization_variables(call: Call) -> Answer:
+    if call.repository.settings.get("personal"):
+        raise refuse(404, "Not Found")
     return _names(call, "variables", "organization_variables")
 
 

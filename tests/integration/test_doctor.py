@@ -51,6 +51,7 @@ class Doctor:
         self.github = github
         self.monkeypatch = monkeypatch
         self.rows: list[dict[str, str]] = []
+        self.errors = ""  #: what went to standard error
 
     def ask(self, token: str, *options: str) -> tuple[dict[str, str], int]:
         """The worst level of each check, and the exit code."""
@@ -72,6 +73,7 @@ class Doctor:
             raise done.exception
         assert done.exception is None, done.output
         assert not token or token not in done.output
+        self.errors = done.stderr
         if "--json" in options:
             self.rows = json.loads(done.stdout)
         return done.stdout, done.return_value or 0
@@ -297,6 +299,12 @@ def test_the_token_of_integrate(github: GitHubServer, doctor: Doctor) -> None:
     assert doctor.ask(token)[0]["pull-request-token"] == "ok"
     place["secrets"], place["organization_secrets"] = (), ("INTEGRATE_TOKEN",)
     assert doctor.ask(token)[0]["pull-request-token"] == "ok"
+    place["personal"] = True  # there is no organisation
+    assert doctor.ask(token)[0]["pull-request-token"] == "problem"
+    del place["personal"]
+    forbidden = Fault(status=404, message="Not Found")
+    github.faults = lambda record: forbidden if "/organization-" in record.path else None
+    assert doctor.ask(token)[0]["pull-request-token"] == "unknown"
 
 
 def test_ci_that_is_dispatched(github: GitHubServer, doctor: Doctor) -> None:
@@ -414,13 +422,14 @@ def test_people_see_a_table_and_what_to_do(github: GitHubServer, doctor: Doctor)
 
 
 def test_in_actions_there_are_annotations_and_a_summary(
-    github: GitHubServer, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
+    github: GitHubServer, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS | {"pages": ""})
     monkeypatch.setattr(console, "in_actions", True)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     assert (found["pages"], code) == ("problem", 7)
+    assert "::warning::pages: Pages are off%0Ato do: Settings > Pages" in doctor.errors
     summary = (tmp_path / "summary").read_text()
     assert "| pages | problem | Pages are off | Settings > Pages > Source: GitHub Actions |" in summary
 
@@ -430,6 +439,7 @@ def test_in_actions_there_are_annotations_and_a_summary(
 
 def local(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[dict[str, str], int]:
     monkeypatch.setattr(console, "json_mode", False)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     done = CliRunner().invoke(app, ["doctor", "--forge", f"local:{folder}", "--json", *options], standalone_mode=False)
     assert done.exception is None, done.output
     return {row["check"]: row["level"] for row in json.loads(done.stdout)}, done.return_value or 0

@@ -200,6 +200,8 @@ def test_actions_may_run_that_are_named_or_of_the_same_owner() -> None:
     named = replace(named, patterns=("actions/*",))
     (found,) = findings(replace(WELL, allowed_actions=named), "problem")
     assert found.text == "not allowed to run: llvm/mlir-release/.github/workflows/integrate.yml"
+    githubs = AllowedActions(policy="selected", github_owned=True)
+    assert findings(replace(WELL, allowed_actions=githubs), "problem") == [found]
     assert findings(replace(WELL, repository="llvm/mlir-wheels", allowed_actions=named), "problem") == []
 
 

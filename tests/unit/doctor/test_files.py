@@ -80,8 +80,10 @@ def test_triggers_and_permissions_that_are_missing(path: str, old: bytes, new: b
     assert old in FILES[path]
     contents, found = read_files({**FILES, path: FILES[path].replace(old, new)}, branch="main")
     assert found[0].level == "ok"
-    problems = [f for f in examine_workflows(contents, default_write=False) if f.level == "problem"]
+    answers = list(examine_workflows(contents, default_write=False))
+    problems = [f for f in answers if f.level == "problem"]
     assert len(problems) == 1
+    assert {f.level for f in answers if f.check == "triggers"} == {problems[0].level if "start" in text else "ok"}
     assert path in problems[0].text
     assert text in problems[0].text
     assert problems[0].remedy
