@@ -59,6 +59,7 @@ _WHEEL = re.compile(r"(?P<target>[a-z0-9][a-z0-9_-]*-cp3[0-9]+t?)")
 WORKFLOW_STAGES = {
     "snapshot.yml": "bump",
     "numbered-release.yml": "bump",
+    "compiler-caches.yml": "sdk",
     "pages.yml": "publish",
     "integrate.yml": "integrate",
     "ci.yml": "checks",
@@ -68,6 +69,7 @@ WORKFLOW_STAGES = {
 #: and a downstream calls ``integrate.yml`` from its own. The other jobs of a release are named by the matrix.
 JOB_STAGES = {
     "What is missing": "plan",
+    "Keep what was compiled": "sdk",
     "Upload the wheels to the draft": "publish",
     "Verify and publish": "publish",
     "Put a final release on PyPI": "publish",

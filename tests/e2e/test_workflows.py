@@ -1,11 +1,13 @@
-"""The workflows themselves, run by act: from a pin bump to a release that pip installs, and again."""
+"""The workflows themselves, run by act: from a pin bump over a failure to a release that pip installs, and again."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.sdk.prefix import host_platform
 from tests.github_server import GitHubServer
 from tests.workflows.rehearse import REPOSITORY, Runner, install_as_stranger, make_runner
 
@@ -15,11 +17,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """A runner whose snapshot workflow ran, and what that dispatched."""
+    """A runner whose snapshot workflow ran, and what that dispatched, on a machine without a compiler."""
     workspace = tmp_path_factory.mktemp("workflows")
     with GitHubServer(workspace / "github") as github:
         runner = make_runner(github, workspace)
+        kept = workspace / "caches" / f"compiled-sdk-{host_platform()}-1"
+        kept.mkdir(parents=True)
+        (kept / "entry").touch()
+        runner.variables["CXX"] = "no-such-compiler"
         runner.run_all("snapshot.yml", "main")
+        del runner.variables["CXX"]
         yield runner
 
 
@@ -27,15 +34,39 @@ def published(runner: Runner) -> list[str]:
     return [r.tag for r in runner.github.repositories[REPOSITORY].releases.values() if not r.draft]
 
 
-def test_a_bump_becomes_a_release_that_pip_installs(runner: Runner) -> None:
-    (tag,) = published(runner)
-    assert [(workflow, ref) for workflow, ref, _ in runner.log[:3]] == [
-        ("snapshot.yml", "main"),
-        ("release.yml", tag),
-        ("pages.yml", "main"),
+def issues(runner: Runner) -> list[tuple[str, str]]:
+    return [(row["title"], row["state"]) for row in runner.github.repositories[REPOSITORY].issues]
+
+
+def test_a_required_target_that_fails_keeps_the_draft_unpublished(runner: Runner) -> None:
+    assert [(workflow, success) for workflow, _, success in runner.log] == [
+        ("snapshot.yml", True),
+        ("release.yml", False),
+        ("compiler-caches.yml", True),
     ]
-    assert all(success for _, _, success in runner.log)
+    assert published(runner) == []
+    ((title, state),) = issues(runner)
+    assert re.fullmatch(r"mlir-linux-\w+-cp3\d+ fails", title)
+    assert state == "open"
+
+
+def test_run_again_it_becomes_a_release_that_pip_installs(runner: Runner) -> None:
+    _, tag, _ = runner.log[1]
+    runner.run_all("release.yml", tag)
+    assert [(workflow, success) for workflow, _, success in runner.log[3:]] == [
+        ("release.yml", True),
+        ("compiler-caches.yml", True),
+        ("pages.yml", True),
+    ]
+    assert published(runner) == [tag]
+    assert [state for _, state in issues(runner)] == ["closed"]
     assert tag in install_as_stranger(runner, tag)
+
+
+def test_what_was_compiled_is_kept_for_the_next_run(runner: Runner) -> None:
+    """From the cache into a run on a tag, and from there by way of the default branch into a cache again."""
+    found = [path for path in (runner.workspace / "caches").glob("*") if (path / "entry").is_file()]
+    assert len(found) == 3  # the first, and one of each run above
 
 
 def test_run_again_they_find_nothing_to_do(runner: Runner) -> None:

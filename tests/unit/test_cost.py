@@ -101,7 +101,7 @@ def names_of(workflow: str, key: str, job: dict[str, Any]) -> list[str]:
     name: str = job["name"]
     if "${{ matrix.name }}" in name:
         matrix = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
-        rows = job_rows(matrix, KINDS[key])  # type: ignore[arg-type]
+        rows = job_rows(matrix, KINDS.get(key, "sdk"))  # type: ignore[arg-type]
         return [name.replace("${{ matrix.name }}", row["name"]) for row in rows]
     return [name.replace("${{ matrix.commit }}", "a" * 40).replace("${{ matrix.runner }}", "macos-15")]
 

@@ -31,11 +31,13 @@ from tools import go_tool
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "llvm/mlir-wheels"
 RUNNER = "ubuntu-24.04"
+WORKFLOWS = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
 
 STAND_INS = {
     "actions/checkout": "nothing",
     "actions/setup-python": "nothing",
     "actions/attest-build-provenance": "nothing",
+    "actions/cache": "cache",
     "actions/upload-artifact": "upload",
     "actions/download-artifact": "download",
     "actions/configure-pages": "configure-pages",
@@ -109,16 +111,18 @@ class Runner:
         variables = self.github.environment(self.repository) | {
             "GITHUB_RUN_ID": str(1000 + number),
             "GITHUB_ACTOR": "somebody",
-            "ARTIFACTS": str(self.workspace / f"artifacts-{number}"),
+            "ARTIFACTS": str(self.workspace / f"artifacts-{1000 + number}"),
+            "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
             **self.variables,
         }
+        # actions/cache/restore is a folder of the repository actions/cache.
         uses = {
-            match[1]
+            f"{match[1]}@{match[2]}"
             for folder in (checkout, *self.folders.values())
             for path in (folder / ".github" / "workflows").glob("*.yml")
-            for match in re.finditer(r"uses: (\S+/\S+@[0-9a-f]{40})", path.read_text())
+            for match in re.finditer(r"uses: (\w[^/\s]*/[^/\s@]+)\S*@([0-9a-f]{40})", path.read_text())
         }
         stand_ins = ROOT / "tests" / "workflows" / "stand_ins"
         mapped = [f"{use}={stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
@@ -150,7 +154,9 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
         PIN_FILE: format_pin(pin),
         TARGETS_FILE: make_targets(str(upstream), choose_pythons((), release)[:1], ("host",), runner=RUNNER),
     }
-    github.add_repository(REPOSITORY, files, workflows=("snapshot.yml", "release.yml", "pages.yml"))
+    github.add_repository(
+        REPOSITORY, files, workflows=("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
+    )
     return Runner(github, workspace, github.token())
 
 
