@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.integrate.config import load_config, parse_config
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).resolve().parents[3]
 
 GOOD = """
 [upstream]
@@ -54,3 +54,22 @@ def test_every_mistake_is_one_clear_error(tmp_path: Path, change: tuple[str, str
         load_config(tmp_path)
     assert caught.value.id == "integrate-config-invalid"
     assert says in caught.value.what
+
+
+def test_the_documented_template_is_valid_and_whole() -> None:
+    page = (ROOT / "docs" / "integrate.md").read_text(encoding="utf-8")
+    template = page.partition("```toml\n")[2].partition("```")[0]
+    config = parse_config(tomllib.loads(template), where="docs")
+    assert config.export is not None
+    uncommented = "".join(line.removeprefix("# ") for line in template.splitlines(keepends=True))
+    uncommented = uncommented.replace("submodule =", "# submodule =").replace(
+        "checkout =", 'pin-file = "x"\ncheckout ='
+    )
+    full = parse_config(tomllib.loads(uncommented), where="docs")
+    assert [target.path for target in full.also_export] == ["third_party/torch-mlir"]
+    unchanged = {field.name for field in fields(full) if getattr(full, field.name) == field.default}
+    # What the template shows with its default value; all else must differ from the default, so it is in the template.
+    assert unchanged == {
+        *("upstream_branch", "main", "remote", "submodule", "paths", "timeout", "attempts"),
+        *("branch", "strategy", "width", "notify_variable"),
+    }
