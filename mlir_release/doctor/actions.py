@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.doctor.files import required
 from mlir_release.doctor.findings import Finding, hidden, verdict
-from mlir_release.doctor.pull_requests import uses_of
+from mlir_release.doctor.integrate_tokens import uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,86 +6,24 @@ a workflow that is dispatched on the branch.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.findings import Finding, hidden, verdict
+from mlir_release.doctor.integrate_tokens import Use, availability, uses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.doctor.files import Contents
-    from mlir_release.doctor.workflows import Job, Workflow
+    from mlir_release.doctor.findings import Level
     from mlir_release.forge.observations import Observations
+    from mlir_release.integrate.config import Config
 
 _WORKFLOWS = ".github/workflows/"
-
-#: The workflow that a downstream's own calls, and its secret for the token.
-_CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")
-_SECRET = "app-token"
-
-#: The action that a downstream's own job may use instead, and its input for the token.
-_ACTION = re.compile(r"/actions/integrate(@|$)")
-_INPUT = "token"
 
 #: What the caller's job must allow (a called workflow gets no more than its caller has), and what dispatches take.
 _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
-
-_REFERENCE = re.compile(r"\b(secrets|vars)(?:\.([A-Za-z_][\w-]*)|\[\s*'([^']+)'\s*\])")
-_OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Use:
-    """A job that runs integrate."""
-
-    workflow: Workflow
-    job: Job
-    secrets: frozenset[str] = field(default_factory=frozenset)  #: that its token comes from; empty: it is the job's own
-    variables: frozenset[str] = field(default_factory=frozenset)
-    called: bool = True  #: whether it calls the workflow (or uses the action)
-
-
-def uses_of(contents: Contents) -> tuple[Use, ...]:
-    """Every job that runs integrate with a token other than the job's own, or could."""
-    found = []
-    for workflow in contents.workflows.values():
-        for job in workflow.jobs:
-            if _CALLED.search(job.uses):
-                found.append(_use(workflow, job, str(job.secrets.get(_SECRET, "")), called=True))
-            elif not (_CALLED.search(workflow.path) and "workflow_call" in workflow.triggers):
-                found += [
-                    _use(workflow, job, str(step.inputs.get(_INPUT, "")), called=False)
-                    for step in job.steps
-                    if _ACTION.search(step.uses) and step.inputs.get(_INPUT)
-                ]
-    # Dispatched by itself, integrate.yml gets no secret: app-token is no name that a repository's secret can have.
-    found += [
-        Use(workflow=workflow, job=workflow.jobs[0], called=False)
-        for workflow in contents.workflows.values()
-        if _CALLED.search(workflow.path) and "workflow_dispatch" in workflow.triggers and not found
-    ]
-    return tuple(found)
-
-
-def _use(workflow: Workflow, job: Job, expression: str, *, called: bool) -> Use:
-    texts = [expression]
-    for step in job.steps:  # a token that an earlier step makes: of an App, from its id and key
-        if step.id and step.id in _OUTPUT.findall(expression):
-            texts += [str(value) for value in step.inputs.values()]
-    names: dict[str, set[str]] = {"secrets": set(), "vars": set()}
-    for kind, dotted, quoted in _REFERENCE.findall(" ".join(texts)):
-        names[kind].add((dotted or quoted).upper())  # GitHub's names do not tell cases apart
-    own = names["secrets"] <= {"GITHUB_TOKEN"}
-    return Use(
-        workflow=workflow,
-        job=job,
-        secrets=frozenset() if own else frozenset(names["secrets"] - {"GITHUB_TOKEN"}),
-        variables=frozenset() if own else frozenset(names["vars"]),
-        called=called,
-    )
 
 
 def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Finding]:
@@ -119,31 +57,37 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
     yield from _own_token(seen, [level for level, _ in tokens])
     for use in uses:
         yield from _caller(seen, use, contents)
+        if contents.config is not None:
+            yield from _export(seen, use, contents.config)
 
 
-def _token(seen: Observations, use: Use) -> tuple[str, str]:
-    """Level and text: where a job's token comes from, and whether that is there."""
-    where = f"{use.workflow.name} ({use.job.name})"
-    if not use.secrets:
-        return "problem", f"{where} has no token but the job's own, which starts none"
-    secrets = {name.upper() for name in seen.secrets.seen}
-    complete = seen.secrets.complete
-    if use.job.environment:
-        own = seen.environment_secrets.get(use.job.environment)
-        secrets |= {name.upper() for name in own or ()}
-        complete = complete and own is not None
-    variables = {name.upper() for name in seen.variables.seen}
-    lacking = [f"secret {name}" for name in sorted(use.secrets - secrets)]
-    lacking += [f"variable {name}" for name in sorted(use.variables - variables)]
-    if not lacking:
-        return "ok", f"{where} has a token of its own, from {', '.join(sorted(use.secrets | use.variables))}"
-    sure = (use.secrets <= secrets or complete) and (use.variables <= variables or seen.variables.complete)
-    if sure:
-        return "problem", f"{where} takes its token from what is not there: {', '.join(lacking)}"
-    return "unknown", f"{where} takes its token from what this token may not see: {', '.join(lacking)}"
+def _token(seen: Observations, use: Use) -> tuple[Level, str]:
+    """Whether a job has a token whose pushes start CI."""
+    if not use.token.secrets:
+        return "problem", f"{use.where} has no token but the job's own, which starts none"
+    level, words = availability(seen, use, use.token)
+    return level, f"{use.where} has {'a token of its own, from' if level == 'ok' else 'its token from'} {words}"
 
 
-def _dispatched(seen: Observations, contents: Contents) -> tuple[str, str]:
+def _export(seen: Observations, use: Use, config: Config) -> Iterator[Finding]:
+    """Whether a job may push patched commits to where others can fetch them."""
+    remotes = {target.remote for target in (config.export, *config.also_export) if target is not None}
+    foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{seen.repository}"))
+    if not foreign:
+        return
+    check, where = "export-token", f"{use.where} pushes to {', '.join(foreign)} with"
+    remedy = "store a token that may push there as a secret, and hand it to integrate.yml as export-token"
+    if use.export.secrets:
+        level, words = availability(seen, use, use.export)
+        yield Finding(check=check, level=level, text=f"{where} {words}", remedy="" if level == "ok" else remedy)
+    elif use.token.secrets:
+        text = f"{where} its app-token; whether that one may, only its owner sees"
+        yield Finding(check=check, level="unknown", text=text, remedy=f"look; if it may not, {remedy}")
+    else:
+        yield verdict(check, False, f"{where} the job's own token, which may write to this repository alone", remedy)
+
+
+def _dispatched(seen: Observations, contents: Contents) -> tuple[Level, str]:
     """Level and text: whether integrate.toml's own workflow can be dispatched."""
     if contents.config is None:
         return "unknown", "integrate.toml can't be read"
@@ -163,7 +107,7 @@ def _dispatched(seen: Observations, contents: Contents) -> tuple[str, str]:
     return "ok", f"integrate dispatches {name} on its branch"
 
 
-def _own_token(seen: Observations, levels: list[str]) -> Iterator[Finding]:
+def _own_token(seen: Observations, levels: list[Level]) -> Iterator[Finding]:
     """Whether the job's own token may open the pull request, where there is no other."""
     if levels and all(level == "ok" for level in levels):
         return

@@ -49,8 +49,10 @@ def test_any_other_secret_is_not_the_one() -> None:
     (found,) = answers(secrets=Names(seen={"SOMETHING_ELSE": ""}))
     assert found.level == "problem"
     assert "INTEGRATE_TOKEN" in found.text
+    assert "secrets and variables: read" not in found.remedy
     (found,) = answers(secrets=Names(seen={"SOMETHING_ELSE": ""}, complete=False))
     assert found.level == "unknown"
+    assert "secrets and variables: read" in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,9 @@ def test_integrate_itself_has_no_secret_when_it_is_dispatched() -> None:
     files[own] = (ROOT / own).read_bytes()
     (found,) = answers(files=files)
     assert found.level == "problem"
+    assert "no token but the job's own" in found.text
+    (found,) = answers(files={**FILES, own: files[own]})  # but a caller gives it one
+    assert found.level == "ok"
     files = {**BY_CI, own: files[own]}
     del files[CALLER_PATH]
     (found,) = answers(files=files, workflows=ACTIVE)
@@ -161,3 +166,24 @@ def test_a_caller_that_integrate_can_not_work_in(old: bytes, new: bytes, said: s
     (found,) = answers("integrate-caller", files={**FILES, CALLER_PATH: CALLER.replace(old, new)})
     assert found.level == "problem"
     assert said in found.text
+
+
+EXPORT = b'[export]\nremote = "https://github.com/ours/llvm-project.git"\nbranch = "patched"\n'
+
+
+def test_who_pushes_patched_commits_elsewhere() -> None:
+    assert answers("export-token") == []
+    files = {**FILES, "integrate.toml": INTEGRATE + EXPORT}
+    assert [found.level for found in answers("export-token", files=files)] == ["unknown"]  # perhaps app-token may
+    assert answers("export-token", files=files, repository="ours/llvm-project") == []
+    given = CALLER + b"      export-token: ${{ secrets.EXPORT_TOKEN }}\n"
+    files[CALLER_PATH] = given
+    (found,) = answers("export-token", files=files)
+    assert found.level == "problem"
+    assert "secret EXPORT_TOKEN" in found.text
+    both = Names(seen={"EXPORT_TOKEN": "", "INTEGRATE_TOKEN": ""})
+    assert [found.level for found in answers("export-token", files=files, secrets=both)] == ["ok"]
+    files[CALLER_PATH] = CALLER.replace(b"    secrets:\n      app-token: ${{ secrets.INTEGRATE_TOKEN }}\n", b"")
+    (found,) = answers("export-token", files=files)
+    assert found.level == "problem"
+    assert "this repository alone" in found.text
