@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.github_client import NotFound, Refused
+from mlir_release.forge.github_client import NotFound, Refused, Unavailable
 from mlir_release.forge.observations import (
     AllowedActions,
     Bypass,
@@ -146,9 +146,15 @@ class Setup:
             "pull-requests": "/pulls?per_page=1",
         }
         refused = frozenset(name for name, path in asked.items() if self._ask(path, absent=()) is None)
-        notes = self._ask("/releases/generate-notes", absent=(), method="POST", body={"tag_name": "snapshot"})
-        writes = False if notes is None else None if notes == () else True
-        return Token(kind="app" if app else "fine-grained", role=role, writes=writes, refused=refused)
+        return Token(kind="app" if app else "fine-grained", role=role, writes=self._writes(), refused=refused)
+
+    def _writes(self) -> bool | None:
+        """Whether the token has contents: write."""
+        try:
+            notes = self._ask("/releases/generate-notes", absent=(), method="POST", body={"tag_name": "snapshot"})
+        except Unavailable:  # more work for GitHub than any other question; the others tell whether it is well
+            return None
+        return None if notes == () else notes is not None
 
     def _files(self, paths: Iterable[str], branch: str) -> dict[str, bytes] | None:
         ref = f"?ref={quote(branch, safe='')}"

@@ -11,7 +11,10 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
+from mlir_release.doctor.examine import examine as findings_of
 from mlir_release.errors import ReleaseError
+from mlir_release.forge.github_client import GitHubClient
+from mlir_release.forge.github_setup import Setup
 from tests.github_server import GitHubServer
 from tests.github_server.records import Fault, Record
 from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, RELEASE_FILES
@@ -188,6 +191,17 @@ def test_a_fine_grained_token_is_told_what_it_lacks(github: GitHubServer, doctor
     github.faults = lambda record: None
     found, _ = doctor.ask(github.token(scopes=(), kind="github_pat"))
     assert found["token"] == "problem"
+
+
+def test_a_question_that_is_too_much_for_github_is_unknown(github: GitHubServer) -> None:
+    github.add_repository(REPOSITORY, FILES, **SETTINGS)
+    github.faults = lambda record: Fault(status=502) if record.path.endswith("/generate-notes") else None
+    waits: list[float] = []
+    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url, sleep=waits.append)
+    seen = Setup(client).observe(FILES)
+    assert waits
+    assert seen.token.writes is None
+    assert [finding.level for finding in findings_of(seen)[1] if finding.check == "token-contents"] == ["unknown"]
 
 
 @pytest.mark.parametrize(
