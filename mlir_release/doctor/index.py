@@ -75,6 +75,6 @@ def _owner(project: Project, owners: Collection[str] | None, ours: Collection[st
     except NeedsPersonError as error:
         return of_error(check, error)
     text = (
-        f"{project.name} belongs to {', '.join(sorted(project.owners))}" if project.owners else "all versions are ours"
+        f"{project.name} belongs to {', '.join(sorted(project.owners))}" if project.owners else "all versions of mlir are ours"
     )
     return verdict(check, True, text, "")

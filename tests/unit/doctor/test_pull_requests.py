@@ -187,3 +187,13 @@ def test_who_pushes_patched_commits_elsewhere() -> None:
     (found,) = answers("export-token", files=files)
     assert found.level == "problem"
     assert "this repository alone" in found.text
+
+
+def test_a_caller_that_asks_for_nothing_has_what_the_repository_gives() -> None:
+    silent = CALLER.replace(b"permissions: {}\n", b"").replace(
+        b"    permissions:\n      contents: write\n      pull-requests: write\n      actions: write\n", b""
+    )
+    assert b"permissions" not in silent
+    files = {**FILES, CALLER_PATH: silent}
+    assert answers("integrate-caller", files=files)[0].level == "problem"
+    assert answers("integrate-caller", files=files, defaults=replace(MAY_OPEN, write=True))[0].level == "ok"

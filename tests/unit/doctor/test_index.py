@@ -1,0 +1,69 @@
+"""Whether the project on the index is ours, and has room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.doctor.index import examine_index
+from mlir_release.errors import MachineError
+from mlir_release.publish.pypi import PROJECT_LIMIT
+from mlir_release.publish.pypi_index import IndexFile, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def project(*sizes: int | None, owners: Collection[str] | None = None) -> Project:
+    files = {
+        f"mlir-{n}.whl": IndexFile(filename=f"mlir-{n}.whl", sha256="", size=size, version=f"22.1.{n}")
+        for n, size in enumerate(sizes)
+    }
+    known = None if owners is None else frozenset(owners)
+    return Project(name="mlir", url="https://pypi.org/simple/mlir/", files=files, owners=known)
+
+
+@pytest.mark.parametrize(
+    ("answer", "owners", "ours", "level", "said"),
+    [
+        (project(), ["llvm"], [], "ok", "nobody has a project mlir"),
+        (project(1, owners=["llvm", "bot"]), ["llvm"], [], "ok", "belongs to bot, llvm"),
+        (project(1, owners=["somebody"]), ["llvm"], [], "problem", "somebody"),
+        (project(owners=["somebody"]), ["llvm"], [], "problem", "somebody"),  # a name without files is taken, too
+        (project(1, owners=["llvm"]), [], [], "problem", "no owner was named"),
+        (project(1, owners=["llvm"]), None, [], "unknown", "belongs to llvm; whether that is us"),
+        (project(1, owners=[]), None, [], "unknown", "belongs to nobody"),
+        (project(1, 1), ["llvm"], ["22.1.0", "22.1.1"], "ok", "all versions of mlir are ours"),
+        (project(1, 1), None, ["22.1.0"], "problem", "22.1.1"),
+    ],
+)
+def test_owners(answer: Project, owners: Collection[str] | None, ours: Collection[str], level: str, said: str) -> None:
+    found = next(f for f in examine_index(answer, owners=owners, ours=ours) if f.check == "pypi-owner")
+    assert found.level == level
+    assert said in found.text
+    assert bool(found.remedy) is (level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "level"),
+    [
+        ((), "ok"),
+        ((1, 2), "ok"),
+        ((PROJECT_LIMIT // 2, PROJECT_LIMIT // 4), "ok"),
+        ((PROJECT_LIMIT // 2, PROJECT_LIMIT // 2), "problem"),
+        ((PROJECT_LIMIT * 8 // 10 + 1,), "problem"),
+        ((1, None), "unknown"),
+    ],
+)
+def test_storage(sizes: tuple[int | None, ...], level: str) -> None:
+    found = next(f for f in examine_index(project(*sizes), owners=["llvm"]) if f.check == "pypi-storage")
+    assert found.level == level
+    assert bool(found.remedy) is (level != "ok")
+
+
+def test_an_index_that_does_not_answer_is_one_finding() -> None:
+    error = MachineError("index-unreachable", "it can't be read", where="https://pypi.org/simple/", remedy="look")
+    (found,) = examine_index(error, owners=["llvm"])
+    assert (found.check, found.level, found.remedy) == ("pypi", "unknown", "look")
+    assert found.text == "https://pypi.org/simple/: it can't be read"
