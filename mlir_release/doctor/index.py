@@ -74,7 +74,6 @@ def _owner(project: Project, owners: Collection[str] | None, ours: Collection[st
         check_name(project, owners or (), ours=ours)
     except NeedsPersonError as error:
         return of_error(check, error)
-    text = (
-        f"{project.name} belongs to {', '.join(sorted(project.owners))}" if project.owners else "all versions of mlir are ours"
-    )
-    return verdict(check, True, text, "")
+    if project.owners is None:
+        return verdict(check, True, f"all versions of {project.name} are ours", "")
+    return verdict(check, True, f"{project.name} belongs to {', '.join(sorted(project.owners))}", "")
