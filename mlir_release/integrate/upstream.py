@@ -94,6 +94,7 @@ class Upstream(SharedGit):
 
         :param recorded: the one that the branch's trailers say, where they do
         :raises ConflictError: if there is none, or the recorded one has left the upstream's history
+        :raises UsageError: if this is a shallow clone that ends before it
         """
         base = self._merge_base(pin, head)
         if recorded not in ("", base) and not is_ancestor(self, recorded, head):
@@ -107,6 +108,14 @@ class Upstream(SharedGit):
         if base != pin:  # an ancestor of a ref is complete; else a fetch may have been killed half-way
             self.require(pin)
             base = self._merge_base(pin, head)
+        if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
+            raise UsageError(
+                "clone-shallow",
+                "the clone of the upstream is cut off before the commit that the pinned one stands on",
+                where=str(self.directory),
+                why="it was made with --depth; what is carried can't be told from what is upstream",
+                remedy=f"git -C {self.directory} fetch --unshallow --filter=blob:none",
+            )
         if not base:
             raise ConflictError(
                 "pin-not-upstream",

@@ -17,9 +17,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mlir_release.integrate.project import open_project
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from mlir_release.integrate.project import Project
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 URL = "https://mini.invalid/"
@@ -193,6 +197,19 @@ class World:
         path.write_text(text.replace(f"#define {key} {old}\n", f"#define {key} {new}\n"))
         dated = {**os.environ, **self.environment(), **_dated()}
         git(self.checkout, "commit", "-q", "-m", f"Follow upstream: {name}", "app.c", env=dated)
+
+    def open(self) -> Project:
+        """What the commands open in the checkout, at noon."""
+        return open_project(self.checkout, clock=lambda: NOON)
+
+    def reconfigure(self, old: str, new: str) -> None:
+        """Change ``integrate.toml``, commit and push."""
+        path = self.checkout / "integrate.toml"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        self.git("commit", "-q", "-a", "-m", "Configure")
+        self.git("push", "-q")
 
     def git(self, *arguments: str) -> str:
         """Git in the checkout."""

@@ -20,7 +20,7 @@ from mlir_release.integrate.bisect import bisect_branch, bisect_upstream
 from mlir_release.integrate.fanout import gather, plan
 from mlir_release.integrate.land import check_reachable, land, pull_request_text
 from mlir_release.integrate.patches import PatchConflict
-from mlir_release.integrate.project import Project, open_project
+from mlir_release.integrate.project import open_project
 from mlir_release.integrate.report import make_report
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import render, status
@@ -30,38 +30,8 @@ from tests.integration import miniature
 from tests.integration.miniature import FIXES, NOON, World
 
 
-@pytest.fixture(scope="session")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool, bool], World]:
-    """Worlds that were built already, by carrier, patched, small; tests copy them."""
-    return {}
-
-
-@pytest.fixture
-def make_world(
-    templates: dict[tuple[str, bool, bool], World],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Any:
-    def make(carrier: str = "submodule", *, patched: bool = False, small: bool = True) -> World:
-        key = (carrier, patched, small)
-        if key not in templates:
-            folder = tmp_path_factory.mktemp("template") / "world"
-            templates[key] = miniature.build(folder, carrier=carrier, patched=patched, small=small)
-        world = miniature.copy(templates[key].root, tmp_path / "world")
-        for name, value in world.environment().items():
-            monkeypatch.setenv(name, value)
-        return world
-
-    return make
-
-
-def opened(world: World) -> Project:
-    return open_project(world.checkout, clock=lambda: NOON)
-
-
 def walking(world: World, *, publish: bool = False) -> Walk:
-    return Walk(opened(world), publish=publish)
+    return Walk(world.open(), publish=publish)
 
 
 def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str], int]:
@@ -69,7 +39,7 @@ def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str
     names = {sha: name for name, sha in world.commits.items()}
     culprits: list[str] = []
     tests = 0
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     for _ in range(20):
         walk = walking(world, publish=True)
         end = walk.run(strategy, width=width)
@@ -116,7 +86,7 @@ def test_the_whole_integrate(make_world: Any, carrier: str, name: str, width: in
     assert [c for c in culprits if c != "healing"] == PERSISTING
     if name == "linear":
         assert "healing" in culprits
-    project = opened(world)
+    project = world.open()
     walk = walking(world)
     seen = walk.observe()
     assert seen.ahead == ()
@@ -141,7 +111,7 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
     make_world: Any, tmp_path: Path, carrier: str, patched: bool
 ) -> None:
     world = make_world(carrier, patched=patched)
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     first = walking(world, publish=True).run(st.Adaptive())
     assert first.outcome == "culprit"
     assert first.tests > 0
@@ -154,7 +124,7 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
 
 def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world()
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     pulls = Pulls()
     monkeypatch.setattr("mlir_release.cli.integrate.common.open_pulls", lambda: pulls)
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
@@ -172,7 +142,7 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, m
 
 def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -> None:
     world = make_world()
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     branch = world.git("symbolic-ref", "--short", "HEAD")
     other = tmp_path / "other"
     miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
@@ -188,7 +158,7 @@ def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -
 
 def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: Path) -> None:
     world = make_world()
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     branch = world.git("symbolic-ref", "--short", "HEAD")
     for number, upstream in enumerate(world.affecting[:2]):
         machine = tmp_path / f"machine-{number}"
@@ -207,7 +177,7 @@ def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: 
 
 def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path) -> None:
     world = make_world()
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     walk = walking(world)
     data = plan(walk, st.Adaptive(width=3))
     assert len(data["probes"]) == 3
@@ -230,7 +200,7 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
 
 
 def culprit(world: World) -> tuple[Walk, WalkEnd]:
-    start(opened(world), publish=True)
+    start(world.open(), publish=True)
     walk = walking(world)
     return walk, walk.run(st.Adaptive())
 
@@ -275,25 +245,25 @@ def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> Non
 def test_bisect_upstream_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
     world = make_world(patched=True)
     before = snapshot(world)
-    result = bisect_upstream(opened(world), world.affecting[0], world.commits["healing"], ("./smoke.sh",))
+    result = bisect_upstream(world.open(), world.affecting[0], world.commits["healing"], ("./smoke.sh",))
     assert result.first_bad == world.commits["rename scale"]
     assert result.skipped == ()
     assert snapshot(world) == before
     with pytest.raises(UsageError) as caught:
-        bisect_upstream(opened(world), world.affecting[0], world.affecting[1], ("true",))
+        bisect_upstream(world.open(), world.affecting[0], world.affecting[1], ("true",))
     assert caught.value.id == "bisect-wrong-end"
 
 
 def test_bisect_branch_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
     world = make_world()
-    start(opened(world))
+    start(world.open())
     for number in range(6):
         (world.checkout / "number.txt").write_text(f"{number}\n")
         world.git("add", "number.txt")
         world.git("commit", "-q", "-m", f"number {number}")
     before = snapshot(world)
     command = ("sh", "-c", 'test "$(cat number.txt 2>/dev/null || echo 0)" -lt 4')
-    result = bisect_branch(opened(world), "HEAD~6", "HEAD", command)
+    result = bisect_branch(world.open(), "HEAD~6", "HEAD", command)
     assert result.subject == "number 4"
     assert snapshot(world) == before
 
@@ -311,7 +281,7 @@ def snapshot(world: World) -> tuple[str, ...]:
 
 def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     world = make_world()
-    start(opened(world))
+    start(world.open())
     walk = walking(world)
     tip = carry.add(
         walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
@@ -326,7 +296,7 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
 
 def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
     world = make_world(patched=True)
-    start(opened(world))
+    start(world.open())
     walk = walking(world)
     target = world.commits["conflict"]
     with pytest.raises(PatchConflict) as caught:
