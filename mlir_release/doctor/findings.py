@@ -40,7 +40,7 @@ def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str)
     :param usual: the permission that shows it, where GitHub does not say which
     """
     refusal = next((refusal for path, refusal in seen.refusals.items() if asked in path.split("/")), None)
-    if refusal is not None and "upgrade" in refusal.said.lower():
+    if refusal is not None and refusal.by_plan:
         text, remedy = (
             f"{what}: {refusal.said}",
             "make the repository public, or have its owner take such a plan",

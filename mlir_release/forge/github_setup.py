@@ -161,7 +161,8 @@ class Setup:
         listed = self._ask(f"/contents/{WORKFLOWS}{ref}", absent=[])
         if listed is None:
             return None
-        names = [row["path"] for row in listed if row["type"] == "file" and row["name"].endswith((".yml", ".yaml"))]
+        rows = listed if isinstance(listed, list) else []  # a file of that name is none
+        names = [row["path"] for row in rows if row["type"] == "file" and row["name"].endswith((".yml", ".yaml"))]
         found = {}
         for path in (*paths, *names):
             answer = self._ask(f"/contents/{quote(path)}{ref}", absent={})
@@ -214,9 +215,11 @@ class Setup:
 
     def _branch_rules(self, branch: str, token: Token) -> tuple[Rule, ...] | None:
         """Every active rule for a branch; GitHub itself has matched its name with the rulesets, the parents' too."""
-        rows = self._rows(f"/rules/branches/{quote(branch, safe='')}")
+        address = f"/rules/branches/{quote(branch, safe='')}"
+        rows = self._rows(address)
         if rows is None:
-            return None
+            refusal = self._refusals.get(address)
+            return () if refusal is not None and refusal.by_plan else None
         numbers = {row["ruleset_id"] for row in rows if "ruleset_id" in row}
         rulesets = {number: self._ruleset(number) for number in sorted(numbers)}
         found = []

@@ -75,6 +75,11 @@ class Refusal:
     said: str  #: by GitHub
     permissions: str = ""  #: that it asks for (X-Accepted-GitHub-Permissions): ``pages=read``; of some tokens only
 
+    @property
+    def by_plan(self) -> bool:
+        """Whether nobody sees it, because the owner's plan has no such thing ("Upgrade to …")."""
+        return "upgrade to" in self.said.lower()
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowDefaults:

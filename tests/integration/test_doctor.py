@@ -262,6 +262,16 @@ def test_rulesets_of_the_organisation_count(github: GitHubServer, doctor: Doctor
     assert "review" in doctor.text("pin-branch")
 
 
+def test_a_plan_without_rulesets(github: GitHubServer, doctor: Doctor) -> None:
+    github.add_repository(REPOSITORY, FILES, **SETTINGS | {"rulesets": ()}, private=True)
+    upgrade = Fault(status=403, message="Upgrade to GitHub Pro or make this repository public to enable this feature.")
+    github.faults = lambda record: upgrade if "/rule" in record.path else None
+    found, _ = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
+    assert found["pin-branch"] == "ok"  # no rule can stand in the way
+    assert found["tag-rules"] == "unknown"
+    assert "Upgrade to GitHub Pro" in doctor.text("tag-rules")
+
+
 def test_a_ruleset_that_only_watches_is_none(github: GitHubServer, doctor: Doctor) -> None:
     tags, branch = SETTINGS["rulesets"]
     review = {"rules": [{"type": "pull_request"}], "enforcement": "evaluate"}
@@ -302,6 +312,12 @@ def test_files_that_are_wrong(github: GitHubServer, doctor: Doctor) -> None:
     rows = [row for row in doctor.rows if row["check"] == "files"]
     assert sorted(row["text"].partition(":")[0] for row in rows) == sorted(broken)
     assert all(row["remedy"] for row in rows)
+
+
+def test_a_file_where_workflows_should_be(github: GitHubServer, doctor: Doctor) -> None:
+    github.add_repository(REPOSITORY, {"targets.toml": FILES["targets.toml"], ".github/workflows": b"x"}, **SETTINGS)
+    assert doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))[0]["files"] == "problem"
+    assert ".github/workflows/snapshot.yml" in doctor.text("files")
 
 
 def test_the_token_of_integrate(github: GitHubServer, doctor: Doctor) -> None:
