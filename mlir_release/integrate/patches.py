@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.git import Git, parse_trailers
+from mlir_release.integrate.upstream import shown
 from mlir_release.worktree import commit_tree, is_ancestor, merge_trees, replay_commit, tree_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class PatchConflict(NeedsPersonError):
 
 def read_patch(git: Git, sha: str) -> Patch:
     """A carried commit and its ledger; what git itself writes for picks and reverts is understood, too."""
-    message = git.message(sha)
+    message = shown(git.message(sha))
     trailers = parse_trailers(message)
     reverted, picked = _REVERTED.search(message), _PICKED.search(message)
     of = trailers.get(T_OF, "") or (reverted[1] if reverted else picked[1] if picked else "")

@@ -75,13 +75,14 @@ def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
     plain = project.config.branch.replace("{date}", date)
-    remote = f"refs/remotes/{project.config.remote}/"
-    taken = {ref.name.removeprefix("refs/heads/").removeprefix(remote): ref.commit for ref in project.outer.refs()}
+    there = project.outer.text("ls-remote", "--heads", "--", project.config.remote, f"refs/heads/{plain}*")
+    taken = {line.partition("\t")[2] for line in there.splitlines()}
     number = 0
     while True:
         name = plain if number == 0 else f"{plain}_{number}"
-        if name not in taken:
+        local = project.outer.resolve(f"refs/heads/{name}")
+        if local is None and f"refs/heads/{name}" not in taken:
             return name, None
-        if project.trailers(taken[name]).get(T_START) == main and project.outer.resolve(f"refs/heads/{name}"):
-            return name, taken[name]
+        if local is not None and project.trailers(local).get(T_START) == main:
+            return name, local
         number += 1

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mlir_release.integrate.config import Config
 
 
+_TAG = re.compile(r"\w[\w./+-]*")
+
+
 @dataclass(frozen=True)
 class UpstreamCommit:
     """One commit of the upstream: ``when`` is the committer time in seconds since 1970."""
@@ -180,8 +183,18 @@ class Upstream(SharedGit):
         return found
 
     def commit(self, revision: str) -> UpstreamCommit:
-        """Exactly the commit that ``revision`` names. :raises UsageError: if it names none, or more than one."""
-        sha = self.resolve(revision)
+        """Exactly the commit that ``revision`` names; tags are fetched if need be.
+
+        The upstream's branch means its head as last fetched, not what a branch of that name is locally.
+
+        :raises UsageError: if it names none, or more than one
+        """
+        branch = self.config.upstream_branch
+        sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
+        if sha is None and _TAG.fullmatch(revision):
+            named = f"refs/mlir-release/tags/{revision}"
+            fetch = ("fetch", "--quiet", "--no-tags", "--", self.config.upstream_url, f"+refs/tags/{revision}:{named}")
+            sha = self.resolve(named) if self.run(*fetch, check=False).returncode == 0 else None
         if sha is None:
             raise UsageError(
                 "upstream-commit-unknown",

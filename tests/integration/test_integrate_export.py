@@ -88,6 +88,32 @@ def test_export_keeps_every_state_reachable(downstream: Downstream) -> None:
     assert carry.export(downstream.project()) == {PATH: head}
 
 
+def test_an_export_branch_that_moves_during_the_push_is_joined(downstream: Downstream) -> None:
+    base = miniature.git(downstream.inner, "rev-parse", "HEAD")
+    first = downstream.patch("first\n")
+    carry.export(downstream.project())
+    theirs = downstream.patch("theirs\n", onto=base)
+    miniature.git(downstream.inner, "push", "-q", f"{URL}dep-fork.git", f"{theirs}:refs/heads/hidden")
+    second = downstream.patch("second\n", onto=base)
+    fork = downstream.fork.directory
+    hook = fork / "hooks" / "pre-receive"
+    # Somebody else is faster by a moment, once: after git has looked, before it has pushed.
+    hook.write_text(
+        f"""#!/bin/sh
+rm "$0"
+env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
+  $(env -i PATH="$PATH" GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x \
+    git -C {fork} commit-tree -p ours -p hidden -m theirs "hidden^{{tree}}")
+"""
+    )
+    hook.chmod(0o755)
+    head = carry.export(downstream.project())[PATH]
+    assert not hook.exists()
+    assert downstream.fork.resolve("refs/heads/ours") == head
+    for commit in (first, theirs, second):
+        assert is_ancestor(downstream.fork, commit, head)
+
+
 def test_land_refuses_what_others_cannot_fetch(downstream: Downstream) -> None:
     commit = downstream.patch("patched\n")
     walk = Walk(downstream.project())

@@ -22,7 +22,7 @@ from mlir_release.cli.integrate.common import (
     width_option,
 )
 from mlir_release.console import console
-from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.errors import MachineError, NeedsPersonError, ReleaseError, UsageError
 
 if TYPE_CHECKING:
     from mlir_release.integrate.observe import Observer
@@ -129,10 +129,18 @@ def run(
     push: bool,
 ) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
+    waiting = False
     while True:
         walk = walking(directory, push=push)
         chosen_strategy, wide = chosen(walk, strategy, width)
-        end = walk.run(chosen_strategy, width=wide, until=until, probing=not no_probes)
+        try:
+            end = walk.run(chosen_strategy, width=wide, until=until, probing=not no_probes)
+        except MachineError as error:
+            if not waiting or error.id not in ("upstream-unreachable", "remote-unreachable"):
+                raise
+            console.warn(str(error))  # a network that fails at night is no reason to stop waiting
+            time.sleep(every)
+            continue
         pulls = common.open_pulls() if push else None
         failures = _pull_request_failures(walk, pulls)
         if end.outcome not in ("head", "untested"):
@@ -148,6 +156,7 @@ def run(
         if not wait:
             return
         console.say(f"    at head; looking again in {every} seconds")
+        waiting = True
         time.sleep(every)
 
 
