@@ -86,8 +86,7 @@ class GitHubServer:
         self.on_dispatch: Callable[[str, Dispatch], None] = lambda repository, dispatch: None
         self.lock = threading.RLock()
         self._last_id = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.storage = f"http://localhost:{self._http.server_address[1]}/storage"  # another host, as GitHub's is
         self.api_url = self.url + API
@@ -189,6 +188,11 @@ def _contract() -> contract.Contract | None:
     except RuntimeError as error:
         NOT_HELD.add(str(error))
         return None
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of many clients at once, none is turned away because the machine is slow
 
 
 class _Handler(BaseHTTPRequestHandler):

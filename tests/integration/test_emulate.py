@@ -27,6 +27,14 @@ NAME = "octocat/wheels"
 TOKEN = "emulated"
 
 
+def answers(url: str) -> bool:
+    try:
+        requests.get(f"{url}/rate_limit", timeout=60)
+        return True
+    except requests.ConnectionError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
@@ -51,13 +59,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "--base-url", url], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
     try:
-        for _ in range(300):
+        deadline = time.monotonic() + 600
+        while not answers(url):
             assert process.poll() is None, (folder / "log").read_text()
-            try:
-                requests.get(f"{url}/rate_limit", timeout=5)
-                break
-            except requests.ConnectionError:
-                time.sleep(0.1)
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         yield url
     finally:
         process.terminate()

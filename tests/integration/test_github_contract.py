@@ -111,8 +111,8 @@ def test_the_servers_end_is_an_error(tmp_path: Path) -> None:
     server.add_repository("llvm/mlir-wheels", {"README": b"wheels\n"})
     token = {"Authorization": f"Bearer {server.token()}"}
     releases, given = f"{server.api_url}/repos/llvm/mlir-wheels/releases", {"tag_name": "v2", "draft": "yes"}
-    requests.post(releases, json=given, headers=token, timeout=60)
-    requests.get(f"{server.api_url}/nothing", headers={"User-Agent": "mlir-release"}, timeout=60)
+    requests.post(releases, json=given, headers=token, timeout=600)
+    requests.get(f"{server.api_url}/nothing", headers={"User-Agent": "mlir-release"}, timeout=600)
     with pytest.raises(AssertionError) as caught:
         server.__exit__(None)
     draft, nothing = str(caught.value).splitlines()

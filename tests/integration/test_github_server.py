@@ -35,7 +35,7 @@ def ask(
     url = path if path.startswith("http") else f"{github.api_url}/repos/{NAME}{path}"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= options.pop("headers", {})
-    return requests.request(method, url, headers=headers, json=body, timeout=30, **options)
+    return requests.request(method, url, headers=headers, json=body, timeout=600, **options)
 
 
 def make_draft(github: GitHubServer, token: str, tag: str = "v1") -> dict[str, Any]:
@@ -48,7 +48,7 @@ def make_draft(github: GitHubServer, token: str, tag: str = "v1") -> dict[str, A
 def upload(github: GitHubServer, token: str, release: dict[str, Any], name: str, content: bytes) -> requests.Response:
     url = release["upload_url"].partition("{")[0]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
-    return requests.post(url, params={"name": name}, data=content, headers=headers, timeout=30)
+    return requests.post(url, params={"name": name}, data=content, headers=headers, timeout=600)
 
 
 def test_a_draft_is_nobodys_business(github: GitHubServer) -> None:
@@ -60,7 +60,7 @@ def test_a_draft_is_nobodys_business(github: GitHubServer) -> None:
         assert ask(github, "GET", "/releases", stranger).json() == []
         assert ask(github, "GET", f"/releases/{release['id']}", stranger).status_code == 404
     asset = upload(github, token, release, "a.whl", b"wheel").json()
-    assert requests.get(asset["browser_download_url"], timeout=30).status_code == 404
+    assert requests.get(asset["browser_download_url"], timeout=600).status_code == 404
 
 
 def test_drafts_share_a_tag_but_one_is_published(github: GitHubServer) -> None:
@@ -84,11 +84,11 @@ def test_an_assets_bytes_come_from_a_storage_that_refuses_tokens(github: GitHubS
     accept = {"Accept": "application/octet-stream"}
     moved = ask(github, "GET", asset["url"], token, headers=accept, allow_redirects=False)
     assert moved.status_code == 302
-    assert requests.get(moved.headers["Location"], timeout=30).content == b"wheel"
+    assert requests.get(moved.headers["Location"], timeout=600).content == b"wheel"
     assert ask(github, "GET", moved.headers["Location"], token).status_code == 400
     ask(github, "PATCH", f"/releases/{release['id']}", token, {"draft": False})
-    assert requests.get(asset["browser_download_url"], timeout=30).content == b"wheel"
-    page = requests.get(f"{github.url}/{NAME}/releases/expanded_assets/v1", timeout=30).text
+    assert requests.get(asset["browser_download_url"], timeout=600).content == b"wheel"
+    page = requests.get(f"{github.url}/{NAME}/releases/expanded_assets/v1", timeout=600).text
     assert "/releases/download/v1/a.whl" in page
 
 

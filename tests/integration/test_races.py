@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -52,11 +53,11 @@ def race(folder: Path, jobs: list[tuple[str, str, str, str]]) -> Counter[str]:
         for number, job in enumerate(jobs)
     ]
     while len(list(folder.glob("ready-*"))) < len(jobs) and all(process.poll() is None for process in processes):
-        pass
+        time.sleep(0.01)
     (folder / "go").touch()
     tags = []
     for process in processes:
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=900)
         assert process.returncode == 0, errors
         tags.append(output.strip())
     return Counter(tags)
