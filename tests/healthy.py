@@ -87,7 +87,10 @@ WELL = Observations(
     protection=frozenset(),
     issues=True,
     pages="workflow",
-    environments={"pypi": Environment(refs="selected", tags=("llvm-*",))},
+    environments={
+        "pypi": Environment(refs="selected", tags=("llvm-*",)),
+        "github-pages": Environment(refs="selected", branches=("main", "master")),
+    },
     secrets=Names(seen={"INTEGRATE_TOKEN": ""}),
     environment_secrets={"pypi": frozenset()},
     variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm"}),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: The environment that the job which uploads to PyPI runs in.
 PYPI_ENVIRONMENT = "pypi"
 
+#: The one that GitHub itself deploys Pages through.
+PAGES_ENVIRONMENT = "github-pages"
+
 
 def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding]:
     """Whether the branch that is looked at is the one that everything happens on, and anything can happen there."""
@@ -63,6 +66,16 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
         ways = {"workflow": "Pages are deployed by a workflow", "": "Pages are off"}
         text = ways.get(seen.pages, "Pages are built from a branch")
         yield verdict("pages", seen.pages == "workflow", text, "Settings > Pages > Source: GitHub Actions")
+    found = (seen.environments or {}).get(PAGES_ENVIRONMENT)
+    if found is not None:  # else the first deployment makes it
+        # GitHub makes it for the branch that is the default one then; it stays so when that is renamed.
+        well = found.refs != "selected" or any(matches(pattern, seen.default_branch) for pattern in found.branches)
+        yield verdict(
+            "pages-environment",
+            well,
+            f"{seen.default_branch} {'may' if well else 'may not'} deploy to the environment {PAGES_ENVIRONMENT}",
+            f"Settings > Environments > {PAGES_ENVIRONMENT} > Deployment branches and tags: add {seen.default_branch}",
+        )
 
 
 def examine_environment(seen: Observations) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from mlir_release.forge.observations import (
 from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
+ELSEWHERE = Environment(refs="selected", branches=("trunk",), tags=("main",))
 REVIEW = Rule(kind="pull_request", ruleset="review")
 BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
 ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
@@ -37,7 +38,8 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
     assert {finding.check for finding in found} == {
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
         "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
-        "immutable-releases", "issues", "pages", "environment", "pull-request-token", "integrate-caller",
+        "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
+        "integrate-caller",
     }  # fmt: skip
 
 
@@ -78,6 +80,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("issues", {"issues": False}),
         ("pages", {"pages": ""}),
         ("pages", {"pages": "legacy"}),
+        ("pages-environment", {"environments": {**(WELL.environments or {}), "github-pages": ELSEWHERE}}),
         ("environment", {"environments": {}}),
         ("environment", {"environments": {"pypi": Environment()}}),
         ("environment", {"environments": {"pypi": Environment(refs="protected")}}),
