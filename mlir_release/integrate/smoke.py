@@ -41,7 +41,6 @@ class SmokeResult:
     verdict: Verdict
     exits: tuple[int | None, ...]
     seconds: float
-    log: Path
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,8 @@ def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
     return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
 
 
-def smoke_test(
-    project: Project, slot: Slot, upstream: str, log: Path, *, command: Sequence[str] = (), attempts: int | None = None
-) -> SmokeResult:
-    """Run the smoke command (or another) in a slot until it passes or has failed ``attempts`` times.
+def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, command: Sequence[str] = ()) -> SmokeResult:
+    """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
 
@@ -105,15 +102,15 @@ def smoke_test(
     variables = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
     exits: list[int | None] = []
     start = time.monotonic()
-    for _ in range(attempts or config.attempts):
+    for _ in range(config.attempts):
         environment = {**_environment(config), **variables}
         code = _run(command or config.command, slot, environment, config.timeout, log)
         exits.append(code)
         if code == ExitCode.UNTESTABLE:
-            return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start, log)
+            return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start)
         if code == 0:
-            return SmokeResult(Verdict.GOOD, tuple(exits), time.monotonic() - start, log)
-    return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start, log)
+            return SmokeResult(Verdict.GOOD, tuple(exits), time.monotonic() - start)
+    return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start)
 
 
 def _environment(config: Config) -> dict[str, str]:

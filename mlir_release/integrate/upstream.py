@@ -23,11 +23,10 @@ _TAG = re.compile(r"\w[\w./+-]*")
 
 @dataclass(frozen=True)
 class UpstreamCommit:
-    """One commit of the upstream: ``when`` is the committer time in seconds since 1970."""
+    """One commit of the upstream."""
 
     sha: str
     tree: str
-    when: int
     subject: str
 
     @property
@@ -166,7 +165,7 @@ class Upstream(SharedGit):
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
         """
         output = self.run(
-            *("log", "-z", "--first-parent", "--reverse", "--format=%H%x00%T%x00%ct%x00%s"),
+            *("log", "-z", "--first-parent", "--reverse", "--format=%H%x00%T%x00%s"),
             f"{base}..{until}",
             "--",
             *self.config.paths,
@@ -176,10 +175,10 @@ class Upstream(SharedGit):
             re.compile("|".join(f"(?:{pattern})" for pattern in self.config.ignore)) if self.config.ignore else None
         )
         found = []
-        for sha, tree, when, raw in zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False):
+        for sha, tree, raw in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
             subject = raw.decode(errors="surrogateescape")
             if ignored is None or not ignored.search(subject):
-                found.append(UpstreamCommit(sha.decode(), tree.decode(), int(when), subject))
+                found.append(UpstreamCommit(sha.decode(), tree.decode(), subject))
         return found
 
     def commit(self, revision: str) -> UpstreamCommit:
@@ -203,9 +202,9 @@ class Upstream(SharedGit):
                 why="it does not exist, was not fetched, or is an abbreviation of several commits",
                 remedy="give more digits, a tag or a branch that exists there",
             )
-        fields = self.run("log", "-1", "-z", "--format=%H%x00%T%x00%ct%x00%s", sha).stdout.split(b"\0")
-        subject = fields[3].decode(errors="surrogateescape")
-        return UpstreamCommit(fields[0].decode(), fields[1].decode(), int(fields[2]), subject)
+        fields = self.run("log", "-1", "-z", "--format=%H%x00%T%x00%s", sha).stdout.split(b"\0")
+        subject = fields[2].decode(errors="surrogateescape")
+        return UpstreamCommit(fields[0].decode(), fields[1].decode(), subject)
 
     def within(self, revision: str, base: str, head: str) -> UpstreamCommit:
         """The commit that ``revision`` names, if it lies after ``base`` and up to ``head``. :raises UsageError:"""

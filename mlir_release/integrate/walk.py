@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_seconds
-from mlir_release.errors import ConflictError, ExitCode
+from mlir_release.errors import ConflictError
 from mlir_release.git import format_message
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
@@ -44,11 +44,6 @@ class WalkEnd:
     record: Record | None = None
     tests: int = 0
     conflict: PatchConflict | None = field(default=None, compare=False)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """0 at head, 7 if a person is needed."""
-        return ExitCode.OK if self.outcome in ("head", "untested") else ExitCode.NEEDS_PERSON
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""

@@ -296,6 +296,8 @@ def land(directory: Path, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
     from mlir_release.integrate.land import land as finish
 
-    walk = walking(directory)
-    commit = finish(walk, squash=squash, pulls=common.open_pulls())
+    walk, pulls = walking(directory), common.open_pulls()
+    commit = finish(walk, squash=squash, pulls=pulls)
+    if pulls is None:
+        console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
     console.result(f"{walk.branch} is ready at {commit[:12]}", {"branch": walk.branch, "commit": commit})
