@@ -262,6 +262,7 @@ def past_of(git: Git, branch: str) -> Past:
         commit, steps = line[commit][0], steps + 1
     recorded = line[commit][1] if commit in line else ""
     if commit and commit not in line:  # a merge of main may have brought more commits than were read
-        named = ("log", "--first-parent", "-n1", f"--grep=^{T_UPSTREAM}: ", "--since=1.year", f"--format={trailers}")
-        recorded = git.text(*named, commit, "--").partition("\0")[0].strip().partition(" ")[0]
+        upstream = f"--format=%(trailers:key={T_UPSTREAM},valueonly,separator=%x20)"
+        output = git.run("log", "--first-parent", "-n200", upstream, commit, "--").stdout
+        recorded = next((row.split()[0].decode() for row in output.splitlines() if row.strip()), "")
     return Past(fields[0], recorded, steps > 0, rate)
