@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.errors import MachineError
+from mlir_release.cli.integrate import integrate
+from mlir_release.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.integrate import deliver
+from mlir_release.integrate.project import open_project
 from mlir_release.integrate.report import Report
+from mlir_release.integrate.start import start
 from mlir_release.notify import notify
 from tests.integration import miniature
 
@@ -129,6 +132,42 @@ def test_the_report_and_the_end_of_the_log_are_attached(
     assert "Fails" in sent["message"]
     files = {item["filename"]: base64.b64decode(item["base64"]) for item in sent["attachments"]}
     assert files == {"report.md": b"## Fails\n", "smoke-test.log": b"caf\xe9 error"}
+
+
+class Refusing:
+    """A place for pull requests where nothing can be done."""
+
+    def ensure_draft(self, **_: Any) -> str:
+        raise ForgeError("forge-refused", "not today", remedy="come back tomorrow")
+
+    comment = mark_ready = dispatch = ensure_ci = ensure_draft
+
+
+def test_a_forge_that_refuses_the_comment_does_not_stop_the_notification(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"json://{service.address}/hook")
+    pulls: Any = Refusing()
+    failures = deliver.deliver(report(), markdown="## Fails\n", variable=VARIABLE, pulls=pulls)
+    assert [failure.id for failure in failures] == ["forge-refused"]
+    assert len(service.posts) == 1
+
+
+def test_a_walk_that_stops_reports_though_the_forge_refuses(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = miniature.build(tmp_path / "world", small=True, patched=False)
+    for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("mlir_release.cli.integrate.common.open_pulls", Refusing)
+    start(open_project(world.checkout), publish=True)
+    with pytest.raises(NeedsPersonError) as caught:
+        integrate.main(["-C", str(world.checkout), "run", "--push"], standalone_mode=False)
+    assert caught.value.id == "walk-needs-person"
+    said = capsys.readouterr()
+    assert world.commits["rename scale"][:12] in said.out
+    assert said.err.count("not today") == 2  # the text, and the comment
+    assert len(service.posts) == 1
 
 
 def test_discord_gets_what_it_takes_and_the_rest_attached(
