@@ -74,8 +74,9 @@ JOB_STAGES = {
     "Verify and publish": "publish",
     "Put a final release on PyPI": "publish",
     "Keep the issues": "report",
-    "Start or continue, and plan the round": "integrate",
+    "Plan the round": "integrate",
     "Gather, advance, go on": "integrate",
+    "Start": "integrate",
 }
 _PROBE = re.compile(r"Probe [0-9a-f]{40}")
 
