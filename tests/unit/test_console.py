@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.text import Text
 
 from mlir_release.console import Console, format_bytes, format_seconds
 from mlir_release.errors import ForgeError
@@ -86,6 +90,25 @@ def test_tables_are_not_folded_off_a_terminal(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "x" * 100 in out
     assert "[b]not markup[/b]" in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: how an old Windows console is told apart")
+def test_tables_have_colour_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    rows = [[Text("problem", style="red"), "what"]]
+    Console().table(["", ""], rows)
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    Console().table(["", ""], rows)
+    assert "\x1b[31mproblem\x1b[0m" in terminal.getvalue()
 
 
 def test_waiting_prints_a_heartbeat_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
