@@ -31,7 +31,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
     _remove_abandoned()
     holder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-", ignore_cleanup_errors=True)
-    with holder as outer, FileLock(Path(outer, _LOCK)):
+    with holder as outer, FileLock(Path(outer, _LOCK), thread_local=False):
         folder = Path(outer, "files")
         folder.mkdir()
         yield folder
