@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from mlir_release.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+#: Seconds that a service may take to answer, unless its URL says otherwise.
+PATIENCE = 60.0
 
 
 def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> int:
@@ -43,6 +47,8 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
             if service is None:
                 malformed.append(str(number))
                 continue
+            if not re.search("[?&][cr]to=", url):  # apprise's own four seconds are short for a log on its way
+                service.socket_connect_timeout = service.socket_read_timeout = PATIENCE
             short = body if "overflow=" in url else shortened(body, service.body_maxlen - len(title))
             form = apprise.NotifyFormat.MARKDOWN
             if not apprise.Apprise(service).notify(body=short, title=title, body_format=form, attach=files or None):
