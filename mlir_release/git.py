@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -127,7 +128,12 @@ class Git:
         }
         try:
             done = subprocess.run(
-                command, input=input, capture_output=True, env=environment, check=False, pass_fds=pass_fds
+                command,
+                input=input,
+                capture_output=True,
+                env=environment,
+                check=False,
+                pass_fds=pass_fds if sys.platform != "win32" else (),  # Windows has no way to
             )
         except FileNotFoundError as error:
             raise MachineError(

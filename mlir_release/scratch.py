@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
@@ -44,7 +45,7 @@ def _remove_abandoned() -> None:
     for outer in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, Timeout):
             status = outer.lstat()
-            ours = os.name == "nt" or status.st_uid == os.getuid()
+            ours = sys.platform == "win32" or status.st_uid == os.getuid()
             if not (ours and (outer / _LOCK).is_file()) or time.time() - status.st_mtime < GRACE:
                 continue
             with FileLock(outer / _LOCK, timeout=0):

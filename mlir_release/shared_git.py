@@ -9,7 +9,6 @@ alone: its lock files are never touched while nothing of ours was killed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release import flock
 from mlir_release.git import Git, GitError
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ class SharedGit(Git):
         """Run one git command, under the lock if it writes. :raises GitError: if it fails and ``check`` is set."""
         if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
             return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds)
-        with self._writing(args) as lock:
-            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, lock))
+        with self._writing(args) as held:
+            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held))
             if done.returncode >= 0:  # else it was killed, and what it left is for whoever comes next
-                os.ftruncate(lock, 0)
+                os.ftruncate(held, 0)
         if check and done.returncode != 0:
             raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
         return done
@@ -79,14 +79,16 @@ class SharedGit(Git):
 
     @contextmanager
     def _writing(self, args: Sequence[str]) -> Iterator[int]:
-        descriptor = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            interrupted = os.pread(descriptor, 1 << 20, 0)
+            flock.lock(descriptor)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            interrupted = os.read(descriptor, 1 << 20)
             if interrupted:
                 self._clean_up(interrupted)
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps([os.fspath(self.directory), *args]).encode(), 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, json.dumps([os.fspath(self.directory), *args]).encode())
             yield descriptor
         finally:
             os.close(descriptor)

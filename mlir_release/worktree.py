@@ -6,7 +6,6 @@ is killed leaves unreachable objects and nothing else. A work tree follows after
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release import flock
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git import Git
 
@@ -227,16 +227,14 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[int | None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
+        if not flock.lock(file.fileno(), wait=wait):
             yield None
             return
         try:
             yield file.fileno()
         finally:
             # Not left to closing the file: a daemon that a build has started may keep the inherited descriptor open.
-            fcntl.flock(file, fcntl.LOCK_UN)
+            flock.unlock(file.fileno())
 
 
 def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:

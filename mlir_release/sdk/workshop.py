@@ -185,7 +185,9 @@ class Container:
         variables = {"HOME": "/tmp", "SCCACHE_DIR": _CACHE, "SCCACHE_SERVER_UDS": "/tmp/sccache.sock"}
         passed = ("SCCACHE_CACHE_SIZE", "SOURCE_DATE_EPOCH", "NINJA_STATUS")
         # Docker's containers act as root here, too; podman's, as whoever started them.
-        user = ["--user", f"{os.getuid()}:{os.getgid()}"] if self.engine.name == "docker" else []
+        user: list[str] = []
+        if sys.platform != "win32" and self.engine.name == "docker":
+            user = ["--user", f"{os.getuid()}:{os.getgid()}"]
         return [
             *(self.engine.name, "run", "--rm", *user, *options, *self.engine.create_args),
             *(f"--volume={mount}" for mount in mounts),
