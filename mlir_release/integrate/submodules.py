@@ -101,15 +101,24 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
     :raises MachineError: if the submodule can't be cloned
     """
     inner = repository(project, path)
-    address = inner.text("config", "--get", "remote.origin.url")
-    sources = [(address, f"+refs/{kind}/*:{_THERE}/{kind}/*") for kind in ("heads", "tags")]
+    _forget(inner)  # what was there once proves nothing
+    there = inner.text("config", "--get", "remote.origin.url")
+    inner.run(
+        *("fetch", "--quiet", "--no-tags", "--", there, f"+refs/heads/*:{_THERE}/heads/*"),
+        f"+refs/tags/*:{_THERE}/tags/*",
+        check=False,
+    )
     for target in project.config.also_export:
         if target.path == path:
-            sources.append((target.remote, f"+refs/heads/{target.branch}:{_THERE}/export/{target.branch}"))
-    for ref in inner.refs(_THERE):  # what was there once proves nothing
-        inner.run("update-ref", "-d", ref.name)
-    for remote, refspec in sources:
-        env = {} if remote == address else for_export(inner, remote)
-        inner.run("fetch", "--quiet", "--no-tags", "--", remote, refspec, env=env, check=False)
+            refspec = f"+refs/heads/{target.branch}:{_THERE}/export"
+            env = for_export(inner, target.remote)
+            inner.run("fetch", "--quiet", "--no-tags", "--", target.remote, refspec, env=env, check=False)
     done = inner.run("rev-list", "-n1", commit, "--not", f"--glob={_THERE}/*", check=False)
+    _forget(inner)
     return done.returncode == 0 and not done.stdout
+
+
+def _forget(inner: Git) -> None:
+    names = "".join(f"delete {ref.name}\n" for ref in inner.refs(_THERE))
+    if names:
+        inner.run("update-ref", "--stdin", input=names.encode())
