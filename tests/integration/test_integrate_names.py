@@ -75,6 +75,9 @@ def test_a_branch_of_today_is_taken_if_only_the_remote_has_it(world: World) -> N
     miniature.git(world.root / "origin.git", "update-ref", "refs/heads/integrates/llvm-20261120", "refs/heads/main")
     assert start(opened(world), publish=True) == "integrates/llvm-20261120_1"
     assert start(opened(world)) == "integrates/llvm-20261120_1"  # not advanced since
+    assert world.git("rev-parse", "HEAD^{tree}", "HEAD^") == world.git("rev-parse", "main^{tree}", "origin/main")
+    base = opened(world).upstream.base_of(opened(world).pin(), world.affecting[-1])
+    assert world.git("log", "-1", "--format=%s") == f"Start integrating LLVM from {base[:12]}"
     Walk(opened(world)).next()
     assert start(opened(world)) == "integrates/llvm-20261120_2"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.land import land
+from mlir_release.integrate.land import land, pull_request_text
 from mlir_release.integrate.project import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import render, status
@@ -100,6 +100,21 @@ def test_status_tells_what_will_become_of_each_patch(world: World) -> None:
     assert all(reason in text for reason in become.values())
     before = status(walk, until=world.affecting[0])
     assert {patch["contained"] for patch in before["patches"]} == {""}
+
+
+def test_the_ledger_is_shown_whole(world: World) -> None:
+    ledger = {"--why": "a crash in ours", "--link": "https://example.com/pull/7", "--drop-when": "7 is merged"}
+    options = [text for option in ledger.items() for text in option]
+    added = cli(world, "patches", "add", world.commits["healing"], *options, "--json")
+    assert added.returncode == 0, added.stderr
+    tip = json.loads(added.stdout)["commit"]
+    assert miniature.git(world.root / "fork.git", "rev-parse", "downstream-llvm") == tip
+    for arguments in (["status"], ["patches", "explain", tip[:10]]):
+        said = cli(world, *arguments).stdout
+        assert all(value in said for value in ledger.values()), said
+    assert cli(world, "patches", "explain", "feedbeef").returncode == 2
+    _, body = pull_request_text(walking(world).project, walking(world).branch)
+    assert all(value in body for value in ledger.values())
 
 
 class Pulls:
