@@ -223,6 +223,12 @@ def _check(config: Config, where: str) -> None:
         raise _mistake(where, f"there is no strategy {config.strategy!r}", why=f"known: {', '.join(STRATEGIES)}")
     if config.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", config.branch.replace("{date}", "")):
         raise _mistake(where, f"the branch template {config.branch!r} must contain {{date}} once and be a branch name")
+    if not re.fullmatch(r"[A-Za-z_]\w*", config.notify_variable):
+        raise _mistake(
+            where,
+            "variable in [notify] must be the name of an environment variable",  # what it is instead may be a secret
+            remedy="put the addresses into the environment (in Actions, from a secret), and the variable's name here",
+        )
     if not config.paths:
         raise _mistake(where, "[track] paths is empty: no commit would ever affect the downstream")
     for pattern in config.ignore:

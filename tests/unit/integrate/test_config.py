@@ -45,6 +45,11 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", '[walk]\nbranch = "llvm"\n[smoke]'), "{date}"),
         (("[smoke]", '[track]\nignore-subjects = ["("]\n[smoke]'), "regular expression"),
         (("[smoke]", '[export]\nremote = "x"\n[smoke]'), "both remote and branch"),
+        (("[smoke]", '[[export.also]]\npath = "x"\nremote = "y"\n[smoke]'), "[export.also] lacks the key 'branch'"),
+        (("[smoke]", '[[export.also]]\npath = "../x"\nremote = "y"\nbranch = "z"\n[smoke]'), "inside the repository"),
+        (("[smoke]", "[export]\nalso = [3]\n[smoke]"), "[export.also] must be a table"),
+        (("[smoke]", '[notify]\nurl = "discord://1/2"\n[smoke]'), "no key 'url'"),
+        (("[smoke]", '[notify]\nvariable = "discord://1/2"\n[smoke]'), "name of an environment variable"),
         (("[smoke]", "[smoke"), "not TOML"),
     ],
 )
@@ -54,6 +59,7 @@ def test_every_mistake_is_one_clear_error(tmp_path: Path, change: tuple[str, str
         load_config(tmp_path)
     assert caught.value.id == "integrate-config-invalid"
     assert says in caught.value.what
+    assert "discord" not in str(caught.value)
 
 
 def test_the_documented_template_is_valid_and_whole() -> None:
