@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,22 +43,23 @@ def test_the_process_may_be_killed_at_every_request(
     for number in tried:
         with world(tmp_path / f"{number}") as server:
             environ = server.environment(REPOSITORY, server.token())
-            process: list[subprocess.Popen[bytes]] = []
+            started: Future[subprocess.Popen[bytes]] = Future()
 
             def kill(
-                record: Record, number: int = number, process: list[subprocess.Popen[bytes]] = process
+                record: Record, number: int = number, started: Future[subprocess.Popen[bytes]] = started
             ) -> Fault | None:
                 if record.number != number:
                     return None
                 if moment == "before":
-                    process[0].send_signal(signal.SIGKILL)
+                    started.result().kill()
                     return Fault(drop="before")
-                return Fault(drop="after", on_done=lambda: process[0].send_signal(signal.SIGKILL))
+                return Fault(drop="after", on_done=lambda: started.result().kill())
 
             server.faults = kill
             command = [sys.executable, "-c", JOB, str(undisturbed.dist)]
-            process.append(subprocess.Popen(command, env=os.environ | environ, cwd=ROOT))
-            assert process[0].wait(timeout=600) == -signal.SIGKILL, requests[number - 1]
+            process = subprocess.Popen(command, env=os.environ | environ, cwd=ROOT)
+            started.set_result(process)
+            assert process.wait(timeout=600) == -signal.SIGKILL, requests[number - 1]
             server.faults = lambda record: None
             job(environ, undisturbed.dist)
             assert end_state(server) == undisturbed.end, f"killed {moment} request {number}: {requests[number - 1]}"
