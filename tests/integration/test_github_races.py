@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,20 +44,16 @@ def race(github: GitHubServer, folder: Path, arguments: Sequence[Sequence[str]])
     """Run the command with each of ``arguments`` at once; all of them must succeed."""
     environment = os.environ | github.environment(REPOSITORY, github.token())
     environment |= {"MLIR_RELEASE_CACHE": str(folder / "cache"), "MLIR_RELEASE_FORGE": f"github:{REPOSITORY}"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "mlir_release", "snapshot", *options],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+
+    def run(options: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mlir_release", "snapshot", *options]
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False
         )
-        for options in arguments
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=900)
-        assert process.returncode == 0, errors
+
+    with ThreadPoolExecutor(len(arguments)) as pool:
+        for done in pool.map(run, arguments):
+            assert done.returncode == 0, done.stderr
 
 
 def outcome(github: GitHubServer) -> tuple[list[str], int, Counter[str]]:

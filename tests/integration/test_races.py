@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,26 +42,23 @@ NOON = "2026-11-20T12:00:00+00:00"
 
 def race(folder: Path, jobs: list[tuple[str, str, str, str]]) -> Counter[str]:
     """Run snapshots ``(sha, request id, "force" or "", time)`` at once; how many ended with which tag."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, str(folder), *job, str(number)],
-            cwd=ROOT,
-            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin:/usr/local/bin"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin:/usr/local/bin"}
+
+    def run(number: int, job: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", RACER, str(folder), *job, str(number)]
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False
         )
-        for number, job in enumerate(jobs)
-    ]
-    while len(list(folder.glob("ready-*"))) < len(jobs) and all(process.poll() is None for process in processes):
-        time.sleep(0.01)
-    (folder / "go").touch()
-    tags = []
-    for process in processes:
-        output, errors = process.communicate(timeout=900)
-        assert process.returncode == 0, errors
-        tags.append(output.strip())
-    return Counter(tags)
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        racers = [pool.submit(run, number, job) for number, job in enumerate(jobs)]
+        while len(list(folder.glob("ready-*"))) < len(jobs) and not any(racer.done() for racer in racers):
+            time.sleep(0.01)
+        (folder / "go").touch()
+        done = [racer.result() for racer in racers]
+    for process in done:
+        assert process.returncode == 0, process.stderr
+    return Counter(process.stdout.strip() for process in done)
 
 
 @pytest.fixture
