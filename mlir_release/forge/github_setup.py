@@ -65,14 +65,14 @@ class Setup:
             self._refusals[path.partition("?")[0]] = Refusal(said=error.why, permissions=permissions)
             return None
 
-    def _rows(self, path: str, key: str = "", *, absent: Any = None) -> Any:
-        """All pages of a list; it is the value at ``key``, or the whole answer."""
+    def _rows(self, path: str, key: str = "") -> Any:
+        """All pages of a list, which is the value at ``key`` or the whole answer; None if it is hidden."""
         found: list[Any] = []
         for number in range(1, 100):
             mark = "&" if "?" in path else "?"
-            answer = self._ask(f"{path}{mark}per_page={_PAGE}&page={number}", absent=absent)
-            if answer is None or answer is absent:
-                return answer
+            answer = self._ask(f"{path}{mark}per_page={_PAGE}&page={number}")
+            if answer is None:
+                return None
             rows = answer[key] if key else answer
             found += rows
             if len(rows) < _PAGE:

@@ -177,7 +177,7 @@ def test_a_fine_grained_token_is_told_what_it_lacks(github: GitHubServer, doctor
     def refuse(record: Record) -> Fault | None:
         if not record.path.endswith(("/issues", "/actions/workflows", "/pages")):
             return None
-        wanted = {"issues": "issues=read", "workflows": "actions=read", "pages": "pages=read"}
+        wanted = {"issues": "issues=read", "workflows": "actions=write", "pages": "pages=read"}
         headers = {"X-Accepted-GitHub-Permissions": wanted[record.path.rpartition("/")[2]]}
         return Fault(status=403, message="Resource not accessible by personal access token", headers=headers)
 
@@ -187,7 +187,7 @@ def test_a_fine_grained_token_is_told_what_it_lacks(github: GitHubServer, doctor
     assert found["token-pull-requests"] == "unknown"
     assert found["pages"] == found["workflows"] == "unknown"
     remedies = {row["check"]: row["remedy"] for row in doctor.rows}
-    assert remedies["workflows"].endswith("a token that has actions: read")
+    assert remedies["workflows"].endswith("a token that has actions: write")
     # A reader's token is judged by its user's role.
     github.faults = lambda record: None
     found, _ = doctor.ask(github.token(scopes=(), kind="github_pat"))
@@ -361,6 +361,40 @@ def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
     selected["github_owned_allowed"] = False
     assert doctor.ask(token)[0]["allowed-actions"] == "problem"
     assert "actions/checkout" in doctor.text("allowed-actions")
+    selected["patterns_allowed"] = ["actions/*"]
+    assert doctor.ask(token)[0]["allowed-actions"] == "ok"
+
+
+def test_jobs_that_do_not_say_what_they_need(github: GitHubServer, doctor: Doctor) -> None:
+    silent = b"on: push\njobs: {test: {runs-on: ubuntu-24.04}}\n"
+    other = {".github/workflows/README.md": b"# no workflow", ".github/workflows/old.d/x.yml": b"nor this"}
+    github.add_repository(REPOSITORY, {**FILES, CI_PATH: silent, **other}, **SETTINGS)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    found, code = doctor.ask(token)
+    assert (found["default-permissions"], code) == ("ok", 0)
+    github.repositories[REPOSITORY].settings["workflow_permissions"] = {"default_workflow_permissions": "write"}
+    assert doctor.ask(token)[0]["default-permissions"] == "problem"
+    assert "ci.yml" in doctor.text("default-permissions")
+
+
+def test_the_secret_of_an_environment(github: GitHubServer, doctor: Doctor) -> None:
+    job = b"""\
+on: {workflow_dispatch: {}}
+jobs:
+  walk:
+    runs-on: ubuntu-24.04
+    environment: walking
+    permissions: {contents: write}
+    steps:
+      - uses: llvm/mlir-release/actions/integrate@v1
+        with: {command: run, token: "${{ secrets.INTEGRATE_TOKEN }}"}
+"""
+    settings = SETTINGS | {"secrets": (), "environments": {**SETTINGS["environments"], "walking": None}}
+    github.add_repository(REPOSITORY, {**FILES, CALLER_PATH: job}, **settings)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    assert doctor.ask(token)[0]["pull-request-token"] == "problem"
+    github.repositories[REPOSITORY].settings["environment_secrets"] = {"walking": ("INTEGRATE_TOKEN",)}
+    assert doctor.ask(token)[0]["pull-request-token"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -371,6 +405,9 @@ def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
 def test_who_may_deploy_to_pypi(github: GitHubServer, doctor: Doctor, refs: Any, level: str) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS | {"environments": {"pypi": refs}})
     assert doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))[0]["environment"] == level
+    shown = {"protected": "protected branches", None: "any branch or tag"}
+    if not isinstance(refs, list):
+        assert doctor.text("environment").endswith(shown[refs])
 
 
 # -- the index -------------------------------------------------------------------------------------------------------
