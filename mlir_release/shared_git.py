@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping, Sequence
 
+#: Our folder in a repository's own: state that has locks of its own.
+STATE = "mlir-release"
+
 #: Commands that take git's own locks (status, to refresh the index).
 _WRITING = frozenset(
     {
@@ -100,8 +103,8 @@ class SharedGit(Git):
         for folder, inside, names in os.walk(self._folders[0]):
             # Other work trees are locked by those who use them; objects have no locks that would stay.
             inside[:] = [name for name in inside if name not in ("objects", "worktrees")]
-            if Path(folder) == self._folders[0] and "mlir-release" in inside:
-                inside.remove("mlir-release")  # our own state, which has locks of its own
+            if Path(folder) == self._folders[0] and STATE in inside:
+                inside.remove(STATE)
             stale += [Path(folder, name) for name in names if name.endswith(".lock")]
         for path in stale:
             if path.name != "mlir-release.lock":

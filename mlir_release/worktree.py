@@ -196,8 +196,8 @@ def place_worktree(git: Git, path: Path, commit: str, *, lock: int) -> None:
         git lock file found there is a dead process's
     """
     inside = Git(path)
-    if (path / ".git").is_file() and _belongs_to(inside, git):
-        private = Path(inside.text("rev-parse", "--path-format=absolute", "--git-dir"))
+    private = _private_folder(inside, git) if (path / ".git").is_file() else None
+    if private is not None:
         (private / "index.lock").unlink(missing_ok=True)
         (private / "HEAD.lock").unlink(missing_ok=True)
     else:
@@ -211,12 +211,17 @@ def place_worktree(git: Git, path: Path, commit: str, *, lock: int) -> None:
     inside.run("clean", "-ffdq", pass_fds=(lock,))
 
 
-def _belongs_to(inside: Git, git: Git) -> bool:
-    done = inside.run("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", check=False)
-    lines = os.fsdecode(done.stdout).splitlines()
-    if done.returncode != 0 or len(lines) != 2:
-        return False
-    return Path(lines[0]) == inside.directory.resolve() and Path(lines[1]) == common_directory(git)
+def _private_folder(inside: Git, git: Git) -> Path | None:
+    """What a linked work tree of ``git`` has for itself; None if ``inside`` is none, or not a finished one."""
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
+    done = inside.run(*asked, check=False)
+    lines = [Path(line) for line in os.fsdecode(done.stdout).splitlines()]
+    if done.returncode != 0 or len(lines) != 3:
+        return None
+    top, common, private = lines
+    # Git locks a work tree while it makes it; one that it was killed in making is about to be removed.
+    mine = top == inside.directory.resolve() and common == common_directory(git) and not (private / "locked").exists()
+    return private if mine else None
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from pathlib import Path
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git import SHA_PATTERN, Git, Signature, parse_trailers
 from mlir_release.integrate.config import Config, load_config
-from mlir_release.integrate.submodules import not_cloned
+from mlir_release.integrate.submodules import clone
 from mlir_release.integrate.upstream import Upstream
-from mlir_release.shared_git import SharedGit
+from mlir_release.shared_git import STATE, SharedGit
 from mlir_release.worktree import (
     Entry,
     changed_paths,
@@ -25,9 +25,6 @@ from mlir_release.worktree import (
     refuse_treeless,
     tree_with,
 )
-
-#: Our folder in the repository's own.
-STATE = "mlir-release"
 
 Clock = Callable[[], datetime]
 
@@ -220,18 +217,17 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
 
 def _have_submodule(project: Project) -> None:
     """Clone the submodule (without old blobs) if it is not there yet."""
-    path, folder = project.config.submodule, project.upstream.directory
-    if (folder / ".git").exists():
-        return
-    update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-    done = project.outer.run(*update, check=False)
-    if not (folder / ".git").exists():
-        raise not_cloned(path, folder, done.stderr)
-    if done.returncode != 0:
-        # The submodule's own remote lacks commits that are carried: they are on the export branch.
-        pin = project.pin()
-        project.upstream.require(pin)
-        project.upstream.run("checkout", "--quiet", "--force", "--detach", pin)
+
+    def finish() -> None:
+        """Its own remote lacks commits that are carried: they are on the export branch."""
+        pin, upstream = project.pin(), project.upstream
+        upstream.require(pin)
+        if upstream.resolve("HEAD") != pin:
+            # Where nothing was checked out yet, git takes all files for deleted.
+            force = () if (upstream.common / "index").exists() else ("--force",)
+            upstream.run("checkout", "--quiet", *force, "--detach", pin)
+
+    clone(project.outer, project.config.submodule, finish=finish)
 
 
 def _have_mirror(mirror: Upstream) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from mlir_release.errors import MachineError
 from mlir_release.git import Git
 from mlir_release.integrate.credentials import for_export
-from mlir_release.shared_git import SharedGit
+from mlir_release.shared_git import STATE, SharedGit
+from mlir_release.worktree import exclusive
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from mlir_release.integrate.project import Project
 
@@ -32,24 +36,74 @@ class Link:
 
 def repository(project: Project, path: str) -> Git:
     """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
-    folder = project.outer.directory / path
-    if not (folder / ".git").exists():
-        update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-        done = project.outer.run(*update, check=False)
-        if not (folder / ".git").exists():
-            raise not_cloned(path, folder, done.stderr)
-    return SharedGit(folder)
+    clone(project.outer, path)
+    return SharedGit(project.outer.directory / path)
 
 
-def not_cloned(path: str, folder: Path, stderr: bytes) -> MachineError:
-    """The submodule at ``path`` is not there, and git could not change that."""
-    return MachineError(
-        "submodule-not-cloned",
-        f"the submodule {path!r} could not be cloned",
-        where=str(folder),
-        why=stderr.decode(errors="replace").strip(),
-        remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
-    )
+#: Said of a clone that is whole, but its commit is still to be checked out.
+_TO_FINISH = "to finish"
+
+
+def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: None) -> None:
+    """Clone the submodule at ``path`` (without old blobs) if it is not there yet.
+
+    A clone that was killed half-way passes for a whole one. So what was begun is written down before: it is begun anew.
+
+    :param finish: called if git could not check out the submodule's commit
+    :raises MachineError: if there is none, and git can't change that
+    """
+    folder, begun = outer.directory / path, outer.common / STATE / "cloning" / quote(path, safe="")
+    if (folder / ".git").exists() and not begun.exists():
+        return
+    with exclusive(outer.common / STATE / "cloning.lock") as lock:
+        assert lock is not None  # waited for; git inherits it
+        interrupted = begun.read_text(encoding="utf-8", errors="surrogateescape") if begun.exists() else None
+        if interrupted is None and (folder / ".git").exists():  # another process was faster
+            return
+        if interrupted != _TO_FINISH:
+            if interrupted:
+                shutil.rmtree(interrupted, ignore_errors=True)
+            if interrupted is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+            if not (folder.is_dir() and any(folder.iterdir())):  # else these are somebody's files, and git says no
+                made = _git_folder(outer, path)
+                _write_down(begun, "" if made.exists() else os.fspath(made))
+            update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
+            done = outer.run(*update, check=False, pass_fds=(lock,))
+            if not (folder / ".git").exists():
+                begun.unlink(missing_ok=True)
+                raise MachineError(
+                    "submodule-not-cloned",
+                    f"the submodule {path!r} could not be cloned",
+                    where=str(folder),
+                    why=done.stderr.decode(errors="replace").strip(),
+                    remedy=f"git submodule update --init {path} (--filter=blob:none makes it smaller) and see",
+                )
+            if done.returncode == 0:
+                begun.unlink(missing_ok=True)
+                return
+            _write_down(begun, _TO_FINISH)
+        finish()
+        begun.unlink()
+
+
+def _write_down(begun: Path, text: str) -> None:
+    """What a killed clone leaves to be known: the folder that git was about to make (empty: it was there already)."""
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    partial = begun.with_name(f"{begun.name}.part")
+    partial.write_text(text, encoding="utf-8", errors="surrogateescape")
+    partial.replace(begun)
+
+
+def _git_folder(outer: SharedGit, path: str) -> Path:
+    """Where the repository of the submodule at ``path`` is, or will be."""
+    output = outer.run(
+        "config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False
+    ).stdout
+    fields = [os.fsdecode(record).partition("\n") for record in output.split(b"\0")[:-1]]
+    name = next((key.removeprefix("submodule.").removesuffix(".path") for key, _, at in fields if at == path), path)
+    return Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", f"modules/{name}"))
 
 
 def links_made(project: Project, base: str, tip: str) -> list[Link]:

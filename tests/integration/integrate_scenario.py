@@ -52,3 +52,12 @@ def adaptive(folder: Path) -> None:
 def parallel(folder: Path) -> None:
     """Two probes side by side."""
     to_the_first_break(folder, "parallel", 2)
+
+
+def open_and_look(folder: Path) -> None:
+    """What the first command in a fresh clone does: the submodule is cloned, or the mirror made."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    start(project)
+    Walk(project).observe()

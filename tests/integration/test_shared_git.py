@@ -10,6 +10,7 @@ import pytest
 
 from mlir_release.git import GitError
 from mlir_release.shared_git import SharedGit
+from mlir_release.worktree import exclusive, place_worktree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +86,17 @@ def test_a_persons_lock_is_respected(git: SharedGit) -> None:
     (git.directory / ".git" / "index.lock").write_text("")
     with pytest.raises(GitError, match=r"index\.lock"):
         git.run(*MOVE)
+
+
+def test_a_linked_work_tree_that_git_was_killed_in_making_is_made_again(git: SharedGit) -> None:
+    path = git.directory.with_name(f"{git.directory.name}-linked")
+    with exclusive(path.with_name("lock")) as lock:
+        assert lock is not None
+        place_worktree(git, path, git.text("rev-parse", "old"), lock=lock)
+        (private,) = (git.directory / ".git" / "worktrees").iterdir()
+        (private / "locked").write_text("initializing")  # git removes it last, and so will whoever cleans up
+        (path / "left").write_text("by nobody\n")
+        place_worktree(git, path, git.text("rev-parse", "new"), lock=lock)
+    (private,) = (git.directory / ".git" / "worktrees").iterdir()
+    assert not (private / "locked").exists()
+    assert sorted(entry.name for entry in path.iterdir()) == [".git", "changed", "new"]
