@@ -54,7 +54,7 @@ jobs:
       branch: ${{ inputs.branch }}
       next-workflow: walk.yml
     secrets:
-      app-token: ${{ secrets.INTEGRATE_TOKEN }}
+      app_token: ${{ secrets.INTEGRATE_TOKEN }}
 """
 
 #: Dispatched on integrate's branch, instead of a token.

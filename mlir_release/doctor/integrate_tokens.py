@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 #: The workflow that a downstream's own calls, and its secrets for tokens.
 _CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")
-_SECRETS = ("app-token", "export-token")
+_SECRETS = ("app_token", "export_token")
+
+#: What it finds by itself, where it is dispatched or inherits secrets: a repository's secret of the same name.
+_INHERITED = "APP_TOKEN"
 
 #: The action that a downstream's own job may use instead, and its inputs for them.
 _ACTION = re.compile(r"/actions/integrate(@|$)")
@@ -55,15 +58,16 @@ def uses_of(contents: Contents) -> tuple[Use, ...]:
         for job in workflow.jobs:
             if _CALLED.search(job.uses):
                 token, export = (source_of(job, str(job.secrets.get(name, ""))) for name in _SECRETS)
+                if job.inherits:
+                    token = Source(secrets=frozenset({_INHERITED}))
                 found.append(Use(workflow=workflow, job=job, token=token, export=export))
             elif not (_CALLED.search(workflow.path) and "workflow_call" in workflow.triggers):
                 for step in job.steps:
                     if _ACTION.search(step.uses) and step.inputs.get("token"):
                         token, export = (source_of(job, str(step.inputs.get(name, ""))) for name in _INPUTS)
                         found.append(Use(workflow=workflow, job=job, token=token, export=export, called=False))
-    # Dispatched by itself, integrate.yml gets no secret: app-token is no name that a repository's secret can have.
     found += [
-        Use(workflow=workflow, job=workflow.jobs[0], called=False)
+        Use(workflow=workflow, job=workflow.jobs[0], token=Source(secrets=frozenset({_INHERITED})), called=False)
         for workflow in contents.workflows.values()
         if _CALLED.search(workflow.path) and "workflow_dispatch" in workflow.triggers and not found
     ]

@@ -35,7 +35,7 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
     tokens = [_token(seen, use) for use in uses]
     remedy = (
         "store a token whose pushes start CI (contents and pull requests: write) as a secret and hand it to "
-        "integrate.yml as app-token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
+        "integrate.yml as app_token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
     )
     if tokens and all(level == "ok" for level, _ in tokens):
         yield Finding(check="pull-request-token", level="ok", text="; ".join(text for _, text in tokens))
@@ -76,12 +76,12 @@ def _export(seen: Observations, use: Use, config: Config) -> Iterator[Finding]:
     if not foreign:
         return
     check, where = "export-token", f"{use.where} pushes to {', '.join(foreign)} with"
-    remedy = "store a token that may push there as a secret, and hand it to integrate.yml as export-token"
+    remedy = "store a token that may push there as a secret, and hand it to integrate.yml as export_token"
     if use.export.secrets:
         level, words = availability(seen, use, use.export)
         yield Finding(check=check, level=level, text=f"{where} {words}", remedy="" if level == "ok" else remedy)
     elif use.token.secrets:
-        text = f"{where} its app-token; whether that one may, only its owner sees"
+        text = f"{where} its app_token; whether that one may, only its owner sees"
         yield Finding(check=check, level="unknown", text=text, remedy=f"look; if it may not, {remedy}")
     else:
         yield verdict(check, False, f"{where} the job's own token, which may write to this repository alone", remedy)

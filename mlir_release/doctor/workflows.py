@@ -32,6 +32,7 @@ class Job:
     environment: str
     inputs: Mapping[str, str]  #: for the workflow that it calls
     secrets: Mapping[str, str]
+    inherits: bool  #: all secrets of its caller's
     steps: tuple[Step, ...]
 
     def may(self, permission: str) -> Access | None:
@@ -115,6 +116,7 @@ def _job(name: str, data: dict[str, Any], default: Any) -> Job:
         environment=str(environment.get("name", "") if isinstance(environment, dict) else environment),
         inputs=_table(data.get("with")),
         secrets=_table(data.get("secrets")),
+        inherits=data.get("secrets") == "inherit",
         steps=tuple(
             Step(id=str(step.get("id", "")), uses=str(step["uses"]), inputs=_table(step.get("with")))
             for step in steps

@@ -68,10 +68,10 @@ def test_the_secret_is_found_however_it_is_written(expression: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (b"      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"      notify: ${{ secrets.INTEGRATE_TOKEN }}"),
-        (b"      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"      app-token: ${{ secrets.GITHUB_TOKEN }}"),
-        # A secret's name has no hyphen, so there is none called app-token to inherit.
-        (b"    secrets:\n      app-token: ${{ secrets.INTEGRATE_TOKEN }}", b"    secrets: inherit"),
+        (b"      app_token: ${{ secrets.INTEGRATE_TOKEN }}", b"      notify: ${{ secrets.INTEGRATE_TOKEN }}"),
+        (b"      app_token: ${{ secrets.INTEGRATE_TOKEN }}", b"      app_token: ${{ secrets.GITHUB_TOKEN }}"),
+        # The repository has no secret APP_TOKEN that could be inherited.
+        (b"    secrets:\n      app_token: ${{ secrets.INTEGRATE_TOKEN }}", b"    secrets: inherit"),
     ],
 )
 def test_a_caller_that_hands_on_no_token_of_its_own(old: bytes, new: bytes) -> None:
@@ -79,7 +79,7 @@ def test_a_caller_that_hands_on_no_token_of_its_own(old: bytes, new: bytes) -> N
     files = {**FILES, CALLER_PATH: CALLER.replace(old, new)}
     (found,) = answers(files=files)
     assert found.level == "problem"
-    assert "app-token" in found.remedy
+    assert "app_token" in found.remedy
     (found,) = answers("pull-request-creation", files=files)
     assert found.level == "problem"
     assert "Allow GitHub Actions to create" in found.remedy
@@ -121,13 +121,15 @@ def test_nobody_calls_it() -> None:
     assert "no workflow here runs integrate" in found.text
 
 
-def test_integrate_itself_has_no_secret_when_it_is_dispatched() -> None:
+def test_integrate_itself_finds_its_secret_when_it_is_dispatched() -> None:
     files = {path: text for path, text in FILES.items() if path != CALLER_PATH}
     own = ".github/workflows/integrate.yml"
     files[own] = (ROOT / own).read_bytes()
     (found,) = answers(files=files)
     assert found.level == "problem"
-    assert "no token but the job's own" in found.text
+    assert "secret APP_TOKEN" in found.text
+    (found,) = answers(files=files, secrets=Names(seen={"APP_TOKEN": ""}))
+    assert found.level == "ok"
     (found,) = answers(files={**FILES, own: files[own]})  # but a caller gives it one
     assert found.level == "ok"
     files = {**BY_CI, own: files[own]}
@@ -174,16 +176,16 @@ EXPORT = b'[export]\nremote = "https://github.com/ours/llvm-project.git"\nbranch
 def test_who_pushes_patched_commits_elsewhere() -> None:
     assert answers("export-token") == []
     files = {**FILES, "integrate.toml": INTEGRATE + EXPORT}
-    assert [found.level for found in answers("export-token", files=files)] == ["unknown"]  # perhaps app-token may
+    assert [found.level for found in answers("export-token", files=files)] == ["unknown"]  # perhaps app_token may
     assert answers("export-token", files=files, repository="ours/llvm-project") == []
-    given = CALLER + b"      export-token: ${{ secrets.EXPORT_TOKEN }}\n"
+    given = CALLER + b"      export_token: ${{ secrets.EXPORT_TOKEN }}\n"
     files[CALLER_PATH] = given
     (found,) = answers("export-token", files=files)
     assert found.level == "problem"
     assert "secret EXPORT_TOKEN" in found.text
     both = Names(seen={"EXPORT_TOKEN": "", "INTEGRATE_TOKEN": ""})
     assert [found.level for found in answers("export-token", files=files, secrets=both)] == ["ok"]
-    files[CALLER_PATH] = CALLER.replace(b"    secrets:\n      app-token: ${{ secrets.INTEGRATE_TOKEN }}\n", b"")
+    files[CALLER_PATH] = CALLER.replace(b"    secrets:\n      app_token: ${{ secrets.INTEGRATE_TOKEN }}\n", b"")
     (found,) = answers("export-token", files=files)
     assert found.level == "problem"
     assert "this repository alone" in found.text
