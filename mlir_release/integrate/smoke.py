@@ -5,13 +5,17 @@ Slots (folders of work trees) are used again by later probes, so that builds in 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.cache import cache_directory
@@ -24,10 +28,12 @@ from mlir_release.worktree import commit_tree, exclusive, place_worktree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.integrate.config import Config
     from mlir_release.integrate.project import Project
+
+#: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
+_ROOM = 64 << 10
 
 #: A smoke command finds LLVM's sources, its pristine upstream commit and the branch's name here.
 SOURCE_VARIABLE = "MLIR_RELEASE_LLVM_SOURCE"
@@ -96,7 +102,7 @@ def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, comman
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
 
     :param log: file that receives the output of the last attempt, bytes as they come
-    :raises MachineError: if the command can't be run at all: that is no verdict on any commit
+    :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
     variables = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
@@ -105,6 +111,8 @@ def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, comman
     for _ in range(config.attempts):
         environment = {**_environment(config), **variables}
         code = _run(command or config.command, slot, environment, config.timeout, log)
+        if code != 0:
+            _refuse_full_disk(slot, log)
         exits.append(code)
         if code == ExitCode.UNTESTABLE:
             return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start)
@@ -154,6 +162,21 @@ def _run(command: Sequence[str], slot: Slot, environment: Mapping[str, str], tim
             remedy="run again; what was recorded before is kept",
         )
     return code
+
+
+def _refuse_full_disk(slot: Slot, log: Path) -> None:
+    """A test that failed where a disk was full says nothing about a commit. :raises MachineError:"""
+    folders = (slot.outer, log.parent, Path(tempfile.gettempdir()))
+    full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
+    if full is None and os.strerror(errno.ENOSPC).encode() not in log.read_bytes():
+        return
+    raise MachineError(
+        "smoke-disk-full",
+        "the smoke test failed on a full disk: no verdict",
+        where=str(full or slot.outer),
+        why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
+        remedy="make room and run again; what was recorded before is kept",
+    )
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +21,11 @@ from mlir_release.integrate.project import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.walk import Walk
+from mlir_release.worktree import exclusive
 from tests.integration import miniature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.integration.miniature import World
 
@@ -238,3 +241,108 @@ def test_a_timeout_is_bad_and_leaves_nothing_running(world: World) -> None:
     walk = Walk(world.open())
     record = walk.probe(walk.observe(), world.affecting[0])
     assert (record.verdict, record.exits) == (st.Verdict.BAD, (None,))
+
+
+#: A test that fills the disk that it is told to; then it passes, or fails as it is told to.
+FILLING = """#!/bin/sh
+if [ -n "$FILL" ]; then cat /dev/zero > "$FILL/zeros" 2>/dev/null; fi
+exit ${FAIL:-0}
+"""
+
+#: Everything of the downstream on a disk of its own; what a command says, and how many verdicts there are after it.
+ON_A_SMALL_DISK = """
+set -e
+cp -a "$W/downstream" "$W/aside"
+mount -t tmpfs -o size=24m tmpfs "$W/downstream"
+cp -a "$W/aside/." "$W/downstream"
+attempt() {
+  "$PYTHON" -m mlir_release integrate -C "$W/downstream" probe --json "$1" > "$W/said" 2> "$W/complained" || true
+  sed -n 's/^ *"error": *"\\(.*\\)",*$/\\1/p; s/^ *"verdict": *"\\(.*\\)",*$/\\1/p' "$W/said" | head -n 1
+  grep -c Traceback "$W/complained" || true
+  rm -f "$W/downstream/zeros"
+  git -C "$W/downstream" ls-tree -r "refs/mlir-release/probes/$BRANCH" | wc -l
+  git -C "$W/downstream" fsck --connectivity-only > /dev/null
+}
+attempt "$FIRST"
+FILL="$W/downstream" attempt "$SECOND"
+FAIL=1 FILL="$W/downstream" attempt "$SECOND"
+attempt "$SECOND"
+"""
+
+
+def test_a_disk_that_a_smoke_test_fills_costs_no_verdict(world: World, tmp_path: Path) -> None:
+    isolated = next((c for c in (["unshare", "-rm"], ["unshare", "-m"]) if _mounts(c, tmp_path)), None)
+    if isolated is None:
+        pytest.skip("A FULL DISK WAS NOT TRIED: nothing can be mounted here, not even in a user namespace")
+    (world.checkout / "smoke.sh").write_text(FILLING)
+    world.reconfigure("timeout-minutes = 2", "timeout-minutes = 2\nattempts = 1")
+    branch = start(world.open())
+    environment = {
+        **os.environ, "W": str(world.root), "PYTHON": sys.executable, "BRANCH": branch,
+        "FIRST": world.affecting[0], "SECOND": world.affecting[1],
+    }  # fmt: skip
+    command = [*isolated, "sh", "-c", ON_A_SMALL_DISK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = iter(done.stdout.split())
+    said = list(zip(lines, lines, lines, strict=True))
+    assert said == [
+        ("good", "0", "1"),
+        ("verdict-not-recorded", "0", "1"),
+        ("smoke-disk-full", "0", "1"),
+        ("good", "0", "2"),
+    ]
+
+
+def _mounts(isolated: list[str], folder: Path) -> bool:
+    try:
+        command = [*isolated, "mount", "-t", "tmpfs", "tmpfs", str(folder)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+#: The first one waits until it may go on; each says where it works.
+WAITING = """#!/bin/sh
+if mkdir "$RENDEZVOUS/first" 2>/dev/null; then
+  pwd > "$RENDEZVOUS/orphan.part"
+  mv "$RENDEZVOUS/orphan.part" "$RENDEZVOUS/orphan"
+  cat "$RENDEZVOUS/go"
+else
+  pwd > "$RENDEZVOUS/other"
+fi
+"""
+
+
+def test_a_smoke_test_that_outlives_a_killed_walk_keeps_its_slot_until_it_ends(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = tmp_path / "rendezvous"
+    meeting.mkdir()
+    os.mkfifo(meeting / "go")
+    monkeypatch.setenv("RENDEZVOUS", str(meeting))
+    world.reconfigure("[smoke]", "[smoke]\nattempts = 1")
+    (world.checkout / "smoke.sh").write_text(WAITING)
+    world.git("commit", "-q", "-a", "-m", "Wait")
+    world.git("push", "-q")
+    start(world.open())
+    line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "probe", world.affecting[0]]
+    silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    # Nobody who reads from the pipe gets to its end before this does.
+    with (meeting / "go").open("r+b", buffering=0), subprocess.Popen(line, **silent) as killed:
+        while not (meeting / "orphan").exists():
+            assert killed.poll() is None
+            time.sleep(0.05)
+        killed.kill()
+        killed.wait()
+        orphan = Path((meeting / "orphan").read_text().strip())
+        walk = Walk(world.open())
+        assert walk.store.load() == {}
+        record = walk.probe(walk.observe(), world.affecting[0])
+        assert record.verdict is st.Verdict.GOOD
+        assert Path((meeting / "other").read_text().strip()) != orphan
+        assert (orphan / "smoke.sh").exists()  # nobody cleaned up there
+    with exclusive(orphan.parent / "lock"):  # waits for the orphan's end
+        pass
+    walk.probe(walk.observe(), world.affecting[1])
+    assert Path((meeting / "other").read_text().strip()) == orphan
