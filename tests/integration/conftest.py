@@ -9,6 +9,7 @@ import pytest
 from tests.integration import miniature
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.integration.miniature import World
@@ -38,3 +39,10 @@ def make_world(
         return world
 
     return make
+
+
+@pytest.fixture(scope="session")
+def remotes() -> Iterator[str]:
+    """Where worlds' remote repositories are served: on another machine, as it were, which nobody kills."""
+    with miniature.serving() as address:
+        yield address
