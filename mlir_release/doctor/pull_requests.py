@@ -34,7 +34,7 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
     dispatched, why_not = _dispatched(seen, contents)
     tokens = [_token(seen, use) for use in uses]
     remedy = (
-        "store a token whose pushes start CI (contents and pull requests: write) as a secret and hand it to "
+        "store a token whose pushes start CI (contents, pull requests and actions: write) as a secret and hand it to "
         "integrate.yml as app_token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
     )
     if tokens and all(level == "ok" for level, _ in tokens):
