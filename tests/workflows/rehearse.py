@@ -104,8 +104,17 @@ class Runner:
         jobs = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", text, re.MULTILINE)
         for job, result in jobs:
             console.say(f"    {job}: {result}")
+        self._clear(checkout, number)
         self.log.append((workflow, ref, done.returncode == 0))
         return done.returncode == 0
+
+    def _clear(self, checkout: Path, number: int) -> None:
+        """Machines end with their jobs. An SDK lies in each of them: gigabytes a run. Logs stay.
+
+        Artifacts stay for the run after the next: what a run dispatches may ask for them.
+        """
+        for folder in (checkout, self.workspace / "act", self.workspace / f"artifacts-{1000 + number - 2}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _command(self, workflow: str, checkout: Path, number: int) -> list[str]:
         variables = self.github.environment(self.repository) | {
