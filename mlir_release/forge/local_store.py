@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Seconds to wait for the other processes that use the forge; each holds the lock for milliseconds.
-LOCK_PATIENCE = 60.0
+LOCK_PATIENCE = 300.0
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
