@@ -149,8 +149,8 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     from mlir_release.publish.draft import origin_of
     from mlir_release.repository import matrix_at
     from mlir_release.revision import Upstream
-    from mlir_release.sdk.build import BudgetSpent
     from mlir_release.sdk.provision import provide_for
+    from mlir_release.sdk.steps import BudgetSpent
 
     origin = origin_of(forge, tag)
     matrix = matrix_at(forge, origin.commit)

@@ -14,11 +14,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,12 +24,11 @@ from mlir_release.cache import cache_directory, locked
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.steps import run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 from mlir_release.sdk.workshop import Workshop, choose_workshop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mlir_release.sdk.model import Sdk
 
 #: Build configurations: name -> whether assertions are on.
@@ -78,12 +74,6 @@ _TOOL_FOLDERS = {
         "mlir-tblgen", "mlir-translate",
     )},
 }  # fmt: skip
-
-# How to interrupt Ninja. On Windows only a process group of its own can be, and only by Ctrl+Break.
-if sys.platform == "win32":
-    _INTERRUPT, _GROUP = signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP
-else:
-    _INTERRUPT, _GROUP = signal.SIGINT, 0
 
 _RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
 
@@ -297,7 +287,12 @@ def configure(tree: BuildTree) -> None:
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
     with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
         command = workshop.command("cmake", *words)
-        _run(command, tree, log="configure.log", what="CMake could not configure LLVM", progress=False)
+        run_step(
+            command,
+            variables=_variables(tree),
+            log=tree.root / "configure.log",
+            what="CMake could not configure LLVM",
+        )
 
 
 def count_steps(tree: BuildTree, target: str) -> int:
@@ -318,87 +313,13 @@ def estimate(steps: int, jobs: int) -> float:
     return steps * _SECONDS_A_STEP / jobs
 
 
-class BudgetSpent(MachineError):
-    """A build was stopped because its time is up; running it again goes on."""
-
-
 def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> None:
     """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
     with console.step(f"build {target} of LLVM {tree.source.version}"):
-        _run(
+        run_step(
             tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-j", str(tree.jobs), target),
-            tree,
-            log="build.log",
+            variables=_variables(tree),
+            log=tree.root / "build.log",
             what=f"building {target} failed",
-            progress=True,
             budget=budget,
         )
-
-
-def _run(
-    command: Sequence[str],
-    tree: BuildTree,
-    *,
-    log: str,
-    what: str,
-    progress: bool,
-    budget: float | None = None,
-) -> None:
-    """Run a command with its output in a log file; with ``progress``, say every twentieth part how far it is."""
-    path = tree.root / log
-    start = time.monotonic()
-    last = -1
-    with (
-        path.open("w", encoding="utf-8") as file,
-        subprocess.Popen(
-            command,
-            env=_variables(tree),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            creationflags=_GROUP,
-        ) as process,  # fmt: skip
-    ):
-        assert process.stdout is not None
-        # Ninja ends on an interrupt once the compilers that run are through, and keeps what they made.
-        timer = threading.Timer(budget, process.send_signal, [_INTERRUPT]) if budget is not None else None
-        try:
-            if timer is not None:
-                timer.start()
-            for line in process.stdout:
-                file.write(line)
-                if progress and (match := re.match(r"\[(\d+)/(\d+)\]", line)):
-                    twentieth = 20 * int(match[1]) // int(match[2])
-                    if twentieth > last:
-                        last = twentieth
-                        console.say(f"    … {line.strip()[:100]}")
-            returncode = process.wait()
-        except BaseException:
-            process.terminate()
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
-    if returncode != 0 and budget is not None and time.monotonic() - start >= budget:
-        raise BudgetSpent(
-            "sdk-budget-spent",
-            f"the build was stopped after {format_seconds(budget)}",
-            where=str(path),
-            remedy="run the same command again, with the same compiler cache, to go on",
-        )
-    if returncode != 0:
-        raise MachineError(
-            "sdk-build-failed",
-            what,
-            where=str(path),
-            why="\n".join(_interesting(path.read_text(encoding="utf-8", errors="replace"))),
-            remedy="the log has all of it; run the same command again to go on where it stopped",
-        )
-
-
-def _interesting(text: str) -> list[str]:
-    """The lines of a log that say what went wrong; else the last ones."""
-    lines = text.splitlines()
-    errors = [line for line in lines if re.search(r"\berror\b[: ]|CMake Error|FAILED:|No space left", line)]
-    return (errors or lines)[-6:]

@@ -22,7 +22,8 @@ FLOOR = "manylinux_2_28"  # older than any machine that these tests run on
 BUILD = f"""
 import sys
 from pathlib import Path
-from mlir_release.sdk.build import BudgetSpent, build_until
+from mlir_release.sdk.build import build_until
+from mlir_release.sdk.steps import BudgetSpent
 try:
     tree = build_until(
         Path(sys.argv[1]), "LLVMDemangle", output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +8,6 @@ import pytest
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import build
 from mlir_release.sdk.upstream import read_source
-from mlir_release.sdk.workshop import Native
-from mlir_release.wheels.venv import VirtualEnvironment
 from tests.prefix_factory import EPOCH, make_source
 
 if TYPE_CHECKING:
@@ -101,18 +98,3 @@ def test_a_build_that_fails_says_what_and_where_the_log_is(source: Path, tmp_pat
     assert "foo.cpp:1: error: this is why" in caught.value.why
     assert caught.value.where == str(tree.root / "build.log")
     assert not (tmp_path / "sdk").exists()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are POSIX's")
-def test_a_build_whose_time_is_up_stops_and_can_be_resumed(tmp_path: Path) -> None:
-    make_source(tmp_path / "source")
-    source = read_source(tmp_path / "source")
-    tree = build.BuildTree(
-        source=source, root=tmp_path, configuration="release", jobs=1, source_epoch=EPOCH, floor="",
-        workshop=Native(source=source.root, root=tmp_path, tools=VirtualEnvironment(root=tmp_path)),
-    )  # fmt: skip
-    command = [sys.executable, "-c", "import time; print('[1/2] compiling', flush=True); time.sleep(60)"]
-    with pytest.raises(build.BudgetSpent) as caught:
-        build._run(command, tree, log="build.log", what="building failed", progress=True, budget=0.3)
-    assert caught.value.id == "sdk-budget-spent"
-    assert "[1/2] compiling" in (tmp_path / "build.log").read_text()
