@@ -15,8 +15,6 @@ from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, 
 from mlir_release.sdk.workshop import is_too_new
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mlir_release.revision import Revision
 
 #: In commits that stand for a release of LLVM: its version.
@@ -92,11 +90,11 @@ def provide_for(
     """
     version = revision.trailers.get(TRAILER_VERSION)  # commits of a repository that stands for releases say which
     known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
-    if known is not None and not is_too_new(floor) and _distribution_prefix(known, cache) is not None:
+    if known is not None and not is_too_new(floor) and _packaged_major(known, cache) is not None:
         return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
     from mlir_release.sdk.build import build_sdk
 
-    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}"
+    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{_code_digest()[:12]}"
     if (output / "sdk.json").is_file():
         return Sdk.load(output)
     commit = known.commit if known is not None else revision.sha
@@ -114,15 +112,20 @@ def provide_for(
     )
 
 
+def _packaged_major(release: KnownRelease, cache: Path) -> int | None:
+    """The major version under which the distribution has packages of exactly this release; None if it has none."""
+    packages = DebianPackages(cache)
+    versions = packages.versions() if packages.available() else {}
+    found = next((major for major, version in versions.items() if version == release.version), None)
+    if found is None:
+        console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
+    return found
+
+
 def _distribution_prefix(release: KnownRelease, cache: Path) -> Path | None:
     """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
-    packages = DebianPackages(cache)
-    versions: Sequence[tuple[int, str]] = list(packages.versions().items()) if packages.available() else []
-    for major, version in versions:
-        if version == release.version:
-            return packages.unpack(major)
-    console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
-    return None
+    major = _packaged_major(release, cache)
+    return None if major is None else DebianPackages(cache).unpack(major)
 
 
 def _code_digest() -> str:

