@@ -21,6 +21,10 @@ DEFAULT_WORKSPACE = Path("build") / "rehearsal"
 
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
 
+FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+FILE = click.Path(path_type=Path)
+JOBS = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
+
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--json``: the result (or the error) as JSON on standard output."""

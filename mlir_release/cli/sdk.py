@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import forge_option, json_option
+from mlir_release.cli.common import FILE, FOLDER, JOBS, forge_option, json_option
 from mlir_release.cli.repository import REPOSITORY
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
     from mlir_release.sdk.model import Sdk
     from mlir_release.targets import Matrix, Runtime
-
-FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
-FILE = click.Path(path_type=Path)
-JOBS = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
 
 
 @click.group()

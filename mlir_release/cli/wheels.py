@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.common import json_option
+from mlir_release.cli.common import FILE, JOBS, json_option
 from mlir_release.cli.repository import REPOSITORY, read_matrix
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from mlir_release.wheels.inspect import WheelReport
-
-FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
-FILE = click.Path(path_type=Path)
-JOBS = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
 
 
 @click.group()
