@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlir_release.integrate.start import start
+from mlir_release.integrate.walk import Walk
 from tests.integration import miniature
 
 if TYPE_CHECKING:
@@ -39,6 +41,20 @@ def make_world(
         return world
 
     return make
+
+
+@pytest.fixture
+def world(make_world: Any) -> World:
+    """A small one in which patches are carried."""
+    made: World = make_world(patched=True)
+    return made
+
+
+@pytest.fixture
+def walk(world: World) -> Walk:
+    """Of an integrate that has just been started."""
+    start(world.open())
+    return Walk(world.open())
 
 
 @pytest.fixture(scope="session")

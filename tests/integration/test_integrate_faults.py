@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,18 +21,6 @@ from tests.integration import miniature
 
 if TYPE_CHECKING:
     from tests.integration.miniature import World
-
-
-@pytest.fixture
-def world(make_world: Any) -> World:
-    made: World = make_world(patched=True)
-    return made
-
-
-@pytest.fixture
-def walk(world: World) -> Walk:
-    start(world.open())
-    return Walk(world.open())
 
 
 # -- megabump's faults -------------------------------------------------------------------------------------------------

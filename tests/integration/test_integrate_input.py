@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from tests.integration.miniature import World
 
 
-@pytest.fixture
-def world(make_world: Any) -> World:
-    made: World = make_world(patched=True)
-    return made
-
-
-@pytest.fixture
-def walk(world: World) -> Walk:
-    start(world.open())
-    return Walk(world.open())
-
-
 # -- what somebody got wrong, on the command line ----------------------------------------------------------------------
 
 
