@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlir_release.jobs import RESUMED
 from mlir_release.targets import SUITES
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def stage_of(name: str, workflow: str) -> tuple[str, str]:
     """
     if stage := WORKFLOW_STAGES.get(workflow):
         return stage, ""
-    name = name.removesuffix(" (resumed)").rpartition(" / ")[2]
+    name = name.removesuffix(RESUMED).rpartition(" / ")[2]
     if stage := JOB_STAGES.get(name):
         return stage, ""
     if _PROBE.fullmatch(name):

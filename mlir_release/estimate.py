@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.cost import Cost, Spent, system_of
-from mlir_release.jobs import job_rows
+from mlir_release.jobs import RESUMED, job_rows
 from mlir_release.versions import SnapshotTag
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
         cost.add("release.yml", Spent(name=row["name"], labels=labels, seconds=60 * taken))
         if kind == "sdk":
             # The second job of an SDK always runs, and sees that it has nothing to do; one more keeps the caches.
-            cost.add("release.yml", Spent(name=f"{row['name']} (resumed)", labels=labels, seconds=60))
+            cost.add("release.yml", Spent(name=f"{row['name']}{RESUMED}", labels=labels, seconds=60))
             cost.add("compiler-caches.yml", Spent(name=f"compiled-{row['name']}", labels=labels, seconds=180))
 
 

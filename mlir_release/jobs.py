@@ -18,6 +18,9 @@ Row = dict[str, str]
 #: The CPython of jobs that need just any: what the toolkit itself runs with.
 DEFAULT_PYTHON = "cp312"
 
+#: What the name of the second job of an SDK ends with, as release.yml calls it.
+RESUMED = " (resumed)"
+
 #: Jobs that GitHub makes of one matrix at most.
 MAX_JOBS = 256
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
-from mlir_release.publish.findings import BAD_ENDS, RESUMED
+from mlir_release.jobs import RESUMED
+from mlir_release.publish.findings import BAD_ENDS
 from mlir_release.scratch import scratch_folder
 
 if TYPE_CHECKING:

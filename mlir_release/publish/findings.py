@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.jobs import RESUMED
 from mlir_release.publish.draft import fetch, find_release, missing, origin_of, read_reports, read_waivers
 from mlir_release.publish.manifest import MANIFEST_NAME, Manifest
 from mlir_release.scratch import scratch_folder
@@ -25,9 +26,6 @@ MAX_NAME = 300
 
 #: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
 BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
-
-#: What the name of the second job of an SDK ends with, as release.yml calls it.
-RESUMED = " (resumed)"
 
 
 @dataclass(frozen=True, kw_only=True)
