@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mlir_release.console import console, format_bytes
-from mlir_release.publish.assets import read_wheel
-from mlir_release.publish.trial import make_environment, run_pip
+from mlir_release.release.assets import read_wheel
+from mlir_release.release.install_check import make_environment, run_pip
 from tests.paper_forge import PaperForge, make_index, many
 from tests.serving import Served, serve
 from tests.wheel_factory import PYTHON, make_wheel
@@ -36,7 +36,7 @@ from tests.wheel_factory import PYTHON, make_wheel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.publish.manifest import Manifest
+    from mlir_release.model.manifest import Manifest
 
 #: Releases whose requirements the backtracking case can't meet.
 UNMEETABLE = 8

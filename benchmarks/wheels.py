@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version
 
 from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.sdk.model import Sdk
-from mlir_release.wheels import backends, build, schedule, venv
+from mlir_release.host import venv
+from mlir_release.host.pythons import Python, find_pythons
+from mlir_release.sdk.info import Sdk
+from mlir_release.wheels import backends, build
+from mlir_release.wheels import jobserver as schedule
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.pythons import Python, find_pythons
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import stage
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlir_release.doctor.files import REQUIRED
-from mlir_release.forge.observations import (
+from mlir_release.doctor.repository_files import REQUIRED
+from mlir_release.forge.github.observations import (
     AllowedActions,
     Environment,
     Names,

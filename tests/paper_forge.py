@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_release.forge.base import Asset, Release
-from mlir_release.publish.index import IndexOutcome, generate
-from mlir_release.publish.manifest import Manifest, TestEntry, WheelEntry, format_time
-from mlir_release.versions import SnapshotTag, parse_tag
+from mlir_release.index.generate import IndexOutcome, generate
+from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
+from mlir_release.model.release_tags import SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

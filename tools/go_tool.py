@@ -14,7 +14,7 @@ import sys
 import venv
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory, locked
+from mlir_release.host.cache import cache_directory, locked
 
 if TYPE_CHECKING:
     from pathlib import Path

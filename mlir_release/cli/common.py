@@ -54,10 +54,10 @@ def open_forge(address: str) -> Forge:
     """
     kind, colon, rest = address.partition(":")
     if kind == "github" and colon:
-        from mlir_release.forge.github import GitHubForge
+        from mlir_release.forge.github.forge import GitHubForge
 
         return GitHubForge.open(rest)
-    from mlir_release.forge.local import LocalForge
+    from mlir_release.forge.local.forge import LocalForge
 
     path = Path(rest if kind == "local" and colon else address)
     if not (path / "repository.git").is_dir():

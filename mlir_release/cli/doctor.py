@@ -12,9 +12,9 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.doctor.findings import Finding
+    from mlir_release.doctor.results import Finding
     from mlir_release.forge.base import Forge
-    from mlir_release.forge.github import GitHubForge
+    from mlir_release.forge.github.forge import GitHubForge
 
 _STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 
@@ -48,8 +48,8 @@ def doctor(
     Nothing is changed. What the token in GITHUB_TOKEN may not see is said to be unknown: an administrator's sees most.
     """
     from mlir_release.errors import ExitCode
-    from mlir_release.forge.github import GitHubForge
-    from mlir_release.repository import DEFAULT_BRANCH
+    from mlir_release.forge.files import DEFAULT_BRANCH
+    from mlir_release.forge.github.forge import GitHubForge
 
     if isinstance(forge, GitHubForge):
         with console.waiting(f"looking at {forge.description}"):
@@ -66,13 +66,13 @@ def doctor(
 def _github(forge: GitHubForge, branch: str | None, index_url: str | None, owners: tuple[str, ...]) -> list[Finding]:
     """Every finding. ``index_url``: None for no index, empty for PyPI."""
     from mlir_release.doctor.examine import examine
-    from mlir_release.doctor.files import FILES
     from mlir_release.doctor.index import OWNER_VARIABLE, examine_index, goes_to_pypi
+    from mlir_release.doctor.repository_files import FILES
     from mlir_release.errors import ReleaseError
-    from mlir_release.forge.github_setup import Setup
-    from mlir_release.publish.pypi import DISTRIBUTION, our_versions
-    from mlir_release.publish.pypi_index import PYPI_UPLOAD, read_project, simple_url
-    from mlir_release.repository import head_of
+    from mlir_release.forge.files import head_of
+    from mlir_release.forge.github.settings import Setup
+    from mlir_release.pypi.project import PYPI_UPLOAD, read_project, simple_url
+    from mlir_release.pypi.publish import DISTRIBUTION, our_versions
 
     if branch:
         head_of(forge, branch)  # so that a misspelt one is an error, and not everything that it lacks
@@ -94,7 +94,7 @@ def _github(forge: GitHubForge, branch: str | None, index_url: str | None, owner
 
 def _show(findings: Sequence[Finding], place: str) -> None:
     """The table and what to do; in Actions the step's summary and an annotation for each problem, too."""
-    from mlir_release.doctor.findings import count, markdown, to_do
+    from mlir_release.doctor.results import count, markdown, to_do
 
     console.summary(markdown(findings, title=f"{place}: set up?"))
     if console.in_actions:

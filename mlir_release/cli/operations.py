@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
-    from mlir_release.forge.github import GitHubForge
-    from mlir_release.targets import Matrix
+    from mlir_release.forge.github.forge import GitHubForge
+    from mlir_release.model.targets import Matrix
 
 
 def _on_github(forge: Forge) -> GitHubForge:
     """:raises UsageError: ``not-on-github``, if the forge is another one"""
     from mlir_release.errors import UsageError
-    from mlir_release.forge.github import GitHubForge
+    from mlir_release.forge.github.forge import GitHubForge
 
     if not isinstance(forge, GitHubForge):
         raise UsageError(
@@ -47,12 +47,12 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     A platform whose SDK fails has one issue for all that it takes down. A local forge keeps no issues: there, this
     says what they would be about.
     """
-    from mlir_release.forge.github import GitHubForge
-    from mlir_release.forge.github_runs import GitHubTimings
-    from mlir_release.forge.github_tracker import GitHubTracker
-    from mlir_release.publish.draft import origin_of
-    from mlir_release.publish.tracking import Place, track
-    from mlir_release.repository import matrix_at
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.forge.github.forge import GitHubForge
+    from mlir_release.forge.github.issues import GitHubTracker
+    from mlir_release.forge.github.runs import GitHubTimings
+    from mlir_release.issues.tracking import Place, track
+    from mlir_release.release.draft import origin_of
 
     matrix = matrix_at(forge, origin_of(forge, tag).commit)
     place = Place(workflow=matrix.release.workflow, log_url=_run_url() if log_url is None else log_url)
@@ -85,8 +85,8 @@ def _run_url() -> str:
 @json_option
 def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
     """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
-    from mlir_release.cost import measure
-    from mlir_release.forge.github_runs import GitHubTimings
+    from mlir_release.cost.measured import measure
+    from mlir_release.forge.github.runs import GitHubTimings
 
     if estimated:
         _show_estimate(read_matrix(repository), per_day)
@@ -106,7 +106,7 @@ def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repositor
 
 
 def _show_estimate(matrix: Matrix, per_day: int) -> None:
-    from mlir_release.estimate import assumptions, comparison, estimate
+    from mlir_release.cost.estimate import assumptions, comparison, estimate
 
     private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
     rests_on = assumptions(per_day)

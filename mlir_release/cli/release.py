@@ -13,9 +13,9 @@ from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.revision import Revision
-    from mlir_release.snapshot import Outcome
-    from mlir_release.targets import ReleaseConfig
+    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.snapshot.transaction import Outcome
+    from mlir_release.snapshot.upstream import Revision
 
 # -- the transaction -------------------------------------------------------------------------------------------------
 
@@ -29,9 +29,9 @@ REQUEST_ID = click.option(
 
 
 def _resolve(forge: Forge, branch: str, policy: str) -> tuple[ReleaseConfig, Revision]:
-    from mlir_release.green import select
-    from mlir_release.repository import matrix_of_branch
-    from mlir_release.revision import Upstream
+    from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.snapshot.green import select
+    from mlir_release.snapshot.upstream import Upstream
 
     config = matrix_of_branch(forge, branch).release
     return config, select(config, policy, Upstream(config.upstream, branch=config.upstream_branch))
@@ -61,8 +61,8 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
     Nothing to do (exit code 0) if a published release of the selected revision exists; a snapshot that was begun and
     not finished is resumed at the first missing step.
     """
-    from mlir_release.snapshot import default_request_id
-    from mlir_release.snapshot import snapshot as run
+    from mlir_release.snapshot.transaction import default_request_id
+    from mlir_release.snapshot.transaction import snapshot as run
 
     config, revision = _resolve(forge, branch, policy)
     identifier = request_id or default_request_id()
@@ -84,9 +84,9 @@ def number(
     version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
 ) -> None:
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
-    from mlir_release.snapshot import default_request_id
-    from mlir_release.snapshot import number as run
-    from mlir_release.versions import upstream_tag
+    from mlir_release.model.release_tags import upstream_tag
+    from mlir_release.snapshot.transaction import default_request_id
+    from mlir_release.snapshot.transaction import number as run
 
     config, revision = _resolve(forge, branch, policy or upstream_tag(version))
     identifier = request_id or default_request_id()
@@ -121,10 +121,10 @@ def publish(
     dry_run: bool,
 ) -> None:
     """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once."""
-    from mlir_release.publish import release as releases
-    from mlir_release.publish.draft import origin_of
-    from mlir_release.repository import matrix_at
-    from mlir_release.wheels.pythons import find_pythons
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.host.pythons import find_pythons
+    from mlir_release.release import publish as releases
+    from mlir_release.release.draft import origin_of
 
     matrix = matrix_at(forge, origin_of(forge, tag).commit)
     outcome: releases.DiscardOutcome | releases.UploadOutcome | releases.PublishOutcome
@@ -201,8 +201,8 @@ def _release_json(entry: Release) -> dict[str, object]:
 @json_option
 def release_show(tag: str, forge: Forge) -> None:
     """One release: its assets and, while it is a draft, what it still lacks."""
-    from mlir_release.publish.draft import find_release, missing, origin_of
-    from mlir_release.repository import matrix_at
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.release.draft import find_release, missing, origin_of
 
     found = find_release(forge, tag)
     lacking = missing(forge, tag, matrix_at(forge, origin_of(forge, tag).commit))
@@ -229,7 +229,7 @@ REASON = click.option("--reason", required=True, help="Shown to everybody who me
 @json_option
 def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
     """Download TARGET's wheel of TAG, from the draft too, and check its digest."""
-    from mlir_release.publish.draft import fetch_wheel
+    from mlir_release.release.draft import fetch_wheel
 
     path = fetch_wheel(forge, tag, target, output)
     console.result(str(path), {"file": str(path)})
@@ -255,7 +255,7 @@ def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Fo
 @json_option
 def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: bool) -> None:
     """Let TAG be published although TARGET is missing or fails."""
-    from mlir_release.publish import decisions
+    from mlir_release.release import decisions
 
     decision = decisions.waive(forge, tag, target, reason, dry_run=dry_run)
     console.result(decision.text(), decision.to_json())
@@ -269,7 +269,7 @@ def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: boo
 @json_option
 def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
     """Give a pending TAG up for ever: it is recorded as abandoned, and its draft is deleted."""
-    from mlir_release.publish import decisions
+    from mlir_release.release import decisions
 
     decision = decisions.abandon(forge, tag, reason, dry_run=dry_run)
     console.result(decision.text(), decision.to_json())
@@ -285,7 +285,7 @@ def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
 @json_option
 def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dry_run: bool) -> None:
     """Let nobody get a published TAG (or one FILE of it) who did not pin it; run `index` after it."""
-    from mlir_release.publish import decisions
+    from mlir_release.release import decisions
 
     decision = decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run)
     console.result(decision.text(), decision.to_json())
@@ -320,7 +320,7 @@ def index(
     dry_run: bool,
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
-    from mlir_release.publish.index import generate
+    from mlir_release.index.generate import generate
 
     if files_url is not None:
         forge = _served_at(forge, files_url)
@@ -328,8 +328,8 @@ def index(
     outcome = generate(forge, output, base_url=base, branch=branch, dry_run=dry_run)
     console.result(outcome.text(), outcome.to_json())
     if probed is not None and not dry_run:
-        from mlir_release.publish.probe import probe_published
-        from mlir_release.wheels.pythons import find_pythons
+        from mlir_release.host.pythons import find_pythons
+        from mlir_release.index.probe import probe_published
 
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
@@ -339,7 +339,7 @@ def index(
 def _served_at(forge: Forge, url: str) -> Forge:
     """A local forge whose files have addresses below ``url``. :raises UsageError: ``files-url-not-local``"""
     from mlir_release.errors import UsageError
-    from mlir_release.forge.local import LocalForge
+    from mlir_release.forge.local.forge import LocalForge
 
     if not isinstance(forge, LocalForge):
         raise UsageError(
@@ -362,7 +362,7 @@ def _served_at(forge: Forge, url: str) -> Forge:
 @json_option
 def mirror(source: str, destination: str, branch: str, dry_run: bool) -> None:
     """Copy the published releases of SOURCE that DESTINATION lacks (both: github:OWNER/NAME or local:PATH)."""
-    from mlir_release.publish.mirror import mirror as copy
+    from mlir_release.release.mirror import mirror as copy
 
     outcome = copy(open_forge(source), open_forge(destination), branch=branch, dry_run=dry_run)
     console.result(outcome.text(), outcome.to_json())

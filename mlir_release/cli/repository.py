@@ -12,8 +12,8 @@ from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.jobs import Kind
-    from mlir_release.targets import Matrix
+    from mlir_release.model.matrix_jobs import Kind
+    from mlir_release.model.targets import Matrix
 
 REPOSITORY = click.option(
     "-C",
@@ -28,7 +28,7 @@ REPOSITORY = click.option(
 def read_matrix(repository: Path) -> Matrix:
     """The matrix of a checkout. :raises UsageError: if it is missing or malformed"""
     from mlir_release.errors import UsageError
-    from mlir_release.targets import TARGETS_FILE, Matrix
+    from mlir_release.model.targets import TARGETS_FILE, Matrix
 
     path = repository / TARGETS_FILE
     try:
@@ -57,7 +57,7 @@ def pin() -> None:
 @json_option
 def pin_show(repository: Path) -> None:
     """Print the pin."""
-    from mlir_release.pin import read_pin
+    from mlir_release.model.pin import read_pin
 
     sha = read_pin(repository)
     console.result(sha, {"revision": sha})
@@ -70,9 +70,9 @@ def pin_show(repository: Path) -> None:
 @json_option
 def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
     """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
-    from mlir_release.green import select
-    from mlir_release.pin import write_pin
-    from mlir_release.revision import Upstream
+    from mlir_release.model.pin import write_pin
+    from mlir_release.snapshot.green import select
+    from mlir_release.snapshot.upstream import Upstream
 
     config = read_matrix(repository).release
     revision = select(config, selector, Upstream(config.upstream, branch=config.upstream_branch))
@@ -90,8 +90,8 @@ def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
 @json_option
 def pin_check(repository: Path) -> None:
     """Check that the pin is well-formed and that its commit exists upstream."""
-    from mlir_release.pin import read_pin
-    from mlir_release.revision import Upstream
+    from mlir_release.model.pin import read_pin
+    from mlir_release.snapshot.upstream import Upstream
 
     config = read_matrix(repository).release
     revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(read_pin(repository))
@@ -121,15 +121,15 @@ def matrix(
     """Show the build matrix as a table, as JSON, or as GitHub's matrix."""
     import json
 
-    from mlir_release.jobs import github_matrix, job_rows, missing_rows
+    from mlir_release.model.matrix_jobs import github_matrix, job_rows, missing_rows
 
     if missing is None:
         found = read_matrix(repository)
         rows = job_rows(found.only(only) if only else found, kind)
     else:
-        from mlir_release.publish.draft import origin_of
-        from mlir_release.publish.release import missing as find_missing
-        from mlir_release.repository import matrix_at
+        from mlir_release.forge.files import matrix_at
+        from mlir_release.release.draft import origin_of
+        from mlir_release.release.publish import missing as find_missing
 
         place = resolve_forge(forge)
         origin = origin_of(place, missing)
@@ -165,7 +165,7 @@ def tag() -> None:
 @json_option
 def tag_list(forge: Forge, state: str | None) -> None:
     """All release tags that this toolkit made, with their states, oldest first."""
-    from mlir_release.ledger import states
+    from mlir_release.snapshot.state import states
 
     found = [entry for entry in states(forge) if state in (None, entry.state)]
     if console.json_mode:
@@ -183,8 +183,8 @@ def tag_list(forge: Forge, state: str | None) -> None:
 @json_option
 def tag_next(version: str | None, forge: Forge) -> None:
     """The tag that the next snapshot would get; with VERSION, the next numbered release of that LLVM version."""
-    from mlir_release.ledger import states
-    from mlir_release.versions import SnapshotTag, next_numbered, next_snapshot
+    from mlir_release.model.release_tags import SnapshotTag, next_numbered, next_snapshot
+    from mlir_release.snapshot.state import states
 
     names = frozenset(entry.name for entry in forge.tags())
     if version is not None:
@@ -209,9 +209,9 @@ def forge() -> None:
 @json_option
 def forge_init(folder: Path, repository: Path) -> None:
     """Make a local forge in FOLDER from a checkout's pin and targets."""
-    from mlir_release.forge.local import LocalForge
-    from mlir_release.pin import PIN_FILE, format_pin, read_pin
-    from mlir_release.targets import TARGETS_FILE
+    from mlir_release.forge.local.forge import LocalForge
+    from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
+    from mlir_release.model.targets import TARGETS_FILE
 
     read_matrix(repository)
     files = {

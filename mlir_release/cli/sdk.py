@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
-    from mlir_release.sdk.model import Sdk
-    from mlir_release.targets import Matrix, Runtime
+    from mlir_release.model.targets import Matrix, Runtime
+    from mlir_release.sdk.info import Sdk
 
 
 @click.group()
@@ -60,7 +60,7 @@ def _identify(version: str, revision: str | None, source_epoch: int | None) -> t
 @json_option
 def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None) -> None:
     """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
-    from mlir_release.cache import cache_directory
+    from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.importer import import_sdk
     from mlir_release.sdk.prefix import inspect_prefix
     from mlir_release.sdk.provision import LLVM_PROJECT
@@ -94,8 +94,8 @@ def sdk_build(
     repository: Path,
 ) -> None:
     """Build LLVM and MLIR from the pinned source; about 90 minutes on four cores, and it can be resumed."""
-    from mlir_release.cache import cache_directory
-    from mlir_release.pin import read_pin
+    from mlir_release.host.cache import cache_directory
+    from mlir_release.model.pin import read_pin
     from mlir_release.sdk.build import build_sdk, build_until
     from mlir_release.sdk.provision import LLVM_PROJECT
     from mlir_release.sdk.source import fetch_source
@@ -142,12 +142,12 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build whose time is up is
     no error: the step output `finished` is false, and the same command goes on.
     """
-    from mlir_release.cache import cache_directory
-    from mlir_release.publish.draft import origin_of
-    from mlir_release.repository import matrix_at
-    from mlir_release.revision import Upstream
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.host.cache import cache_directory
+    from mlir_release.release.draft import origin_of
+    from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_for
-    from mlir_release.sdk.steps import BudgetSpent
+    from mlir_release.snapshot.upstream import Upstream
 
     origin = origin_of(forge, tag)
     matrix = matrix_at(forge, origin.commit)
@@ -189,7 +189,7 @@ def _runtime(matrix: Matrix, name: str | None) -> Runtime:
 @json_option
 def sdk_show(folder: Path, verify: bool) -> None:
     """Describe the SDK in FOLDER."""
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
     found = Sdk.load(folder)
     if verify:

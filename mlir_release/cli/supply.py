@@ -12,7 +12,7 @@ from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.install import Provenance
+    from mlir_release.release.install import Provenance
 
 
 @click.command()
@@ -38,8 +38,8 @@ def pypi(
     Credentials are twine's: a trusted publisher in a workflow, else TWINE_USERNAME and TWINE_PASSWORD. What is there
     with the same digest is skipped, so a killed upload is finished by running this again.
     """
-    from mlir_release.publish.pypi import publish_to_index
-    from mlir_release.publish.pypi_index import PYPI_UPLOAD
+    from mlir_release.pypi.project import PYPI_UPLOAD
+    from mlir_release.pypi.publish import publish_to_index
 
     outcome = publish_to_index(
         forge,
@@ -87,7 +87,7 @@ def install(
     import shutil
     import sys
 
-    from mlir_release.install import install as run
+    from mlir_release.release.install import install as run
 
     name = str(python) if python is not None else "python"
     found = run(

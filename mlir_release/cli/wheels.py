@@ -53,7 +53,7 @@ def wheels_build(
     """Build one wheel a CPython, several side by side."""
     from packaging.version import Version
 
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
     from mlir_release.wheels.request import WheelRequest
 
@@ -67,8 +67,8 @@ def wheels_build(
         )
     else:
         from mlir_release.cli.common import resolve_forge
-        from mlir_release.publish.draft import origin_of
-        from mlir_release.repository import matrix_at
+        from mlir_release.forge.files import matrix_at
+        from mlir_release.release.draft import origin_of
 
         forge = resolve_forge(forge_address)
         origin = origin_of(forge, tag)
@@ -116,7 +116,7 @@ def wheels_build(
 
 
 def _plain(tag: str) -> str:
-    from mlir_release.targets import python_version
+    from mlir_release.model.targets import python_version
 
     return python_version(tag)
 
@@ -137,7 +137,7 @@ def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path
     """Write the wheel project for an SDK, for `python -m build` by hand (wheel or source distribution)."""
     from packaging.version import Version
 
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.request import WheelRequest
     from mlir_release.wheels.stage import stage
 
@@ -229,8 +229,8 @@ def wheels_test(
     workdir: Path,
 ) -> None:
     """Test WHEEL in an empty environment; compare with the list of known failures, strictly."""
-    from mlir_release.sdk.model import Sdk
-    from mlir_release.wheels.run import run_suites
+    from mlir_release.sdk.info import Sdk
+    from mlir_release.testing.run import run_suites
 
     chosen = suites or (("smoke", "bindings") if wheel is not None else ("regression",))
     found = run_suites(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.files import required
-from mlir_release.doctor.findings import Finding, hidden, verdict
 from mlir_release.doctor.integrate_tokens import uses_of
+from mlir_release.doctor.repository_files import required
+from mlir_release.doctor.results import Finding, hidden, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.files import Contents
-    from mlir_release.doctor.findings import Level
-    from mlir_release.forge.observations import AllowedActions, Observations
+    from mlir_release.doctor.repository_files import Contents
+    from mlir_release.doctor.results import Level
+    from mlir_release.forge.github.observations import AllowedActions, Observations
 
 #: Whose actions count as GitHub's own.
 _GITHUBS = frozenset({"actions", "github"})

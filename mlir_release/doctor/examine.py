@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.actions import examine_actions
-from mlir_release.doctor.files import Contents, examine_workflows, read_files
-from mlir_release.doctor.findings import hidden
 from mlir_release.doctor.index import goes_to_pypi
 from mlir_release.doctor.pull_requests import examine_pull_requests
+from mlir_release.doctor.repository_files import Contents, examine_workflows, read_files
+from mlir_release.doctor.results import hidden
 from mlir_release.doctor.rules import examine_branch, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.token import examine_token
@@ -16,8 +16,8 @@ from mlir_release.doctor.token import examine_token
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.findings import Finding
-    from mlir_release.forge.observations import Observations
+    from mlir_release.doctor.results import Finding
+    from mlir_release.forge.github.observations import Observations
 
 
 def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from mlir_release.console import format_bytes
-from mlir_release.doctor.findings import Finding, of_error, verdict
+from mlir_release.doctor.results import Finding, of_error, verdict
 from mlir_release.errors import NeedsPersonError, ReleaseError
-from mlir_release.publish.pypi import DISTRIBUTION, PROJECT_LIMIT, check_name
+from mlir_release.pypi.publish import DISTRIBUTION, PROJECT_LIMIT, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from mlir_release.doctor.files import Contents
-    from mlir_release.publish.pypi_index import Project
+    from mlir_release.doctor.repository_files import Contents
+    from mlir_release.pypi.project import Project
 
 #: The repository variable that the job which uploads takes the project's owners from.
 OWNER_VARIABLE = "MLIR_RELEASE_PYPI_OWNER"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlir_release.doctor.files import Contents
-    from mlir_release.doctor.findings import Level
+    from mlir_release.doctor.repository_files import Contents
+    from mlir_release.doctor.results import Level
     from mlir_release.doctor.workflows import Job, Workflow
-    from mlir_release.forge.observations import Observations
+    from mlir_release.forge.github.observations import Observations
 
 #: The workflow that a downstream's own calls, and its secrets for tokens.
 _CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")

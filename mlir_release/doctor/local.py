@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.files import FILES, read_files
-from mlir_release.doctor.findings import of_error, verdict
+from mlir_release.doctor.repository_files import FILES, read_files
+from mlir_release.doctor.results import of_error, verdict
 from mlir_release.errors import ReleaseError
-from mlir_release.git import Git
-from mlir_release.repository import head_of
+from mlir_release.forge.files import head_of
+from mlir_release.git.repository import Git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.findings import Finding
+    from mlir_release.doctor.results import Finding
     from mlir_release.forge.base import Forge
 
 

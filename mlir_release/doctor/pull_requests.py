@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.findings import Finding, hidden, verdict
 from mlir_release.doctor.integrate_tokens import Use, availability, uses_of
+from mlir_release.doctor.results import Finding, hidden, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.files import Contents
-    from mlir_release.doctor.findings import Level
-    from mlir_release.forge.observations import Observations
+    from mlir_release.doctor.repository_files import Contents
+    from mlir_release.doctor.results import Level
+    from mlir_release.forge.github.observations import Observations
     from mlir_release.integrate.config import Config
 
 _WORKFLOWS = ".github/workflows/"

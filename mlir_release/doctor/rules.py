@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.findings import Finding, hidden, verdict
+from mlir_release.doctor.results import Finding, hidden, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.forge.observations import Observations, Rule
+    from mlir_release.forge.github.observations import Observations, Rule
 
 #: A tag of each kind, that rules are tried on.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.findings import Finding, hidden, verdict
+from mlir_release.doctor.results import Finding, hidden, verdict
 from mlir_release.doctor.rules import SAMPLE_TAGS
-from mlir_release.forge.observations import matches
+from mlir_release.forge.github.observations import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.files import Contents
-    from mlir_release.forge.observations import Environment, Observations
+    from mlir_release.doctor.repository_files import Contents
+    from mlir_release.forge.github.observations import Environment, Observations
 
 #: The environment that the job which uploads to PyPI runs in.
 PYPI_ENVIRONMENT = "pypi"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.findings import Finding, verdict
+from mlir_release.doctor.results import Finding, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.forge.observations import Token
+    from mlir_release.forge.github.observations import Token
 
 #: What commands need, and for what.
 _NEEDED = {

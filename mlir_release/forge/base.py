@@ -1,8 +1,8 @@
 """The forge port: what the release side needs from the place where the release repository lives.
 
-Adapters: :mod:`mlir_release.forge.local` (a folder) and the GitHub one. Every method is safe to repeat; the methods
-that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the forge and raise
-:class:`Taken` or :class:`BranchMoved` for the loser, who then looks again.
+Adapters: :mod:`mlir_release.forge.local` (a folder) and :mod:`mlir_release.forge.github`. Every method is safe to
+repeat; the methods that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the
+forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, who then looks again.
 """
 
 from __future__ import annotations

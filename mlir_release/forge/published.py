@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_release.forge.github import GitHubForge
-from mlir_release.forge.github_client import NotFound
+from mlir_release.forge.github.client import NotFound
+from mlir_release.forge.github.forge import GitHubForge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

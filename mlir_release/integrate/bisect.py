@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError
+from mlir_release.git.worktrees import is_ancestor
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict, carried, rebase
 from mlir_release.integrate.smoke import prepared, smoke_test
-from mlir_release.worktree import is_ancestor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mlir_release.git import Git
+    from mlir_release.git.repository import Git
     from mlir_release.integrate.project import Project
 
 #: Every commit is as likely as the next: halving.

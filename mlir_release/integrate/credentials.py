@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlir_release.git import Git
+    from mlir_release.git.repository import Git
 
 #: Holds the token. Smoke tests don't see it.
 EXPORT_TOKEN = "MLIR_RELEASE_EXPORT_TOKEN"

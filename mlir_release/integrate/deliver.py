@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError
-from mlir_release.notify import notify
-from mlir_release.scratch import scratch_folder
+from mlir_release.host.notify import notify
+from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from mlir_release.integrate.pulls import PullRequests

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git.worktrees import commit_tree, entry_at, is_ancestor, push, tree_of
 from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.submodules import repository
-from mlir_release.worktree import commit_tree, entry_at, is_ancestor, push, tree_of
 
 if TYPE_CHECKING:
-    from mlir_release.git import Git, Signature
+    from mlir_release.git.repository import Git, Signature
     from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
 

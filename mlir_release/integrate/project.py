@@ -11,12 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git import SHA_PATTERN, Git, Signature, parse_trailers
-from mlir_release.integrate.config import Config, load_config
-from mlir_release.integrate.submodules import clone
-from mlir_release.integrate.upstream import Upstream
-from mlir_release.shared_git import STATE, SharedGit
-from mlir_release.worktree import (
+from mlir_release.git.repository import SHA_PATTERN, Git, Signature, parse_trailers
+from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.git.worktrees import (
     Entry,
     changed_paths,
     current_branch,
@@ -25,6 +22,9 @@ from mlir_release.worktree import (
     refuse_treeless,
     tree_with,
 )
+from mlir_release.integrate.config import Config, load_config
+from mlir_release.integrate.submodules import clone
+from mlir_release.integrate.upstream import Upstream
 
 Clock = Callable[[], datetime]
 

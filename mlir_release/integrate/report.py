@@ -13,7 +13,7 @@ from mlir_release.integrate import strategy as st
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.git import Git
+    from mlir_release.git.repository import Git
     from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory
 from mlir_release.errors import ExitCode, MachineError
-from mlir_release.git import Git
+from mlir_release.git.repository import Git
+from mlir_release.git.worktrees import commit_tree, exclusive, place_worktree
+from mlir_release.host.cache import cache_directory
 from mlir_release.integrate.credentials import EXPORT_TOKEN
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
-from mlir_release.worktree import commit_tree, exclusive, place_worktree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

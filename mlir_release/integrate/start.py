@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError
-from mlir_release.git import NO_OBJECT, format_message
+from mlir_release.git.repository import NO_OBJECT, format_message
+from mlir_release.git.worktrees import commit_tree, is_ancestor
 from mlir_release.integrate.state import T_START, T_UPSTREAM
 from mlir_release.integrate.walk import Walk
-from mlir_release.worktree import commit_tree, is_ancestor
 
 if TYPE_CHECKING:
     from mlir_release.integrate.project import Project

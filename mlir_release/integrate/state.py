@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import ConflictError, MachineError
-from mlir_release.git import NO_OBJECT, Git, GitError
+from mlir_release.git.repository import NO_OBJECT, Git, GitError
+from mlir_release.git.worktrees import push, tree_of
 from mlir_release.integrate.strategy import BreakRate, Verdict
-from mlir_release.worktree import push, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mlir_release.git import Signature
+    from mlir_release.git.repository import Signature
 
 PROBES = "refs/mlir-release/probes/"
 

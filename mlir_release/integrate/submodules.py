@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mlir_release.errors import MachineError
-from mlir_release.git import Git
+from mlir_release.git.repository import Git
+from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.git.worktrees import exclusive
 from mlir_release.integrate.credentials import for_export
-from mlir_release.shared_git import STATE, SharedGit
-from mlir_release.worktree import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git.shared import SharedGit
+from mlir_release.git.worktrees import is_ancestor
 from mlir_release.integrate.credentials import for_export
-from mlir_release.shared_git import SharedGit
-from mlir_release.worktree import is_ancestor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,23 +6,23 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
-from mlir_release.publish.commands import newest
+from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.stage import choose_pythons, make_forge, make_upstream
-from mlir_release.revision import Upstream
+from mlir_release.release.commands import newest
 from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.snapshot.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.forge.local import LocalForge
-    from mlir_release.revision import Revision
-    from mlir_release.snapshot import Outcome
-    from mlir_release.targets import TestTarget, WheelTarget
+    from mlir_release.forge.local.forge import LocalForge
+    from mlir_release.model.targets import TestTarget, WheelTarget
+    from mlir_release.snapshot.transaction import Outcome
+    from mlir_release.snapshot.upstream import Revision
     from mlir_release.wheels.request import WheelRequest
 
 #: A stranger's first program.
@@ -57,8 +57,8 @@ def rehearse(options: Options) -> Report:
 
 def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]:
     """What the cron job does."""
-    from mlir_release.repository import matrix_of_branch
-    from mlir_release.snapshot import default_request_id, snapshot
+    from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.snapshot.transaction import default_request_id, snapshot
 
     config = matrix_of_branch(forge).release
     revision = Upstream(config.upstream, branch=config.upstream_branch).resolve("head")
@@ -107,8 +107,8 @@ class _Rehearsal:
 
     def build_and_test(self) -> None:
         """Only what the draft lacks: a second run builds and tests nothing again."""
-        from mlir_release.publish.draft import missing, origin_of
-        from mlir_release.repository import matrix_at
+        from mlir_release.forge.files import matrix_at
+        from mlir_release.release.draft import missing, origin_of
 
         tag = self.outcome.tag
         origin = origin_of(self.forge, tag)
@@ -167,8 +167,8 @@ class _Rehearsal:
 
     def test(self, test: TestTarget) -> None:
         """One suite on one wheel; its report goes to the draft beside the wheel."""
-        from mlir_release.publish.assets import REPORT_SUFFIX
-        from mlir_release.wheels.run import run_suites
+        from mlir_release.release.assets import REPORT_SUFFIX
+        from mlir_release.testing.run import run_suites
 
         python = next(python for python in self.pythons if python.tag == test.python)
         with self.report.step(f"test {test.name}") as results:
@@ -193,8 +193,8 @@ class _Rehearsal:
 
     def wheel_of(self, target: WheelTarget) -> Path:
         """The target's wheel: built in this run or an earlier one, else the draft's."""
-        from mlir_release.publish.draft import fetch, find_release, wheel_assets
-        from mlir_release.publish.names import Slot
+        from mlir_release.model.names import Slot
+        from mlir_release.release.draft import fetch, find_release, wheel_assets
 
         slot = Slot.of_target(target)
         release = find_release(self.forge, self.outcome.tag)
@@ -207,15 +207,15 @@ class _Rehearsal:
     # -- the world ----------------------------------------------------------------------------------------------
 
     def upload(self) -> None:
-        from mlir_release.publish.upload import upload
+        from mlir_release.release.upload import upload
 
         with self.report.step("upload to the draft") as results:
             results.append(upload(self.forge, self.outcome.tag, self.dist, self.matrix).text().splitlines()[0])
 
     def publish(self) -> None:
-        from mlir_release.publish.index import generate
-        from mlir_release.publish.probe import probe_published
-        from mlir_release.publish.release import publish
+        from mlir_release.index.generate import generate
+        from mlir_release.index.probe import probe_published
+        from mlir_release.release.publish import publish
 
         interpreters = [python.executable for python in self.pythons]
         with self.report.step("verify from the draft's assets, publish") as results:
@@ -240,7 +240,7 @@ class _Rehearsal:
 
     def close_run(self) -> None:
         """What a workflow runner does at the end of the run that was dispatched."""
-        from mlir_release.repository import matrix_of_branch
+        from mlir_release.forge.files import matrix_of_branch
 
         workflow = matrix_of_branch(self.forge).release.workflow
         while (run := self.forge.take_run(workflow)) is not None:
@@ -248,7 +248,7 @@ class _Rehearsal:
 
     def install_as_stranger(self) -> None:
         """The last line of the output, run in an empty virtual environment."""
-        from mlir_release.wheels import venv
+        from mlir_release.host import venv
 
         python = self.pythons[0]
         with self.report.step(f"pip install in an empty environment (CPython {python.version})") as results:

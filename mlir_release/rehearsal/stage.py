@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.git import NO_OBJECT, Git, Signature, format_message
-from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.git.repository import NO_OBJECT, Git, Signature, format_message
+from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.release_tags import upstream_tag
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.source import KnownRelease, read_catalogue
-from mlir_release.targets import TARGETS_FILE
-from mlir_release.versions import upstream_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.forge.local import LocalForge
-    from mlir_release.wheels.pythons import Python
+    from mlir_release.forge.local.forge import LocalForge
+    from mlir_release.host.pythons import Python
 
 TRAILER_COMMIT = "LLVM-Commit"
 
@@ -31,7 +31,7 @@ NEWEST_PYTHON_SINCE_20 = (3, 13)
 
 def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
     """The CPythons asked for; else the running one and the newest other one that upstream's requirements allow."""
-    from mlir_release.wheels.pythons import describe, find_pythons
+    from mlir_release.host.pythons import describe, find_pythons
 
     if wanted:
         return find_pythons(wanted)
@@ -80,7 +80,7 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
 
 def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[str]) -> LocalForge:
     """The local forge, pinned at ``older`` when it is made; with these CPythons and profiles in its matrix."""
-    from mlir_release.forge.local import LocalForge
+    from mlir_release.forge.local.forge import LocalForge
 
     upstream = workspace / "upstream.git"
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")

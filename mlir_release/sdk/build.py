@@ -2,9 +2,9 @@
 
 Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then ``install-distribution`` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
-:mod:`~mlir_release.sdk.workshop`: this machine, or a manylinux container. The build folder is kept until the SDK is
-complete, so a build that was stopped goes on where it was. Nothing that a wheel would have to carry along is used
-(zlib, zstd, libxml2, …).
+:mod:`~mlir_release.sdk.build_environment`: this machine, or a manylinux container. The build folder is kept until
+the SDK is complete, so a build that was stopped goes on where it was. Nothing that a wheel would have to carry along is
+used (zlib, zstd, libxml2, …).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory, locked
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.host.cache import cache_directory, locked
+from mlir_release.sdk.build_environment import Workshop, choose_workshop
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.steps import run_step
+from mlir_release.sdk.progress import run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
-from mlir_release.sdk.workshop import Workshop, choose_workshop
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
 #: Build configurations: name -> whether assertions are on.
 CONFIGURATIONS = {"release": False, "release+asserts": True}

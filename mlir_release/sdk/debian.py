@@ -14,9 +14,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import locked
 from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError
+from mlir_release.host.cache import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,18 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import locked
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
-from mlir_release.git import SHA_PATTERN
-from mlir_release.sdk import packages as cmake_packages
-from mlir_release.sdk import tools as programs
-from mlir_release.sdk.model import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
+from mlir_release.git.repository import SHA_PATTERN
+from mlir_release.host.cache import locked
+from mlir_release.sdk import cmake_packages, programs
+from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
 from mlir_release.sdk.prefix import Prefix, host_platform, inspect_prefix, missing_pieces
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.packages import Packages
+    from mlir_release.sdk.cmake_packages import Packages
 
 #: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
 _REQUIRED_TOOLS = {

@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import locked
 from mlir_release.console import console
+from mlir_release.host.cache import locked
+from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.model import Sdk
+from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, read_catalogue
-from mlir_release.sdk.workshop import is_too_new
 
 if TYPE_CHECKING:
-    from mlir_release.revision import Revision
+    from mlir_release.snapshot.upstream import Revision
 
 #: In commits that stand for a release of LLVM: its version.
 TRAILER_VERSION = "LLVM-Version"

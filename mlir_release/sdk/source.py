@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import locked
 from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
-from mlir_release.git import Git, GitError
+from mlir_release.git.repository import Git, GitError
+from mlir_release.host.cache import locked
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_release.compiler import find_compiler
 from mlir_release.errors import VerificationError
-from mlir_release.wheels import venv
-from mlir_release.wheels.process import StepFailed, Usage, run_logged
+from mlir_release.host import venv
+from mlir_release.host.compiler import find_compiler
+from mlir_release.host.process import StepFailed, Usage, run_logged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.sdk.model import Sdk
-    from mlir_release.wheels.pythons import Python
+    from mlir_release.host.pythons import Python
+    from mlir_release.sdk.info import Sdk
 
 #: Build tools beside what the project itself requires; ninja 1.13 is the first that shares compiler slots.
 BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
@@ -81,7 +81,7 @@ class Backend(Protocol):
     def build(self, job: Job) -> tuple[Path, Usage]:
         """Build one wheel; return it, with an honest platform tag, and what it took.
 
-        :raises mlir_release.wheels.process.StepFailed: a step failed
+        :raises mlir_release.host.process.StepFailed: a step failed
         """
 
 

@@ -16,14 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.cache import cache_directory
 from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.engine import find_engine, image_name, why_unusable
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
-from mlir_release.wheels import container, schedule
+from mlir_release.host.cache import cache_directory
+from mlir_release.host.containers import find_engine, image_name, why_unusable
+from mlir_release.host.process import StepFailed, tail
+from mlir_release.host.pythons import OLDEST, Python, find_pythons
+from mlir_release.wheels import cibuildwheel as container
+from mlir_release.wheels import jobserver as schedule
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
-from mlir_release.wheels.process import StepFailed, tail
-from mlir_release.wheels.pythons import OLDEST, Python, find_pythons
 from mlir_release.wheels.stage import stage
 
 if TYPE_CHECKING:

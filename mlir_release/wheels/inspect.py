@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
-from mlir_release.wheels.tags import check_tags, platform_truth
+from mlir_release.wheels.platform_tags import check_tags, platform_truth
 
 if TYPE_CHECKING:
     from packaging.metadata import RawMetadata

@@ -10,7 +10,7 @@ from mlir_release.errors import UsageError
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Stage the wheel project: a folder that any PEP 517 front end can build, made for one wheel of one release.
 
-The project is ``mlir_release/bindings`` with its ``pyproject.toml`` filled in, upstream's binding sources out of the
-SDK (so that the source distribution is complete), ``mlir/_release.json`` and the bill of materials. It needs nothing of
-the toolkit when it is built, only an SDK; the same request gives the same files.
+The project is ``mlir_release/projects/mlir/wheel`` with its ``pyproject.toml`` filled in, upstream's binding sources
+out of the SDK (so that the source distribution is complete), ``mlir/_release.json`` and the bill of materials. It needs
+nothing of the toolkit when it is built, only an SDK; the same request gives the same files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from packaging.version import Version
 
 import mlir_release
 from mlir_release.errors import UsageError
+from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels.sbom import bill_of_materials
 
 if TYPE_CHECKING:
     from mlir_release.wheels.request import WheelRequest
 
 #: The wheel project as the toolkit ships it.
-PROJECT = Path(mlir_release.__file__).parent / "bindings"
+PROJECT = WHEEL
 
 #: Builds of one package: they install files of the same names, and say so where they are mixed.
 DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.cache import cache_directory
+from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.rehearsal.stage import choose_pythons, make_upstream
-from mlir_release.revision import Upstream
 from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman
 
 if TYPE_CHECKING:
     from mlir_release.rehearsal.report import Report
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
     from mlir_release.sdk.source import KnownRelease
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from mlir_release.wheels.inspect import inspect
 from tests.podman import image as podman
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
 ROOT = Path(__file__).parents[2]
 

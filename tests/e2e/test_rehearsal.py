@@ -9,17 +9,17 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from mlir_release.rehearsal.run import rehearse
+from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels, find_pythons
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.run import run_suites
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
     from tests.e2e.conftest import Rehearsed
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.cache import cache_directory
+from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.model import Sdk
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.programs import check_relocated
 from mlir_release.sdk.provision import available_release, provide_sdk
-from mlir_release.sdk.tools import check_relocated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

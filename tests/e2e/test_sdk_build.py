@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.cache import cache_directory
+from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.source import fetch_source
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ BUILD = f"""
 import sys
 from pathlib import Path
 from mlir_release.sdk.build import build_until
-from mlir_release.sdk.steps import BudgetSpent
+from mlir_release.sdk.progress import BudgetSpent
 try:
     tree = build_until(
         Path(sys.argv[1]), "LLVMDemangle", output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1,

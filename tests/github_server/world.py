@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mlir_release.git import Git, Signature
+from mlir_release.git.repository import Git, Signature
 from tests.github_server.records import Dispatch, Json, stamp, user
 
 if TYPE_CHECKING:

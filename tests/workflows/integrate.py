@@ -1,7 +1,8 @@
 """Run the reusable workflow ``integrate.yml`` with act, called by a downstream's workflow as the documentation has it.
 
 A toolkit (this checkout's files) and a small downstream are on a GitHub on loopback; the downstream's upstream is a
-miniature one (``tests/integration/miniature.py``). The runner is the one that the release's workflows are run by.
+miniature one (``tests/integration/integrate/miniature.py``). The runner is the one that the release's workflows are run
+by.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from tests.integration import miniature
+from tests.integration.integrate import miniature
 from tests.workflows.rehearse import ROOT, STAND_INS, Runner, toolkit_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.github_server import GitHubServer
-    from tests.integration.miniature import World
+    from tests.integration.integrate.miniature import World
 
 TOOLKIT = "somebody/mlir-release"
 DOWNSTREAM = "somebody/downstream"

@@ -15,16 +15,16 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlir_release.cache import cache_directory
 from mlir_release.console import console
-from mlir_release.git import Git
-from mlir_release.pin import PIN_FILE, format_pin
+from mlir_release.git.repository import Git
+from mlir_release.host import venv
+from mlir_release.host.cache import cache_directory
+from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.release_tags import upstream_tag
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.rehearsal.run import FIRST_PROGRAM
 from mlir_release.rehearsal.stage import choose_pythons, make_targets, make_upstream
 from mlir_release.sdk.provision import available_release
-from mlir_release.targets import TARGETS_FILE
-from mlir_release.versions import upstream_tag
-from mlir_release.wheels import venv
 from tests.github_server import Dispatch, GitHubServer
 from tools import go_tool
 

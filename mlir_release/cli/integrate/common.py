@@ -31,8 +31,8 @@ def opened(directory: Path) -> Project:
 
 def walking(directory: Path, *, push: bool = False) -> Walk:
     """The integrate branch that is checked out there."""
+    from mlir_release.integrate.risk import weigher
     from mlir_release.integrate.walk import Walk
-    from mlir_release.integrate.weights import weigher
 
     project = opened(directory)
     return Walk(project, publish=push, weigh=weigher(project))
@@ -43,8 +43,8 @@ def looking(directory: Path) -> Observer:
 
     Without weights: reading what every commit touches would cost more than all the rest.
     """
+    from mlir_release.git.worktrees import current_branch
     from mlir_release.integrate.observe import Observer
-    from mlir_release.worktree import current_branch
 
     project = opened(directory)
     return Observer(project, current_branch(project.outer) or "HEAD")
@@ -65,7 +65,7 @@ def open_pulls() -> PullRequests | None:
     repository, token = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("GITHUB_TOKEN")
     if not repository or not token:
         return None
-    from mlir_release.forge.github_client import GitHubClient
-    from mlir_release.integrate.pulls_github import GitHubPullRequests
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.pulls import GitHubPullRequests
 
     return GitHubPullRequests(GitHubClient.of_environment(repository))

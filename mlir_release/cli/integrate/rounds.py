@@ -47,7 +47,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
 @click.pass_obj
 def plan(directory: Path, strategy: str | None, width: int | None, until: str | None) -> None:
     """Name the next round's probes, for machines that run side by side; sets the outputs probes, head and branch."""
-    from mlir_release.integrate.fanout import plan as make
+    from mlir_release.integrate.rounds import plan as make
 
     walk = walking(directory)
     walk.store.pull(walk.project.config.remote)
@@ -64,7 +64,7 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
 @click.pass_obj
 def gather(directory: Path, folder: Path, push: bool) -> None:
     """Record what probe jobs wrote into FOLDER (probe --record-to)."""
-    from mlir_release.integrate.fanout import gather as collect
+    from mlir_release.integrate.rounds import gather as collect
 
     walk = walking(directory, push=push)
     count = collect(walk, folder)

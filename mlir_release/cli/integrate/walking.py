@@ -251,7 +251,7 @@ def _delivered(walk: Observer, report: Report, markdown: str, pulls: PullRequest
 @click.pass_obj
 def export(directory: Path) -> None:
     """Make every carried state that HEAD points at reachable for others."""
-    from mlir_release.integrate.carry import export as push_out
+    from mlir_release.integrate.patch_ops import export as push_out
 
     heads = push_out(opened(directory))
     lines = [f"{path}: {head}" for path, head in heads.items()]
@@ -282,7 +282,7 @@ def report(directory: Path, log: Path | None, send: bool) -> None:
 @click.pass_obj
 def sync(directory: Path, push: bool) -> None:
     """After somebody pushed a fix: pull, update submodules, merge main in."""
-    from mlir_release.integrate.carry import sync as bring
+    from mlir_release.integrate.patch_ops import sync as bring
 
     changed = bring(walking(directory, push=push))
     console.result("brought up to date" if changed else "nothing new", {"changed": changed})

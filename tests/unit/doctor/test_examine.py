@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mlir_release.doctor.examine import examine
-from mlir_release.doctor.findings import Finding, count, markdown, to_do
-from mlir_release.forge.observations import (
+from mlir_release.doctor.results import Finding, count, markdown, to_do
+from mlir_release.forge.github.observations import (
     AllowedActions,
     Environment,
     Names,

@@ -8,8 +8,8 @@ import pytest
 
 from mlir_release.doctor.index import examine_index
 from mlir_release.errors import MachineError
-from mlir_release.publish.pypi import PROJECT_LIMIT
-from mlir_release.publish.pypi_index import IndexFile, Project
+from mlir_release.pypi.project import IndexFile, Project
+from mlir_release.pypi.publish import PROJECT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.doctor.examine import examine
-from mlir_release.forge.observations import Environment, Names, WorkflowDefaults
+from mlir_release.forge.github.observations import Environment, Names, WorkflowDefaults
 from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, ROOT, WELL
 
 if TYPE_CHECKING:
-    from mlir_release.doctor.findings import Finding
+    from mlir_release.doctor.results import Finding
 
 BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
 ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}

@@ -13,7 +13,7 @@ import pytest
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import describe, import_sdk
-from mlir_release.sdk.model import Sdk
+from mlir_release.sdk.info import Sdk
 from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
 
 if TYPE_CHECKING:

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from packaging.version import Version
 
-from mlir_release.engine import Engine
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.containers import Engine
+from mlir_release.host.process import StepFailed, Usage
+from mlir_release.host.pythons import Python
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels import build, schedule
+from mlir_release.wheels import build
+from mlir_release.wheels import jobserver as schedule
 from mlir_release.wheels.backends import BuildBackend, Job
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
-from mlir_release.wheels.process import StepFailed, Usage
-from mlir_release.wheels.pythons import Python
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
 PYTHONS = [
     Python(tag=f"cp3{minor}", version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}")) for minor in (12, 11, 10)

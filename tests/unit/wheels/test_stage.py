@@ -18,7 +18,7 @@ from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.sdk.model import Sdk
+    from mlir_release.sdk.info import Sdk
 
 Profile = Literal["core", "host", "full"]
 

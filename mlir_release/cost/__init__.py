@@ -1,0 +1,1 @@
+"""Runner minutes and what they cost: measured, and estimated."""

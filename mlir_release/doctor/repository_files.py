@@ -1,0 +1,163 @@
+"""The files of a release repository: whether they are there, can be read, and ask GitHub for what they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from mlir_release.doctor.results import Finding, of_error, verdict
+from mlir_release.doctor.workflows import Workflow, parse_workflow
+from mlir_release.errors import ReleaseError
+from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
+from mlir_release.model.pin import PIN_FILE, parse_pin
+from mlir_release.model.targets import TARGETS_FILE, Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Thing = TypeVar("Thing")
+
+#: What a release repository holds besides workflows; ``integrate.toml`` is read where there is one.
+RELEASE_FILES = (PIN_FILE, TARGETS_FILE)
+FILES = (*RELEASE_FILES, CONFIG_FILE)
+
+_WORKFLOWS = ".github/workflows/"
+
+#: The workflows of a release repository, and what must start each. ``targets.toml`` may name another ``release.yml``.
+TRIGGERS: Mapping[str, frozenset[str]] = {
+    "snapshot.yml": frozenset({"schedule", "workflow_dispatch"}),
+    "release.yml": frozenset({"workflow_dispatch"}),
+    "compiler-caches.yml": frozenset({"workflow_dispatch"}),
+    "numbered-release.yml": frozenset({"workflow_dispatch"}),
+    "pages.yml": frozenset({"workflow_dispatch"}),
+}
+
+#: What one job at least of each must be allowed, beside reading.
+WRITES: Mapping[str, tuple[str, ...]] = {
+    "snapshot.yml": ("contents", "actions"),
+    "release.yml": ("contents", "actions", "issues", "id-token", "attestations"),
+    "compiler-caches.yml": (),
+    "numbered-release.yml": ("contents", "actions"),
+    "pages.yml": ("pages", "id-token"),
+}
+
+REQUIRED = (*RELEASE_FILES, *(_WORKFLOWS + name for name in TRIGGERS))
+
+#: What only a release repository has.
+_OF_RELEASES = frozenset({TARGETS_FILE, _WORKFLOWS + "snapshot.yml"})
+
+#: What no default gives to a job that does not ask.
+_NEVER_BY_DEFAULT = frozenset({"id-token"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What the files say; None, or absent, where one does not say it well."""
+
+    matrix: Matrix | None = None
+    config: Config | None = None
+    workflows: Mapping[str, Workflow] = field(default_factory=dict)  #: by path
+    integrates: bool = False  #: whether it is walked by integrate: there is an integrate.toml
+    releases: bool = True  #: whether it is a release repository; one that is only walked is none
+
+
+def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) -> tuple[Contents, tuple[Finding, ...]]:
+    """Read every file that is there; one finding for each that is wrong.
+
+    :param github: whether the repository is on GitHub, which alone runs workflows
+    """
+    findings: list[Finding] = []
+
+    def attempt(path: str, read: Callable[[bytes], Thing]) -> Thing | None:
+        if path not in files:
+            return None
+        try:
+            return read(files[path])
+        except ReleaseError as error:
+            findings.append(of_error("files", error, about=path))
+            return None
+
+    attempt(PIN_FILE, lambda content: parse_pin(content, where=PIN_FILE))
+    matrix = attempt(TARGETS_FILE, lambda content: Matrix.parse(content.decode("utf-8", errors="replace")))
+    config = attempt(CONFIG_FILE, lambda content: read_config(content, where=CONFIG_FILE))
+    workflows = {}
+    if github:
+        for path in sorted(path for path in files if path.startswith(_WORKFLOWS)):
+            found = attempt(path, lambda content, path=path: parse_workflow(content, path=path))  # type: ignore[misc]
+            if found is not None:
+                workflows[path] = found
+    contents = Contents(
+        matrix=matrix,
+        config=config,
+        workflows=workflows,
+        integrates=CONFIG_FILE in files,
+        releases=CONFIG_FILE not in files or bool(_OF_RELEASES & files.keys()),
+    )
+    names = required(contents) if github else RELEASE_FILES
+    missing = [path for path in names if path not in files]
+    if missing:
+        text = f"{branch} lacks {', '.join(missing)}"
+        remedy = "copy them from the toolkit's repository, and commit them to the default branch"
+        findings.insert(0, Finding(check="files", level="problem", text=text, remedy=remedy))
+    if not findings:
+        read = sum(path in files for path in {*names, CONFIG_FILE}) + len(workflows.keys() - set(names))
+        findings.append(Finding(check="files", level="ok", text=f"{branch} has all files; {read} were read"))
+    return contents, tuple(findings)
+
+
+def required(contents: Contents) -> tuple[str, ...]:
+    """Paths that a repository on GitHub must have."""
+    if not contents.releases:
+        return (CONFIG_FILE,)
+    release = contents.matrix.release.workflow if contents.matrix else "release.yml"
+    return tuple(_WORKFLOWS + release if path == _WORKFLOWS + "release.yml" else path for path in REQUIRED)
+
+
+def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iterator[Finding]:
+    """Whether the workflows are started by what should start them, and their jobs may do what they must.
+
+    :param default_write: whether a job that says nothing may write; None: that is hidden
+    """
+    if not contents.releases:
+        return
+    release = contents.matrix.release.workflow if contents.matrix else "release.yml"
+    started = []
+    for standard, triggers in TRIGGERS.items():
+        name = release if standard == "release.yml" else standard
+        workflow = contents.workflows.get(_WORKFLOWS + name)
+        if workflow is None:
+            continue
+        missing = sorted(triggers - workflow.triggers)
+        started.append(not missing)
+        if missing:
+            yield Finding(
+                check="triggers",
+                level="problem",
+                text=f"{workflow.path} is not started by {' and '.join(missing)}",
+                remedy=f"add {', '.join(missing)} to its triggers (on)",
+            )
+        yield from _permissions(workflow, WRITES[standard], default_write)
+    if started and all(started):
+        yield Finding(check="triggers", level="ok", text="every workflow is started by what should start it")
+
+
+def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: bool | None) -> Iterator[Finding]:
+    lacking, unclear = [], []
+    for permission in wanted:
+        given = {job.may(permission) for job in workflow.jobs}
+        if "write" in given:
+            continue
+        by_default = default_write if None in given and permission not in _NEVER_BY_DEFAULT else False
+        if by_default is None:
+            unclear.append(permission)
+        elif not by_default:
+            lacking.append(permission)
+    asked = ", ".join(f"{permission}: write" for permission in lacking or unclear)
+    remedy = f"give the job that needs it {asked} (permissions), as the toolkit's own {workflow.name} does"
+    if lacking:
+        yield verdict("job-permissions", False, f"no job of {workflow.path} has {asked}", remedy)
+    elif unclear:
+        text = f"no job of {workflow.path} asks for {asked}, and what is given to jobs that don't ask is hidden"
+        yield Finding(check="job-permissions", level="unknown", text=text, remedy=remedy)
+    else:
+        yield verdict("job-permissions", True, f"the jobs of {workflow.name} may do what they must", "")

@@ -1,0 +1,369 @@
+"""A repository on GitHub as a forge: its refs, releases and workflow runs, through PyGithub and, for tags, git.
+
+Where the answer to a write is lost, the world is looked at before it is asked again (:mod:`.github_client`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mlir_release.errors import ForgeError
+from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.forge.github.client import GitHubClient, NotFound, Refused
+from mlir_release.forge.github.tags import TagReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from github.GitRelease import GitRelease
+    from github.GitReleaseAsset import GitReleaseAsset
+
+
+class GitHubForge:
+    """Adapter of :class:`~mlir_release.forge.base.Forge`."""
+
+    def __init__(self, client: GitHubClient, *, actor: str = "") -> None:
+        self.client = client
+        self.repository = client.repository
+        self._actor = actor
+        self._tags = TagReader(client)
+
+    @classmethod
+    def open(cls, repository: str, *, environ: Mapping[str, str] = os.environ) -> GitHubForge:
+        """The forge at ``OWNER/NAME``, with the token and the addresses of the environment.
+
+        :raises UsageError: ``repository-invalid``
+        """
+        client = GitHubClient.of_environment(repository, environ)
+        return cls(client, actor=environ.get("GITHUB_TRIGGERING_ACTOR") or environ.get("GITHUB_ACTOR") or "")
+
+    @property
+    def description(self) -> str:
+        """See :class:`Forge`."""
+        return self.client.where
+
+    def now(self) -> datetime:
+        """See :class:`Forge`. GitHub's ``Date`` header, of a request that no rate limit counts."""
+        headers, _ = self.client.read(lambda: self._json("GET", "/rate_limit"))
+        return parsedate_to_datetime(headers["date"]).astimezone(UTC)
+
+    def whoami(self) -> str:
+        """See :class:`Forge`. In a workflow, the person or bot that started it: a job's token is nobody's."""
+        if self._actor:
+            return self._actor
+        try:
+            return self.client.read(lambda: self.client.github.get_user().login)
+        except ForgeError as error:
+            if error.id != "github-forbidden":
+                raise
+            return "github-actions[bot]"
+
+    def _json(self, method: str, path: str, **options: Any) -> tuple[dict[str, Any], Any]:
+        """A request that PyGithub has no method for; ``path`` begins with a slash."""
+        return self.repository.requester.requestJsonAndCheck(method, path, **options)
+
+    def _path(self, *parts: str) -> str:
+        return "/".join([f"/repos/{self.client.name}", *(quote(part) for part in parts)])
+
+    # -- repository ---------------------------------------------------------------------------------------------
+
+    def head(self, branch: str) -> str | None:
+        """See :class:`Forge`."""
+        return self._ref(f"heads/{branch}")
+
+    def _ref(self, name: str) -> str | None:
+        """The object that a ref names; None if there is no such ref."""
+        try:
+            _, data = self.client.read(lambda: self._json("GET", self._path("git", "ref", name)), about=name)
+        except NotFound:
+            return None
+        return str(data["object"]["sha"])
+
+    def read(self, path: str, *, commit: str) -> bytes | None:
+        """See :class:`Forge`. Files up to 1 MB, GitHub's limit."""
+        try:
+            found = self.client.read(lambda: self.repository.get_contents(path, ref=commit), about=path)
+        except NotFound:
+            return None
+        return None if isinstance(found, list) else found.decoded_content
+
+    def commit_message(self, commit: str) -> str:
+        """See :class:`Forge`."""
+        return self.client.read(lambda: self.repository.get_git_commit(commit), about=commit).message
+
+    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+        """See :class:`Forge`. A fast-forward from ``expected`` alone is what makes it a compare-and-swap."""
+        import base64
+
+        from github import InputGitTreeElement
+
+        client, repository = self.client, self.repository
+        parent = client.read(lambda: repository.get_git_commit(expected), about=expected)
+        elements = []
+        for path, content in files.items():
+            encoded = base64.b64encode(content).decode()
+            blob = client.write(lambda encoded=encoded: repository.create_git_blob(encoded, "base64"), about=path)  # type: ignore[misc]
+            elements.append(InputGitTreeElement(path=path, mode="100644", type="blob", sha=blob.sha))
+        tree = client.write(lambda: repository.create_git_tree(elements, base_tree=parent.tree))
+        made = client.write(lambda: repository.create_git_commit(message, tree, [parent]))
+        if self.head(branch) != expected:  # cheaper than a refused update, and the usual way to lose a race
+            raise _moved(branch, expected)
+        path = self._path("git", "refs", f"heads/{branch}")
+        update = {"sha": made.sha, "force": False}
+        try:
+            # Asked for twice, the update to the same commit answers the same.
+            client.write(lambda: self._json("PATCH", path, input=update), about=branch)
+        except Refused as error:
+            if self.head(branch) != expected:
+                raise _moved(branch, expected) from error
+            raise
+        return str(made.sha)
+
+    def create_branch(self, branch: str, commit: str) -> None:
+        """See :class:`Forge`."""
+        if not self._create_ref(f"heads/{branch}", commit) and (head := self.head(branch)) != commit:
+            raise Taken("branch-taken", f"the branch {branch} exists already, at {head}", where=self.description)
+
+    def _create_ref(self, name: str, object: str) -> bool:
+        """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours."""
+
+        def create() -> bool:
+            self._json("POST", self._path("git", "refs"), input={"ref": f"refs/{name}", "sha": object})
+            return True
+
+        def created() -> bool | None:
+            return True if self._ref(name) == object else None
+
+        try:
+            return self.client.write(create, done=created, about=name)
+        except Refused:
+            if self._ref(name) is None:
+                raise
+            return False
+
+    # -- tags ---------------------------------------------------------------------------------------------------
+
+    def tags(self) -> Sequence[Tag]:
+        """See :class:`Forge`."""
+        return self._tags.read()
+
+    def create_tag(self, name: str, commit: str, message: str) -> Tag:
+        """See :class:`Forge`."""
+        made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
+        if not self._create_ref(f"tags/{name}", made.sha):
+            raise Taken("tag-taken", f"the tag {name} exists already", where=self.description)
+        return Tag(name=name, commit=commit, message=message)
+
+    # -- releases -----------------------------------------------------------------------------------------------
+
+    def releases(self) -> Sequence[Release]:
+        """See :class:`Forge`."""
+        found = self.client.read(lambda: list(self.repository.get_releases()))
+        return [self.record(release) for release in sorted(found, key=lambda release: release.id)]
+
+    def record(self, release: GitRelease) -> Release:
+        """A release as PyGithub gives it, as ours."""
+        return Release(
+            id=str(release.id),
+            tag=release.tag_name,
+            title=release.name or "",
+            body=release.body or "",
+            draft=release.draft,
+            prerelease=release.prerelease,
+            created_at=release.created_at,
+            published_at=release.published_at,
+            assets=tuple(sorted((self._asset(release.tag_name, a) for a in release.assets), key=lambda a: a.name)),
+        )
+
+    def _asset(self, tag: str, asset: GitReleaseAsset) -> Asset:
+        # A draft's own addresses change when it is published; this is the one that strangers will use.
+        url = f"{self.client.where}/releases/download/{quote(tag)}/{quote(asset.name)}"
+        digest = (asset.digest or "").removeprefix("sha256:")
+        complete = asset.state == "uploaded" and bool(digest)
+        return Asset(name=asset.name, size=asset.size, sha256=digest if complete else "", complete=complete, url=url)
+
+    def _get(self, release: Release) -> GitRelease:
+        return self.client.read(lambda: self.repository.get_release(int(release.id)), about=release.tag)
+
+    def _get_draft(self, release: Release) -> GitRelease:
+        found = self._get(release)
+        if not found.draft:
+            raise _published(release, self.description)
+        return found
+
+    def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
+        """See :class:`Forge`."""
+        if self._ref(f"tags/{tag}") is None:  # GitHub would make a draft, and the tag when it is published
+            raise ForgeError("release-tag-missing", f"there is no tag {tag} to release", where=self.description)
+        before = {release.id for release in self.releases()}
+
+        def create() -> Release:
+            return self.record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
+
+        def created() -> Release | None:
+            return next((r for r in self.releases() if r.tag == tag and r.draft and r.id not in before), None)
+
+        return self.client.write(create, done=created, about=tag)
+
+    def edit_release(self, release: Release, *, title: str, body: str) -> Release:
+        """See :class:`Forge`."""
+        found = self._get_draft(release)
+        edited = self.client.write(
+            lambda: found.update_release(title, body, draft=True, prerelease=found.prerelease), about=release.tag
+        )
+        return self.record(edited)
+
+    def delete_draft(self, release: Release) -> None:
+        """See :class:`Forge`."""
+        try:
+            found = self._get_draft(release)
+            self.client.write(found.delete_release, about=release.tag)
+        except NotFound:
+            return
+
+    def upload(self, release: Release, name: str, source: Path) -> Asset:
+        """See :class:`Forge`. A half of ours that a broken connection left is deleted before the next try."""
+        found = self._get_draft(release)
+
+        def send() -> Asset:
+            with source.open("rb") as stream:
+                size = source.stat().st_size
+                made = found.upload_asset_from_memory(stream, size, name, content_type="application/octet-stream")
+            return self._asset(release.tag, made)
+
+        def sent() -> Asset | None:
+            for asset in self.client.read(lambda: list(found.get_assets()), about=release.tag):
+                if asset.name == name:
+                    record = self._asset(release.tag, asset)
+                    if record.complete:
+                        return record
+                    self._delete(asset)
+            return None
+
+        try:
+            return self.client.write(send, done=sent, about=name)
+        except Refused as error:
+            if any(asset.name == name for asset in self.client.read(lambda: list(found.get_assets()))):
+                raise Taken(
+                    "asset-taken", f"{release.tag} has an asset {name} already", where=self.description
+                ) from error
+            raise
+
+    def delete_asset(self, release: Release, asset: Asset) -> None:
+        """See :class:`Forge`."""
+        for found in self._get_draft(release).get_assets():
+            if found.name == asset.name:
+                self._delete(found)
+
+    def _delete(self, asset: GitReleaseAsset) -> None:
+        try:
+            self.client.write(asset.delete_asset, about=asset.name)
+        except NotFound:
+            return
+
+    def download(self, release: Release, asset: Asset, destination: Path) -> None:
+        """See :class:`Forge`."""
+        found = next((a for a in self._get(release).assets if a.name == asset.name), None)
+        if found is None:
+            raise NotFound(
+                "asset-missing",
+                f"{release.tag} has no asset {asset.name}",
+                where=self.description,
+                remedy="somebody removed it; look again with mlir-release release show",
+            )
+        with tempfile.NamedTemporaryFile(dir=destination.parent, prefix=".download-", delete=False) as stream:
+            temporary = Path(stream.name)
+        try:
+            self.client.read(lambda: self.client.fetch(found.url, temporary), about=asset.name)
+            temporary.replace(destination)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def publish(self, release: Release) -> Release:
+        """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""
+        found = self._get(release)
+        if not found.draft:
+            return self.record(found)
+        latest = "false" if found.prerelease else "legacy"
+        try:
+            published = self.client.write(
+                lambda: found.update_release(
+                    found.name or "", found.body or "", draft=False, prerelease=found.prerelease, make_latest=latest
+                ),
+                about=release.tag,
+            )
+        except Refused as error:
+            raise Taken(
+                "release-taken", f"another release of {release.tag} is published", where=self.description, why=error.why
+            ) from error
+        return self.record(published)
+
+    def page_url(self, tag: str) -> str:
+        """See :class:`Forge`."""
+        return f"{self.client.where}/releases/tag/{quote(tag)}"
+
+    # -- workflow runs ------------------------------------------------------------------------------------------
+
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+        """See :class:`Forge`. A run that appeared although the answer was lost is taken for this one."""
+        before = {run.id for run in self.runs(workflow, ref=ref)}
+        path = self._path("actions", "workflows", workflow, "dispatches")
+
+        def start() -> bool:
+            self._json("POST", path, input={"ref": ref, "inputs": dict(inputs)})
+            return True
+
+        def started() -> bool | None:
+            return True if any(run.id not in before for run in self.runs(workflow, ref=ref)) else None
+
+        try:
+            self.client.write(start, done=started, about=f"{workflow} on {ref}")
+        except NotFound as error:
+            raise ForgeError(
+                "workflow-missing",
+                f"the repository has no workflow {workflow}, or it can't be dispatched",
+                where=self.description,
+                why=error.why,
+                remedy=f"commit .github/workflows/{workflow} with a workflow_dispatch trigger to the default branch, "
+                "or name the right file in targets.toml ([release] workflow)",
+            ) from error
+
+    def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
+        """See :class:`Forge`. GitHub does not tell the inputs of a run."""
+        path = self._path("actions", "workflows", workflow, "runs")
+        try:
+            _, data = self.client.read(
+                lambda: self._json("GET", path, parameters={"branch": ref, "per_page": "100"}), about=workflow
+            )
+        except NotFound:
+            return []
+        return [
+            Run(
+                id=str(run["id"]),
+                workflow=workflow,
+                ref=run["head_branch"],
+                status=run["status"] if run["status"] in ("in_progress", "completed") else "queued",
+                conclusion=run["conclusion"],
+                created_at=datetime.fromisoformat(run["created_at"]),
+            )
+            for run in data["workflow_runs"]
+        ]
+
+
+def _moved(branch: str, expected: str) -> BranchMoved:
+    return BranchMoved("branch-moved", f"{branch} is no longer at {expected}")
+
+
+def _published(release: Release, where: str) -> ForgeError:
+    return ForgeError(
+        "release-immutable",
+        f"{release.tag} is published, and a published release never changes",
+        where=where,
+        remedy="make another release; `mlir-release release yank` hides this one",
+    )

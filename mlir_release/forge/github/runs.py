@@ -1,0 +1,114 @@
+"""Workflow runs on GitHub with their jobs and how long they took."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.forge.base import Job, Run, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.github.client import GitHubClient
+
+#: GitHub shows at most a thousand runs for one search, a hundred a page (docs.github.com, "List workflow runs").
+_PER_PAGE = 100
+_PAGES_OF_A_SEARCH = 10
+
+
+class GitHubTimings:
+    """Adapter of :class:`~mlir_release.forge.base.Timings` and :class:`~mlir_release.forge.base.JobLogs`."""
+
+    def __init__(self, client: GitHubClient) -> None:
+        self._client = client
+
+    def _page(self, path: str, list_name: str, page: int, **parameters: str) -> list[dict[str, Any]]:
+        asked = parameters | {"per_page": str(_PER_PAGE), "page": str(page)}
+        address = f"/repos/{self._client.name}/actions/{path}"
+        request = self._client.repository.requester.requestJsonAndCheck
+        _, data = self._client.read(lambda: request("GET", address, parameters=asked), about=path)
+        rows: list[dict[str, Any]] = data[list_name]
+        return rows
+
+    def workflow_runs(self, since: datetime) -> Sequence[Run]:
+        """See :class:`~mlir_release.forge.base.Timings`. A search that is full is followed by one of what is older."""
+        found: dict[str, Run] = {}
+        until = ""
+        while True:
+            before = len(found)
+            created = f"{_stamp(since)}..{until}" if until else f">={_stamp(since)}"
+            for page in range(1, _PAGES_OF_A_SEARCH + 1):
+                rows = self._page("runs", "workflow_runs", page, created=created)
+                found |= {run.id: run for run in map(run_record, rows)}
+                if len(rows) < _PER_PAGE:
+                    return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
+            if len(found) == before:  # a thousand runs in one second: no search can part them
+                return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
+            until = _stamp(min(run.created_at for run in found.values()))
+
+    def jobs(self, run: Run) -> Sequence[Job]:
+        """See :class:`~mlir_release.forge.base.Timings`."""
+        found: list[Job] = []
+        page = 1
+        while True:
+            rows = self._page(f"runs/{run.id}/jobs", "jobs", page, filter="all")
+            found += [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]
+            if len(rows) < _PER_PAGE:
+                return found
+            page += 1
+
+    def log(self, job: Job, destination: Path) -> None:
+        """See :class:`~mlir_release.forge.base.JobLogs`. GitHub keeps logs for 90 days, unless it is told otherwise."""
+        client = self._client
+        url = f"{client.api}/repos/{client.name}/actions/jobs/{job.id}/logs"
+        client.read(lambda: client.fetch(url, destination, accept="application/vnd.github+json"), about=job.name)
+
+
+def run_record(row: dict[str, Any]) -> Run:
+    """A run as REST gives it, as ours. GitHub does not tell the inputs of a run."""
+    return Run(
+        id=str(row["id"]),
+        workflow=row["path"].partition("@")[0].rpartition("/")[2],
+        ref=row["head_branch"] or "",
+        status=_status(row["status"]),
+        conclusion=row["conclusion"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+    )
+
+
+def _job(row: dict[str, Any]) -> Job:
+    return Job(
+        id=str(row["id"]),
+        name=row["name"],
+        run_id=str(row["run_id"]),
+        labels=tuple(row["labels"]),
+        status=_status(row["status"]),
+        conclusion=row["conclusion"],
+        started_at=datetime.fromisoformat(row["started_at"]),
+        completed_at=_when(row["completed_at"]),
+        steps=tuple(
+            Step(
+                name=step["name"],
+                conclusion=step["conclusion"],
+                started_at=_when(step.get("started_at")),
+                completed_at=_when(step.get("completed_at")),
+            )
+            for step in row.get("steps") or []
+        ),
+        url=row["html_url"] or "",
+    )
+
+
+def _status(status: str) -> str:
+    """GitHub knows more ways of waiting (requested, waiting, pending …)."""
+    return status if status in ("in_progress", "completed") else "queued"
+
+
+def _when(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _stamp(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,131 @@
+"""All tags of a repository on GitHub with their messages, in one round trip.
+
+REST answers with one tag object a request, and there are two releases a day for years; git sends them all at once. Only
+tag objects and the commits that they name are fetched, into a folder that ends with the process.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ForgeError
+from mlir_release.forge.base import Tag
+from mlir_release.forge.github import client as github_client
+from mlir_release.forge.github.client import WAIT_FOR_SECONDARY_LIMIT, NotFound, Unavailable, translated
+from mlir_release.git.repository import Git, GitError
+from mlir_release.host.tempdirs import scratch_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.forge.github.client import GitHubClient
+
+#: What git says where GitHub asks it for a name, because the token is missing or wrong.
+_NOT_LET_IN = ("Authentication failed", "could not read Username", "could not read Password")
+_NOT_FOUND = ("not found", "returned error: 404")
+_STATUS = re.compile(r"The requested URL returned error: (?P<status>\d+)")
+
+#: GitHub's own words before git's. Where it refuses for good, it says why (single sign-on, a suspended account, …);
+#: where it limits, it is silent or speaks of limits.
+_SAID = re.compile(r"^remote: (?P<words>.+)$", re.MULTILINE)
+_OF_LIMITS = re.compile(r"limit|too many|abuse|later", re.IGNORECASE)
+
+
+class TagReader:
+    """Reads the tags of ``client``'s repository again and again, and fetches what is new."""
+
+    def __init__(self, client: GitHubClient) -> None:
+        self._client = client
+        self._git: Git | None = None
+
+    def read(self) -> Sequence[Tag]:
+        """All tags, sorted by name."""
+        git = self._repository()
+        self._client.read(lambda: self._fetch(git), about="tags")
+        found = [
+            Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message)
+            for ref in git.refs("refs/tags/")
+        ]
+        return sorted(found, key=lambda tag: tag.name)
+
+    def _repository(self) -> Git:
+        if self._git is None:
+            stack = ExitStack()
+            weakref.finalize(self, stack.close)
+            git = Git(stack.enter_context(scratch_folder("tags")))
+            git.run("init", "--quiet", "--bare")
+            git.run("remote", "add", "origin", self._client.git_url)
+            self._git = git
+        return self._git
+
+    def _fetch(self, git: Git) -> None:
+        # Git waits for ever by itself; a byte a second is less than a connection that works ever has.
+        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={github_client.TIMEOUT}")
+        options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
+        try:
+            git.run(
+                *(*patience, "fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
+                env=self._client.git_environment(),
+            )
+        except GitError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: GitError) -> ForgeError:
+        why = error.stderr.strip()
+        if any(words in why for words in _NOT_LET_IN):
+            return ForgeError(
+                "github-unauthorized",
+                "GitHub does not accept the token",
+                where=self._client.git_url,
+                why=why,
+                remedy="give a valid one in GITHUB_TOKEN; it may have expired",
+            )
+        if any(words in why for words in _NOT_FOUND):
+            return NotFound(
+                "github-not-found",
+                "GitHub has no such repository, or hides it from this token",
+                where=self._client.git_url,
+                why=why,
+                remedy="check the name, and that the token may see the repository",
+            )
+        match = _STATUS.search(why)
+        if match is not None and match["status"] in ("403", "429"):
+            return self._refusal(why)
+        return Unavailable(
+            "github-unreachable",
+            "GitHub did not send the tags",
+            where=self._client.git_url,
+            why=why,
+            remedy="check the network and GitHub's status page, then run this again: what is done stays done",
+            wait=0,
+            lost=False,
+        )
+
+    def _refusal(self, why: str) -> ForgeError:
+        """A 403 or 429, of which git shows neither body nor headers: REST tells what it thinks of the token, and of us.
+
+        :raises ForgeError: what REST says, if it does not let us in either; a limit of its own says how long to wait
+        """
+        said = _SAID.search(why)
+        if said is not None and not _OF_LIMITS.search(said["words"]):
+            return ForgeError(
+                "github-forbidden",
+                "the token may not read the tags",
+                where=self._client.git_url,
+                why=why,
+                remedy="give it contents: read; `mlir-release doctor` says what is missing",
+            )
+        with translated(self._client.where, "tags"):
+            self._client.repository.requester.requestJsonAndCheck("GET", f"/repos/{self._client.name}")
+        return Unavailable(
+            "github-rate-limited",
+            "GitHub does not let git read the tags for now",
+            where=self._client.git_url,
+            why=f"{why} (while its REST API accepts the token)",
+            remedy="run this again later (what is done stays done); if it never works, give the token contents: read",
+            wait=WAIT_FOR_SECONDARY_LIMIT,
+            lost=False,
+        )

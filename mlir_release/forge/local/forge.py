@@ -1,0 +1,393 @@
+"""The local forge: a folder with a bare git repository and releases on disk; the embedded default.
+
+::
+
+    <root>/repository.git     branches and tags
+    <root>/releases/<tag>/    published releases, served as plain files: assets and index.html
+    <root>/drafts/<id>/       drafts, outside of what is served
+    <root>/runs/              workflow runs, taken by a runner on this machine
+    <root>/scratch/           files that are not whole yet (see local_store)
+
+Where a release's folder stands decides what it is, so publication is one rename of a complete folder. ``.forge.json``
+in it records the rest; an asset exists once both its record and its file do.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from mlir_release.errors import ForgeError, MachineError, UsageError
+from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.forge.local.page import render_page
+from mlir_release.forge.local.records import Records
+from mlir_release.forge.local.runs import RunQueue
+from mlir_release.forge.local.store import Store, answering, sync_folder
+from mlir_release.git.repository import NO_OBJECT, Git, Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_PAGE = "index.html"
+
+#: Names that are one plain path component, for tags that have releases and for assets.
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LocalForge:
+    """A forge in a folder. See :class:`~mlir_release.forge.base.Forge` for what the methods promise.
+
+    :param clock: the forge's clock, timezone-aware
+    :param base_url: where ``<root>/releases`` is served; a ``file:`` URL if not given
+    :param identity: who acts, ``Name <email>``; git's ``user.name`` and ``user.email`` if not given
+    :raises ForgeError: if there is no forge in ``root``
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Callable[[], datetime] = _utc_now,
+        base_url: str | None = None,
+        identity: str | None = None,
+    ) -> None:
+        self.root = root.absolute()
+        self.repository = self.root / "repository.git"
+        if not self.repository.is_dir():
+            raise ForgeError(
+                "forge-missing",
+                "there is no local forge in this folder",
+                where=str(self.root),
+                remedy="check the path, or make one: mlir-release forge init FOLDER",
+            )
+        self._store = Store(self.root)
+        self._git = Git(self.repository)
+        self._runs = RunQueue(self._store)
+        self._clock = clock
+        base = base_url or (self.root / "releases").as_uri()
+        self._records = Records(self._store, base.rstrip("/"))
+        self._identity = identity
+
+    @classmethod
+    def create(
+        cls,
+        root: Path,
+        files: Mapping[str, bytes],
+        *,
+        branch: str = "main",
+        clock: Callable[[], datetime] = _utc_now,
+        base_url: str | None = None,
+        identity: str | None = None,
+    ) -> LocalForge:
+        """Make a forge whose ``branch`` begins with ``files``; one that is there already is left as it is."""
+        root = root.absolute()
+        with answering(root, "be created"):
+            for name in ("releases", "drafts", "runs", "scratch"):
+                (root / name).mkdir(parents=True, exist_ok=True)
+            store = Store(root)
+            with store.exclusive():
+                repository = root / "repository.git"
+                if not repository.exists():
+                    made = store.scratch / repository.name
+                    Git(root).run("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(made))
+                    git = Git(made)
+                    git.run("config", "core.fsync", "committed,reference")
+                    signature = _signature(identity or _git_identity(git), clock())
+                    first = git.commit_files(None, files, "Begin the release repository\n", signature)
+                    git.update_ref(f"refs/heads/{branch}", first, expected=NO_OBJECT)
+                    made.rename(repository)
+                    sync_folder(root)
+        return cls(root, clock=clock, base_url=base_url, identity=identity)
+
+    @property
+    def description(self) -> str:
+        """For people: which forge, where."""
+        return f"local forge {self.root}"
+
+    def now(self) -> datetime:
+        """The clock, in whole seconds of UTC, as GitHub's has them."""
+        return self._clock().astimezone(UTC).replace(microsecond=0)
+
+    def whoami(self) -> str:
+        """Who acts through this forge: ``Name <email>``."""
+        return self._identity or _git_identity(self._git)
+
+    # -- repository ---------------------------------------------------------------------------------------------
+
+    def head(self, branch: str) -> str | None:
+        """The commit at the head of ``branch``, or None."""
+        return self._git.resolve(f"refs/heads/{branch}")
+
+    def read(self, path: str, *, commit: str) -> bytes | None:
+        """A file's content at a commit, or None."""
+        return self._git.read(commit, path)
+
+    def commit_message(self, commit: str) -> str:
+        """The message of a commit."""
+        with answering(self.root, f"read commit {commit}"):
+            return self._git.message(commit)
+
+    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+        """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
+        with answering(self.root, f"commit to {branch}"):
+            made = self._git.commit_files(expected, files, message, self._signature())
+            if not self._set_ref(f"refs/heads/{branch}", made, expected=expected):
+                raise BranchMoved(
+                    "branch-moved",
+                    f"branch {branch} moved while a commit for it was being made",
+                    where=self.description,
+                    remedy="run this again",
+                )
+        return made
+
+    def create_branch(self, branch: str, commit: str) -> None:
+        """Create ``branch`` at ``commit``. :raises Taken: if it is elsewhere."""
+        with answering(self.root, f"create branch {branch}"):
+            created = self._set_ref(f"refs/heads/{branch}", commit, expected=NO_OBJECT)
+        if not created and self.head(branch) != commit:
+            raise Taken("branch-taken", f"branch {branch} exists already, at another commit", where=self.description)
+
+    def _set_ref(self, ref: str, new: str, *, expected: str) -> bool:
+        with self._store.exclusive() as lock:
+            return self._git.update_ref(ref, new, expected=expected, lock=lock)
+
+    def _signature(self) -> Signature:
+        return _signature(self.whoami(), self.now())
+
+    # -- tags ---------------------------------------------------------------------------------------------------
+
+    def tags(self) -> Sequence[Tag]:
+        """All tags, sorted by name."""
+        with answering(self.root, "list its tags"):
+            refs = self._git.refs("refs/tags")
+        return [Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message) for ref in refs]
+
+    def create_tag(self, name: str, commit: str, message: str) -> Tag:
+        """Create an annotated tag. :raises Taken: if the name exists."""
+        with answering(self.root, f"create tag {name}"):
+            made = self._git.make_tag_object(name, commit, message, self._signature())
+            if not self._set_ref(f"refs/tags/{name}", made, expected=NO_OBJECT):
+                raise Taken("tag-taken", f"tag {name} exists already", where=self.description)
+        return Tag(name=name, commit=commit, message=message)
+
+    # -- releases -----------------------------------------------------------------------------------------------
+
+    def releases(self) -> Sequence[Release]:
+        """All releases and drafts, in the order of their creation."""
+        with answering(self.root, "list its releases"), self._store.shared():
+            return sorted(self._records.all(), key=lambda release: release.id)
+
+    def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
+        """Create a draft, even if ``tag`` has one already."""
+        _check_name("tag", tag)
+        with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
+            if self._git.resolve(f"refs/tags/{tag}") is None:
+                raise ForgeError("release-tag-missing", f"there is no tag {tag} to release", where=self.description)
+            release = Release(
+                id=f"{self._store.next_number():06d}",
+                tag=tag,
+                title=title,
+                body=body,
+                draft=True,
+                prerelease=prerelease,
+                created_at=self.now(),
+                published_at=None,
+            )
+            made = self._store.scratch / release.id
+            made.mkdir()
+            self._records.save(made, release)
+            made.rename(self._records.draft_folder(release))
+            sync_folder(self.root / "drafts")
+        return release
+
+    def edit_release(self, release: Release, *, title: str, body: str) -> Release:
+        """Replace a draft's title and body."""
+        with answering(self.root, f"edit the draft of {release.tag}"), self._store.exclusive():
+            edited = replace(self._records.draft(release), title=title, body=body)
+            self._records.save(self._records.draft_folder(release), edited)
+        return edited
+
+    def delete_draft(self, release: Release) -> None:
+        """Delete a draft with its assets; nothing if it is gone."""
+        with answering(self.root, f"delete a draft of {release.tag}"), self._store.exclusive():
+            self._records.refuse_published(release)
+            if self._records.draft_folder(release).exists():
+                self._store.remove_folder(self._records.draft_folder(release))
+
+    def upload(self, release: Release, name: str, source: Path) -> Asset:
+        """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
+        _check_name("asset", name)
+        with _opened(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
+            with self._store.shared():
+                _check_free(self._records.draft(release), name)
+            sha256 = _copy(stream, file)
+            with self._store.exclusive():
+                draft = self._records.draft(release)
+                _check_free(draft, name)
+                folder = self._records.draft_folder(release)
+                asset = self._records.asset(release.tag, name, Path(file.name).stat().st_size, sha256)
+                # The record first: one without its file is no asset yet; a file without one would have no digest.
+                self._records.save(folder, replace(draft, assets=(*draft.assets, asset)))
+                Path(file.name).chmod(0o644)
+                Path(file.name).rename(folder / name)
+                sync_folder(folder)
+        return asset
+
+    def delete_asset(self, release: Release, asset: Asset) -> None:
+        """Delete an asset from a draft; nothing if it is gone."""
+        with answering(self.root, f"delete {asset.name}"), self._store.exclusive():
+            draft = self._records.draft(release)
+            if draft.asset(asset.name) is not None:
+                folder = self._records.draft_folder(release)
+                (folder / asset.name).unlink()
+                self._records.save(
+                    folder, replace(draft, assets=tuple(a for a in draft.assets if a.name != asset.name))
+                )
+
+    def download(self, release: Release, asset: Asset, destination: Path) -> None:
+        """Copy an asset to the file ``destination``, atomically, and check its digest."""
+        with answering(self.root, f"fetch {asset.name} of {release.tag}"):
+            with self._store.shared():
+                folder = self._records.draft_folder(release)
+                if not folder.exists():
+                    folder = self._records.release_folder(release.tag)
+                stream = (folder / asset.name).open("rb")
+            with stream, tempfile.NamedTemporaryFile(dir=destination.parent, prefix=".", delete=False) as file:
+                try:
+                    sha256 = _copy(stream, file)
+                    if sha256 != asset.sha256:
+                        raise ForgeError(
+                            "asset-damaged",
+                            f"{asset.name} on the forge is not what was uploaded",
+                            where=str(folder / asset.name),
+                            why=f"its sha256 is {sha256}, recorded was {asset.sha256}",
+                            remedy="check the disk; if the release is a draft, discard the target and build it again",
+                        )
+                    Path(file.name).chmod(0o644)
+                    Path(file.name).replace(destination)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+
+    def publish(self, release: Release) -> Release:
+        """Make a draft public, once."""
+        with answering(self.root, f"publish {release.tag}"), self._store.exclusive():
+            target = self._records.release_folder(release.tag)
+            if target.exists():
+                public = self._records.load(target)
+                if public.id == release.id:
+                    return public
+                raise Taken(
+                    "draft-superseded",
+                    f"{release.tag} is published already, from another draft",
+                    where=str(target),
+                    remedy="delete this draft; what is published never changes",
+                )
+            folder = self._records.draft_folder(release)
+            public = replace(self._records.draft(release), draft=False, published_at=self.now())
+            # Both are harmless in a draft's folder, so a publication that is killed here is simply done again.
+            self._store.write(folder / _PAGE, render_page(public, self._records.url(release.tag, "")).encode())
+            self._records.save(folder, public)
+            folder.rename(target)
+            sync_folder(target.parent)
+            sync_folder(folder.parent)
+        return public
+
+    def page_url(self, tag: str) -> str:
+        """The published release's page."""
+        return self._records.url(tag, _PAGE)
+
+    # -- workflow runs ------------------------------------------------------------------------------------------
+
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+        """Queue a run; :meth:`take_run` starts it."""
+        with answering(self.root, f"dispatch {workflow}"), self._store.exclusive():
+            if not any(self._git.resolve(f"refs/{kind}/{ref}") for kind in ("heads", "tags")):
+                raise ForgeError(
+                    "ref-missing", f"{workflow} can't run on {ref}: no such branch or tag", where=self.description
+                )
+            self._runs.add(workflow, ref, inputs, self.now())
+
+    def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
+        """Runs of ``workflow`` on ``ref``, newest first."""
+        with answering(self.root, "list its runs"), self._store.shared():
+            return [run for run in self._runs.all() if run.workflow == workflow and run.ref == ref]
+
+    def take_run(self, workflow: str | None = None) -> Run | None:
+        """For a runner on this machine: the oldest queued run, now in progress as long as this process lives."""
+        with answering(self.root, "start a run"), self._store.exclusive():
+            return self._runs.take(workflow)
+
+    def finish_run(self, run: Run, conclusion: str) -> Run:
+        """For a runner on this machine: complete a run that it took, with ``success`` or ``failure``."""
+        with answering(self.root, f"finish run {run.id}"), self._store.exclusive():
+            return self._runs.finish(run, conclusion)
+
+
+def _check_free(draft: Release, name: str) -> None:
+    if draft.asset(name) is not None:
+        raise Taken("asset-taken", f"the draft of {draft.tag} has an asset {name} already", where=draft.id)
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not _PLAIN_NAME.fullmatch(name) or name == _PAGE:
+        raise ForgeError(
+            "name-unsuitable",
+            f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
+            why=f"it must be a plain file name, and not {_PAGE}, which is the release's page",
+            remedy="rename it",
+        )
+
+
+def _opened(source: Path) -> IO[bytes]:
+    try:
+        return source.open("rb")
+    except OSError as error:
+        raise MachineError(
+            "file-unreadable", "a file to upload can't be read", where=str(source), why=str(error)
+        ) from error
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> str:
+    """Copy to the end, durably; returns the sha256."""
+    digest = hashlib.sha256()
+    while block := source.read(1 << 20):
+        digest.update(block)
+        target.write(block)
+    target.flush()
+    os.fsync(target.fileno())
+    return digest.hexdigest()
+
+
+def _git_identity(git: Git) -> str:
+    """``user.name <user.email>`` of git's configuration, else the login name."""
+    name, email = (
+        git.run("config", "--get", key, check=False).stdout.decode(errors="replace").strip()
+        for key in ("user.name", "user.email")
+    )
+    if not name:
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):  # a user id without a name, as in some containers
+            name = "unknown"
+    return f"{name} <{email}>"
+
+
+def _signature(identity: str, when: datetime) -> Signature:
+    match = re.fullmatch(r"(?P<name>[^<>\n]*[^<>\s]) <(?P<email>[^<>\n]*)>", identity)
+    if match is None:
+        raise UsageError(
+            "identity-invalid", f"{identity!r} is not an identity", remedy="give it as Name <email@example.org>"
+        )
+    return Signature(name=match["name"], email=match["email"], when=when)

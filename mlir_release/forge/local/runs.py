@@ -1,0 +1,104 @@
+"""Workflow runs of a local forge: dispatched ones wait on disk until a runner on this machine takes them.
+
+A run is in progress as long as its runner holds the lock of the run's file. One whose runner died without a word
+counts as failed, as it does on GitHub, so that it can be dispatched again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ForgeError
+from mlir_release.forge.base import Run
+from mlir_release.forge.local.store import Store, is_locked, lock_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+class RunQueue:
+    """The runs in ``<root>/runs``: one JSON file each. Callers hold the store's lock where a method says so."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder = store.root / "runs"
+        self._taken: dict[str, int] = {}
+
+    def add(self, workflow: str, ref: str, inputs: Mapping[str, str], now: datetime) -> Run:
+        """Queue a run. Under the exclusive lock."""
+        run = Run(
+            id=f"{self._store.next_number():06d}",
+            workflow=workflow,
+            ref=ref,
+            status="queued",
+            conclusion=None,
+            created_at=now,
+            inputs=dict(inputs),
+        )
+        self._save(run)
+        return run
+
+    def all(self) -> Sequence[Run]:
+        """All runs, newest first. Under the lock, at least shared."""
+        found = [self._load(path) for path in self._folder.glob("*.json")]
+        return sorted(found, key=lambda run: run.id, reverse=True)
+
+    def take(self, workflow: str | None) -> Run | None:
+        """Mark the oldest queued run as in progress and ours; None if there is none. Under the exclusive lock."""
+        queued = [run for run in self.all() if run.status == "queued" and workflow in (None, run.workflow)]
+        if not queued:
+            return None
+        run = replace(queued[-1], status="in_progress")
+        self._save(run)
+        self._taken[run.id] = lock_file(self._path(run))
+        return run
+
+    def finish(self, run: Run, conclusion: str) -> Run:
+        """Complete a run that this process took. Under the exclusive lock."""
+        if run.id not in self._taken:
+            raise ForgeError(
+                "run-not-ours",
+                f"run {run.id} of {run.workflow} was not taken by this process",
+                where=str(self._path(run)),
+                remedy="take a run before finishing it",
+            )
+        done = replace(run, status="completed", conclusion=conclusion)
+        self._save(done)
+        os.close(self._taken.pop(run.id))
+        return done
+
+    def _path(self, run: Run) -> Path:
+        return self._folder / f"{run.id}.json"
+
+    def _save(self, run: Run) -> None:
+        data = {
+            "id": run.id,
+            "workflow": run.workflow,
+            "ref": run.ref,
+            "status": run.status,
+            "conclusion": run.conclusion,
+            "created_at": run.created_at.isoformat(),
+            "inputs": dict(run.inputs),
+        }
+        self._store.write(self._path(run), json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")
+
+    def _load(self, path: Path) -> Run:
+        try:
+            data = json.loads(path.read_bytes())
+            run = Run(**{**data, "created_at": datetime.fromisoformat(data["created_at"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ForgeError(
+                "forge-damaged",
+                "the record of a workflow run can't be read",
+                where=str(path),
+                why=str(error),
+                remedy="somebody changed it by hand: restore it, or delete the file to forget that run",
+            ) from error
+        if run.status == "in_progress" and not is_locked(path):
+            return replace(run, status="completed", conclusion="failure")
+        return run

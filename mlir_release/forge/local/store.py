@@ -1,0 +1,197 @@
+"""The folder under a local forge: one lock, a scratch folder, and files that appear whole or not at all.
+
+Everything is first written into ``scratch/`` (same file system) and then renamed to where readers look. What a killed
+process leaves there is recognised without guessing: a file that is being written is locked by its writer, and the
+kernel drops that lock when the writer dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from mlir_release.errors import ForgeError, MachineError
+from mlir_release.git.repository import GitError
+
+if sys.platform == "win32":
+    raise MachineError(
+        "local-forge-needs-posix",
+        "the local forge needs POSIX file locks, which this system does not have",
+        remedy="use the GitHub forge here, or run this on Linux or macOS",
+    )
+import fcntl  # which Windows lacks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Seconds to wait for the other processes that use the forge; each holds the lock for milliseconds.
+LOCK_PATIENCE = 300.0
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+@contextmanager
+def answering(root: Path, action: str) -> Iterator[None]:
+    """Turn what the system says into the forge's own error. ``action`` continues "the forge could not …"."""
+    try:
+        yield
+    except GitError as error:
+        raise ForgeError(
+            "forge-git-failed",
+            f"the forge could not {action}",
+            where=str(root),
+            why=error.why or str(error),
+            remedy="if the disk is full or the folder is not writable, change that; then run this again",
+        ) from error
+    except OSError as error:
+        what, where, why = f"the forge could not {action}", str(error.filename or root), str(error)
+        if error.errno in _FULL:
+            remedy = "free some space, then run this again; nothing was left half-done"
+            raise ForgeError("forge-disk-full", what, where=where, why=why, remedy=remedy) from error
+        if error.errno in _FORBIDDEN:
+            remedy = "run this as the owner of the folder, or change its permissions"
+            raise ForgeError("forge-not-writable", what, where=where, why=why, remedy=remedy) from error
+        remedy = "check the disk and the folder, then run this again"
+        raise ForgeError("forge-io-failed", what, where=where, why=why, remedy=remedy) from error
+
+
+class Store:
+    """The files of one local forge under ``root``, which must exist."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.scratch = root / "scratch"
+
+    # -- the lock -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def exclusive(self) -> Iterator[int]:
+        """Hold the forge alone; yields the lock's descriptor. Not re-entrant. What dead writers left is removed."""
+        with self._locked(shared=False) as descriptor:
+            self._sweep()
+            yield descriptor
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Keep writers out while several files are read. Not re-entrant."""
+        with self._locked(shared=True):
+            yield
+
+    @contextmanager
+    def _locked(self, *, shared: bool) -> Iterator[int]:
+        # The folder itself is locked: no lock file to create, and a read-only mirror can be read.
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            deadline = time.monotonic() + LOCK_PATIENCE
+            pause = 0.001
+            while True:
+                try:
+                    fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise ForgeError(
+                            "forge-busy",
+                            f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
+                            where=str(self.root),
+                            remedy="find it (fuser -v on that folder), let it end or end it, then run this again",
+                        ) from None
+                    time.sleep(pause)
+                    pause = min(pause * 1.5, 0.02)
+            yield descriptor
+        finally:
+            # Closing drops our hold only: a git child that inherited the descriptor keeps the lock until it ends.
+            os.close(descriptor)
+
+    def _sweep(self) -> None:
+        """Remove from ``scratch/`` what no living process is writing. Called under the exclusive lock."""
+        for entry in sorted(self.scratch.iterdir()):
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif not is_locked(entry):
+                entry.unlink()
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Replace ``path`` by ``content``, atomically and durably. Called under the exclusive lock."""
+        descriptor, name = tempfile.mkstemp(dir=self.scratch)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+    @contextmanager
+    def incoming(self) -> Iterator[IO[bytes]]:
+        """A scratch file to fill outside the lock, gone at the end unless it was renamed meanwhile."""
+        with self.exclusive():  # so that nobody sweeps it between its creation and its lock
+            descriptor, name = tempfile.mkstemp(dir=self.scratch)
+            os.close(descriptor)
+            file = Path(name).open("wb")  # noqa: SIM115 - closed below
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            with file:
+                yield file
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def remove_folder(self, folder: Path) -> None:
+        """Make ``folder`` vanish at once, then delete what was in it. Called under the exclusive lock."""
+        doomed = self.scratch / f"{folder.name}.deleted"
+        folder.rename(doomed)
+        sync_folder(folder.parent)
+        shutil.rmtree(doomed)
+
+    def next_number(self) -> int:
+        """1, 2, 3, …: never the same twice in this forge. Called under the exclusive lock."""
+        path = self.root / "last-number"
+        number = int(path.read_text("ascii")) + 1 if path.exists() else 1
+        self.write(path, f"{number}\n".encode("ascii"))
+        return number
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock of the file ``path``; False if it is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def lock_file(path: Path) -> int:
+    """Lock the file ``path`` for as long as this process lives; returns the descriptor (close it to unlock)."""
+    descriptor = os.open(path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

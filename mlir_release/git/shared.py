@@ -1,0 +1,157 @@
+"""Git in a repository that people and several of our processes use at once, and in which any of them may be killed.
+
+One git of ours at a time writes to a repository's refs, index or configuration, under a lock (``flock``) that git
+inherits: it lasts as long as git works, even if the process that started it is killed. The lock file's content says
+what was being done. Whoever finds it there, holding the lock, knows that git was killed in the middle, and cleans up
+after it: git's own lock files, and files of the work tree that were half replaced. A git that a person runs is left
+alone: its lock files are never touched while nothing of ours was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.git import locks as flock
+from mlir_release.git.repository import Git, GitError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: Our folder in a repository's own: state that has locks of its own.
+STATE = "mlir-release"
+
+#: Commands that take git's own locks (status, to refresh the index).
+_WRITING = frozenset(
+    {
+        *("branch", "checkout", "clean", "config", "fetch", "merge", "push", "status", "submodule", "switch"),
+        *("update-ref", "worktree"),
+    }
+)
+#: Those that replace files of the work tree by those of a commit.
+_MOVING = frozenset({"checkout", "merge", "switch"})
+
+
+class SharedGit(Git):
+    """See the module. ``directory`` may be a work tree or a bare repository.
+
+    :param folders: the repository's folder and this work tree's own in it, where they are known already
+    """
+
+    def __init__(self, directory: Path, *, folders: tuple[Path, Path] | None = None) -> None:
+        super().__init__(directory)
+        if folders is not None:
+            self._folders = folders
+
+    @property
+    def common(self) -> Path:
+        """The repository's folder, shared by all its work trees."""
+        return self._folders[0]
+
+    def run(
+        self,
+        *args: str,
+        input: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        pass_fds: tuple[int, ...] = (),
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run one git command, under the lock if it writes. :raises GitError: if it fails and ``check`` is set."""
+        if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
+            return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds)
+        with self._writing(args) as held:
+            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held))
+            if done.returncode >= 0:  # else it was killed, and what it left is for whoever comes next
+                os.ftruncate(held, 0)
+        if check and done.returncode != 0:
+            raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
+        return done
+
+    @cached_property
+    def _folders(self) -> tuple[Path, Path]:
+        """The repository's folder, and this work tree's own in it (the same but for linked work trees)."""
+        done = super().run("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir")
+        shared, private = os.fsdecode(done.stdout).splitlines()
+        return Path(shared), Path(private)
+
+    @contextmanager
+    def _writing(self, args: Sequence[str]) -> Iterator[int]:
+        descriptor = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            flock.lock(descriptor)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            interrupted = os.read(descriptor, 1 << 20)
+            if interrupted:
+                self._clean_up(interrupted)
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, json.dumps([os.fspath(self.directory), *args]).encode())
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    # -- after a kill -----------------------------------------------------------------------------------------------
+
+    def _clean_up(self, interrupted: bytes) -> None:
+        stale = list(self._folders[1].glob("*.lock"))
+        for folder, inside, names in os.walk(self._folders[0]):
+            # Other work trees are locked by those who use them; objects have no locks that would stay.
+            inside[:] = [name for name in inside if name not in ("objects", "worktrees")]
+            if Path(folder) == self._folders[0] and STATE in inside:
+                inside.remove(STATE)
+            stale += [Path(folder, name) for name in names if name.endswith(".lock")]
+        for path in stale:
+            if path.name != "mlir-release.lock":
+                path.unlink(missing_ok=True)
+        try:
+            directory, command, *args = json.loads(interrupted)
+        except ValueError:  # killed before it was written: before git began
+            return
+        if command == "worktree":
+            self._remove_unfinished_worktrees()
+        if command in _MOVING and directory == os.fspath(self.directory):
+            self._put_back(args)
+
+    def _remove_unfinished_worktrees(self) -> None:
+        """Git takes the head of a linked work tree that it was killed in making for a broken ref of the repository."""
+        for entry in self._folders[0].glob("worktrees/*"):
+            lock = entry / "locked"
+            if not (entry / "HEAD").exists() or (lock.is_file() and lock.read_bytes().strip() == b"initializing"):
+                shutil.rmtree(entry, ignore_errors=True)
+
+    def _put_back(self, args: Sequence[str]) -> None:
+        """Give files that a killed git was replacing the content that HEAD has, so that it can be done once more.
+
+        Only files that are nothing but a part of the new content: what a person wrote meanwhile stays.
+        """
+        target = args[args.index("--") - 1] if "--" in args else args[-1]
+        changes = super().run("diff", "--name-status", "--no-renames", "-z", "HEAD", target, "--", check=False).stdout
+        replaced = dict(zip(*[iter(reversed(changes.split(b"\0")[:-1]))] * 2, strict=True))
+        if "--" in args:
+            replaced |= {os.fsencode(path): b"M" for path in args[args.index("--") + 1 :]}
+        for path, status in replaced.items():
+            if not self._half_written(os.fsdecode(path), target):
+                continue
+            if status == b"A":
+                with suppress(OSError):
+                    (self.directory / os.fsdecode(path)).unlink()
+                # Else, if git had come to replace the index, it would take the file for one that a person removed.
+                super().run("update-index", "--force-remove", "--", os.fsdecode(path), check=False)
+            else:
+                super().run("checkout", "--quiet", "HEAD", "--", f":(literal){os.fsdecode(path)}", check=False)
+
+    def _half_written(self, path: str, target: str) -> bool:
+        file = self.directory / path
+        if file.is_dir():
+            return False
+        if not os.path.lexists(file):
+            return True
+        done = super().run("cat-file", "--filters", f"{target}:{path}", check=False)
+        new = done.stdout if done.returncode == 0 else b""
+        return new.startswith(os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes())

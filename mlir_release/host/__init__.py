@@ -1,0 +1,1 @@
+"""The machine: programs, files, caches, interpreters, compilers, containers, notifications."""

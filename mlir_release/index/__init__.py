@@ -1,0 +1,1 @@
+"""The static pages that pip and people read, generated from the published manifests."""

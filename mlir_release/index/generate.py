@@ -1,0 +1,330 @@
+"""The pages that pip and people read, made from the published releases' manifests and ``yanked.toml``.
+
+::
+
+    index.html, style.css, feed.xml
+    snapshots/index.html                      all snapshots
+    snapshots/latest/                         for pip -f: 90 days
+    snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json)
+    snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
+    releases/…                                the same for numbered releases
+    state.json                                what each file was made from
+
+The same releases give the same bytes, whether the folder was empty before or not: ``state.json`` only tells which files
+need not be drawn again, and it is believed only for files that still have the digest in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.index import lockfiles as locks
+from mlir_release.index import simple
+from mlir_release.index.pages import Pages
+from mlir_release.index.site import Channel, Published
+from mlir_release.model.manifest import MANIFEST_NAME, YANKS_PATH, Manifest, Yank, format_time, parse_yanks
+from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.release.draft import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
+
+STATE_NAME = "state.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOutcome:
+    """What was done to the pages."""
+
+    output: Path
+    base_url: str
+    releases: int
+    fetched: int  #: manifests that were not there yet
+    written: tuple[str, ...]
+    reused: int  #: pages that are as they were
+    removed: tuple[str, ...]
+    dry_run: bool = False
+
+    def text(self) -> str:
+        """One line."""
+        verb = "to write" if self.dry_run else "written"
+        removed = f", {len(self.removed)} removed" if self.removed else ""
+        return (
+            f"{self.output}: {self.releases} published; files {verb}: {len(self.written)}, "
+            f"{self.reused} as they were{removed}"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "output": str(self.output),
+            "base_url": self.base_url,
+            "releases": self.releases,
+            "fetched": self.fetched,
+            "written": list(self.written),
+            "reused": self.reused,
+            "removed": list(self.removed),
+            "dry_run": self.dry_run,
+        }
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A file to be: what it depends on, and how it is made."""
+
+    inputs: str
+    draw: Callable[[], str]
+
+
+def generate(
+    forge: Forge,
+    output: Path,
+    *,
+    base_url: str,
+    branch: str = "main",
+    title: str = "MLIR wheels",
+    core_metadata: bool = True,
+    dry_run: bool = False,
+) -> IndexOutcome:
+    """Make or renew the pages in ``output``.
+
+    Only published releases with a manifest are shown. Files are replaced one by one, each atomically, those that others
+    link to first. Two runs at once go one after the other.
+
+    :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
+    :param branch: the branch that holds ``yanked.toml``
+    :param core_metadata: whether links say that metadata files stand beside the wheels; for comparisons only
+    :raises VerificationError: ``manifest-invalid``; :raises UsageError: ``yanks-invalid``
+    """
+    from filelock import FileLock
+
+    output = output.absolute()
+    # Beside the pages and not among them: what is being written, until it is whole.
+    scratch = output.with_name(f"{output.name}.scratch")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with FileLock(output.with_name(f"{output.name}.lock")):
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            try:
+                published, fetched = observe(forge, output, scratch, branch=branch)
+                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata)
+                written, removed = _apply(plan, output, scratch, dry_run=dry_run)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise MachineError(
+            "index-not-written",
+            "the pages can't be written",
+            where=str(error.filename or output),
+            why=str(error),
+            remedy="make room or mend the permissions, then run this again; every file is either old or new",
+        ) from error
+    return IndexOutcome(
+        output=output,
+        base_url=base_url,
+        releases=len(published),
+        fetched=fetched,
+        written=written,
+        reused=len(plan) - len(written),
+        removed=removed,
+        dry_run=dry_run,
+    )
+
+
+def _apply(
+    plan: Mapping[str, _Page], output: Path, scratch: Path, *, dry_run: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Draw what is not there yet, replace what changed, remove what is no longer planned."""
+    state = _read_state(output)
+    written, records = [], {}
+    for path, page in plan.items():
+        known = state.get(path, {})
+        digest = _sha256(read_if_there(output / path))
+        if known.get("inputs") != page.inputs or known.get("sha256") != digest:
+            drawn = page.draw().encode()
+            if _sha256(drawn) != digest:
+                digest = _sha256(drawn)
+                written.append(path)
+                if not dry_run:
+                    write_atomically(output / path, drawn, scratch=scratch)
+        records[path] = {"inputs": page.inputs, "sha256": digest}
+    removed = tuple(path for path in state if path not in plan and (output / path).is_file())
+    if not dry_run:
+        for path in removed:
+            (output / path).unlink()
+        content = json.dumps({"schema": 1, "files": records}, indent=0) + "\n"
+        write_atomically(output / STATE_NAME, content.encode(), scratch=scratch)
+    return tuple(written), removed
+
+
+def _sha256(content: bytes | None) -> str:
+    """Hex digest; empty for a file that is not there."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
+    """What the files were made from; empty if that is not known, and then all are drawn again."""
+    try:
+        data = json.loads((output / STATE_NAME).read_bytes())
+        files = data["files"]
+        return {path: {key: str(row[key]) for key in ("inputs", "sha256")} for path, row in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+# -- observe --------------------------------------------------------------------------------------------------------
+
+
+def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[list[Published], int]:
+    """The published releases, and how many manifests had to be fetched (others stand in ``output`` already)."""
+    yanks = read_yanks(forge, branch)
+    found, fetched = [], 0
+    for release in forge.releases():
+        tag = parse_tag(release.tag)
+        if release.draft or tag is None:
+            continue
+        asset = release.asset(MANIFEST_NAME)
+        if asset is None:
+            console.warn(f"{release.tag} is published without {MANIFEST_NAME}; no page shows it")
+            continue
+        folder = output / ("snapshots" if isinstance(tag, SnapshotTag) else "releases") / release.tag
+        content = read_if_there(folder / MANIFEST_NAME)
+        if content is None or _sha256(content) != asset.sha256:
+            content = fetch(forge, release, asset, scratch).read_bytes()
+            fetched += 1
+        found.append(_published(forge, release, content, where=asset.url, yanks=yanks))
+    return found, fetched
+
+
+def read_yanks(forge: Forge, branch: str) -> tuple[Yank, ...]:
+    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``yanks-invalid``"""
+    head = forge.head(branch)
+    content = forge.read(YANKS_PATH, commit=head) if head else None
+    return parse_yanks(content.decode(errors="replace"), where=f"{branch}:{YANKS_PATH}") if content else ()
+
+
+def _published(forge: Forge, release: Release, content: bytes, *, where: str, yanks: tuple[Yank, ...]) -> Published:
+    manifest = Manifest.from_text(content, where=where)
+    if manifest.tag != release.tag:
+        raise VerificationError(
+            "manifest-invalid",
+            f"the manifest of {release.tag} says that it is {manifest.tag}'s",
+            where=where,
+            remedy="somebody published that release by hand; delete it by hand, then run this again",
+        )
+    needed = {wheel.filename for wheel in manifest.wheels} | {wheel.provenance for wheel in manifest.wheels} - {""}
+    urls = {asset.name: asset.url for asset in release.assets if asset.name in needed}
+    if missing := sorted(needed - set(urls)):
+        raise VerificationError(
+            "release-damaged",
+            f"{release.tag} is published, but lacks {missing[0]}",
+            where=where,
+            why="its manifest names that file; somebody removed it from the release",
+            remedy="restore the file from a mirror, or delete the release by hand",
+        )
+    return Published(
+        manifest=manifest,
+        text=content.decode(),
+        page_url=forge.page_url(release.tag),
+        published_at=release.published_at or manifest.created,
+        urls=urls,
+        yanks=tuple(yank for yank in yanks if yank.tag == release.tag),
+    )
+
+
+# -- plan -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _renderer() -> str:
+    """Digest of the code and templates that draw: pages of another version of the toolkit are drawn again."""
+    digest = hashlib.sha256()
+    package = resources.files("mlir_release.index")
+    for folder, suffixes in ((package, ".py"), (package / "templates", (".j2", ".css"))):
+        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if file.name.endswith(suffixes):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _identity(release: Published) -> str:
+    """A digest of all that a page may show of a release."""
+    yanks = [(yank.file, yank.reason) for yank in release.yanks]
+    times = format_time(release.published_at)
+    return _digest(release.digest, release.page_url, times, dict(release.urls), yanks)
+
+
+def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool) -> dict[str, _Page]:
+    """All files, in the order in which they are replaced: what others link to comes first."""
+    snapshots, numbered = Channel.of("snapshot", published), Channel.of("numbered", published)
+    channels = (snapshots, numbered)
+    # Which channels there are stands in every page's navigation.
+    present = [bool(channel.releases) for channel in channels]
+    common = _digest(_renderer(), pages.url, pages.title, core_metadata, present)
+    identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
+    plan = {"style.css": _Page(common, _style)}
+    for channel in channels:
+        for release in channel.releases:
+            previous = channel.previous(release)
+            inputs = _digest(common, identities[release.tag], previous.digest if previous else "")
+            files = _release_files(pages, channel, release, channels)
+            plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
+    for channel in channels:
+        if channel.releases or channel.kind == "snapshot":
+            inputs = _digest(common, [identities[release.tag] for release in channel.releases])
+            files = _channel_files(pages, channel, channels, core_metadata)
+            plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
+    whole = _digest(common, identities)
+    plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
+    plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
+    return plan
+
+
+def _style() -> str:
+    return (resources.files("mlir_release.index") / "templates" / "style.css").read_text(encoding="utf-8")
+
+
+def _release_files(
+    pages: Pages, channel: Channel, release: Published, channels: tuple[Channel, ...]
+) -> dict[str, Callable[[], str]]:
+    """The files in a release's folder."""
+    index = f"{pages.url}{channel.folder}/simple/"
+    files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
+    for name in release.distributions:
+        files[locks.requirements_name(release, name)] = partial(locks.requirements, release, name)
+        files[locks.pylock_name(release, name)] = partial(locks.pylock, release, name, index=index)
+    files["index.html"] = partial(pages.release, release, channel.previous(release), channels)
+    return files
+
+
+def _channel_files(
+    pages: Pages, channel: Channel, channels: tuple[Channel, ...], core_metadata: bool
+) -> dict[str, Callable[[], str]]:
+    """The files about all releases of a kind."""
+    projects = channel.files()
+    files: dict[str, Callable[[], str]] = {}
+    for name, links in projects.items():
+        files[f"simple/{name}/index.html"] = partial(simple.project_html, name, links, core_metadata=core_metadata)
+        files[f"simple/{name}/index.json"] = partial(simple.project_json, name, links)
+    files["simple/index.html"] = partial(simple.root_html, projects)
+    files["simple/index.json"] = partial(simple.root_json, projects)
+    files["latest/index.html"] = partial(pages.latest, channel, channels, core_metadata=core_metadata)
+    files["index.html"] = partial(pages.channel, channel, channels)
+    return files

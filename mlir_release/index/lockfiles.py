@@ -1,0 +1,144 @@
+"""Files that pin one distribution of one release, each wheel with its hash: for pip, and as ``pylock.toml`` (PEP 751).
+
+The requirements name each wheel by its URL, under the markers of the machines that it is for. So pip consults no index
+for MLIR at all (there is nothing to confuse), checks the hash, and resolves MLIR's own dependencies as usual: the file
+can be included in other requirements. ``--hash`` options would not do: they oblige a user to hash everything else too.
+A last line has the markers of all other machines and a wheel that does not fit them, so that pip fails there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.model.names import platform_of
+from mlir_release.release.notes import python_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mlir_release.index.site import Link, Published
+
+#: ``sys_platform`` and ``platform_machine`` (PEP 508) of what wheels are built for.
+_MACHINES = {
+    ("linux", "x86_64"): ("linux", "x86_64"),
+    ("linux", "aarch64"): ("linux", "aarch64"),
+    ("macos", "x86_64"): ("darwin", "x86_64"),
+    ("macos", "arm64"): ("darwin", "arm64"),
+    ("windows", "x86_64"): ("win32", "AMD64"),
+    ("windows", "arm64"): ("win32", "ARM64"),
+}
+
+
+def requirements_name(release: Published, distribution: str) -> str:
+    """File name: ``requirements-<tag>.txt`` for the main distribution, ``requirements-<tag>-<name>.txt`` for others."""
+    return f"requirements-{release.tag}{_suffix(release, distribution, '-')}.txt"
+
+
+def pylock_name(release: Published, distribution: str) -> str:
+    """File name: ``pylock.toml`` for the main distribution, ``pylock.<name>.toml`` for others (PEP 751's own rule)."""
+    return f"pylock{_suffix(release, distribution, '.')}.toml"
+
+
+def _suffix(release: Published, distribution: str, separator: str) -> str:
+    return "" if distribution == release.distributions[0] else separator + distribution
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """Markers of the machines that a wheel is for."""
+
+    system: str
+    machine: str
+    python: str  #: ``3.12``
+    or_newer: bool  #: a wheel for the stable ABI
+
+    @property
+    def fits(self) -> str:
+        operator = ">=" if self.or_newer else "=="
+        return (
+            f'python_version {operator} "{self.python}" and sys_platform == "{self.system}" '
+            f'and platform_machine == "{self.machine}"'
+        )
+
+
+def _machine(link: Link) -> _Machine | None:
+    """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
+    platforms = {platform_of(tag) for tag in link.wheel.platforms}
+    python = python_name(link.wheel.python)
+    abi = link.wheel.filename.split("-")[-2]
+    if len(platforms) != 1 or not python.replace(".", "").isdigit():
+        return None
+    names = _MACHINES.get(platforms.pop())
+    return None if names is None else _Machine(*names, python, abi == "abi3")
+
+
+def requirements(release: Published, distribution: str) -> str:
+    """The requirements file of one distribution of a release."""
+    links = [link for link in release.links if link.wheel.distribution == distribution]
+    machines = [(link, machine) for link in links if (machine := _machine(link)) is not None]
+    lines = [
+        f"# {distribution} {release.manifest.version} ({release.tag}), llvm-project {release.manifest.revision}",
+        "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
+    ]
+    if release.yanked is not None:
+        lines.append(f"# YANKED: {' '.join(release.yanked.split())}")
+    lines += [
+        f"# Not listed, because markers can't select it: {link.url}#sha256={link.wheel.sha256}"
+        for link in links
+        if _machine(link) is None
+    ]
+    lines += [f"{distribution} @ {link.url}#sha256={link.wheel.sha256} ; {machine.fits}" for link, machine in machines]
+    if machines:
+        first = machines[0][0]
+        none_fits = _none_fits(machine for _, machine in machines)
+        lines.append("# All other machines: this wheel does not fit them, and pip says so.")
+        lines.append(f"{distribution} @ {first.url}#sha256={first.wheel.sha256} ; {none_fits}")
+    return "\n".join(lines) + "\n"
+
+
+def _none_fits(machines: Iterable[_Machine]) -> str:
+    """The marker of the machines that no wheel is for; markers have no ``not``."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for machine in machines:
+        operator = "<" if machine.or_newer else "!="
+        others = groups.setdefault((machine.system, machine.machine), [])
+        others.append(f'python_version {operator} "{machine.python}"')
+    return " and ".join(
+        f'(sys_platform != "{system}" or platform_machine != "{machine}" or ({" and ".join(dict.fromkeys(others))}))'
+        for (system, machine), others in groups.items()
+    )
+
+
+def pylock(release: Published, distribution: str, *, index: str) -> str:
+    """The lock file of one distribution of a release, without its dependencies (PEP 751).
+
+    :param index: URL of the simple index that it is also on
+    """
+    import tomli_w
+
+    links: Sequence[Link] = [link for link in release.links if link.wheel.distribution == distribution]
+    needed = sorted({requirement for link in links for requirement in link.wheel.requires_dist})
+    ranges = {link.wheel.requires_python for link in links}
+    package = {
+        "name": distribution,
+        "version": release.manifest.version,
+        **({"requires-python": ranges.pop()} if len(ranges) == 1 and "" not in ranges else {}),
+        "index": index,
+        "wheels": [
+            {
+                "name": link.wheel.filename,
+                "upload-time": link.uploaded,
+                "url": link.url,
+                "size": link.wheel.size,
+                "hashes": {"sha256": link.wheel.sha256},
+            }
+            for link in links
+        ],
+    }
+    header = f"# {distribution} {release.manifest.version} ({release.tag}) alone"
+    header += f": not locked here are {', '.join(needed)}.\n" if needed else ".\n"
+    if release.yanked is not None:
+        header += f"# YANKED: {' '.join(release.yanked.split())}\n"
+    # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
+    return header + tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": [package]})

@@ -1,0 +1,263 @@
+"""What people read: the landing page, a page a release, the lists and the feed, drawn with templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import format_bytes
+from mlir_release.index.lockfiles import pylock_name, requirements_name
+from mlir_release.index.simple import anchor
+from mlir_release.model.manifest import format_time
+from mlir_release.release import commands
+from mlir_release.release.notes import (
+    Platform,
+    format_total,
+    github_page,
+    platform,
+    python_name,
+    size_change,
+    title,
+    total_change,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from mlir_release.index.site import Channel, Link, Published
+
+#: Rows of older releases on the landing page, and entries of the feed.
+LANDING_ROWS = 14
+FEED_ENTRIES = 40
+
+_MEANINGS = {
+    "host": "everything, with the execution engine and the host's code generator",
+    "core": "no code generators: for tools that only transform IR",
+    "full": "host, plus the NVPTX and AMDGPU code generators",
+}
+_HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """Draws the pages of one site. ``base_url`` is where it is served."""
+
+    base_url: str
+    title: str = "MLIR wheels"
+
+    @property
+    def url(self) -> str:
+        """The site's URL, with a slash at the end."""
+        return self.base_url.rstrip("/") + "/"
+
+    @property
+    def end(self) -> str:
+        """What a link to a folder ends in: a file system, unlike a server, shows no index.html by itself."""
+        return "index.html" if self.url.startswith("file:") else ""
+
+    @cached_property
+    def _templates(self) -> Environment:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        return Environment(
+            loader=PackageLoader("mlir_release.index"),
+            autoescape=True,  # every template is HTML or XML
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def _draw(self, template: str, *, root: str, channels: tuple[Channel, ...] = (), **values: Any) -> str:
+        site = {
+            "title": self.title,
+            "url": self.url,
+            "end": self.end,
+            "channels": [
+                {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
+                for channel in channels
+                if channel.releases or channel.kind == "snapshot"
+            ],
+        }
+        text = self._templates.get_template(template).render(site=site, root=root, **values)
+        return "\n".join(line for line in text.splitlines() if line.strip()) + "\n"
+
+    def where(self, path: str) -> str:
+        """The URL of a folder of the site, as a command names it."""
+        return f"{self.url}{path}/{self.end}"
+
+    # -- pages --------------------------------------------------------------------------------------------------
+
+    def landing(self, snapshots: Channel, numbered: Channel) -> str:
+        """``index.html``."""
+        return self._draw(
+            "landing.html.j2",
+            root="",
+            channels=(snapshots, numbered),
+            snapshots=self._channel(snapshots, LANDING_ROWS),
+            numbered=self._channel(numbered, LANDING_ROWS),
+        )
+
+    def channel(self, channel: Channel, channels: tuple[Channel, ...]) -> str:
+        """The list of all releases of a kind."""
+        return self._draw("channel.html.j2", root="../", channels=channels, channel=self._channel(channel, None))
+
+    def latest(self, channel: Channel, channels: tuple[Channel, ...], *, core_metadata: bool = True) -> str:
+        """The page for ``pip -f``."""
+        from markupsafe import Markup
+
+        releases = [
+            {
+                "version": release.manifest.version,
+                "yanked": release.yanked,
+                "files": [{"anchor": Markup(anchor(link, core_metadata=core_metadata))} for link in release.links],
+            }
+            for release in channel.recent
+        ]
+        heading = "Snapshots of the last 90 days" if channel.kind == "snapshot" else "Numbered releases"
+        return self._draw(
+            "latest.html.j2",
+            root="../../",
+            channels=channels,
+            heading=heading,
+            install=self.install(channel),
+            releases=releases,
+        )
+
+    def release(self, release: Published, previous: Published | None, channels: tuple[Channel, ...]) -> str:
+        """A release's own page."""
+        return self._draw("release.html.j2", root="../../", channels=channels, release=self._release(release, previous))
+
+    def feed(self, *channels: Channel) -> str:
+        """``feed.xml`` (Atom, RFC 4287): the newest releases of all channels."""
+        rows = [(release, channel) for channel in channels for release in channel.releases]
+        rows.sort(key=lambda row: (row[0].published_at, row[0].tag), reverse=True)
+        entries = [
+            {**self._row(release), "path": f"{channel.folder}/{release.tag}/{self.end}"} for release, channel in rows
+        ][:FEED_ENTRIES]
+        updated = entries[0]["published_at"] if entries else "1970-01-01T00:00:00Z"
+        return self._draw("feed.xml.j2", root="", releases=entries, updated=updated)
+
+    # -- what the templates see ---------------------------------------------------------------------------------
+
+    def install(self, channel: Channel) -> str:
+        """The command that installs a channel's newest release."""
+        name = channel.latest.distributions[0] if channel.latest else "mlir"
+        return commands.newest(self.where(f"{channel.folder}/latest"), channel.kind, name).text
+
+    def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
+        latest = channel.latest
+        return {
+            "kind": channel.kind,
+            "heading": _HEADINGS[channel.kind],
+            "total": len(channel.releases),
+            "latest": self._release(latest, channel.previous(latest)) if latest else None,
+            "rows": [self._row(release) for release in channel.releases[:rows]],
+            "more": rows is not None and len(channel.releases) > rows,
+            "install": self.install(channel),
+            "by_index": commands.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
+        }
+
+    def _row(self, release: Published) -> dict[str, Any]:
+        """A release in a list."""
+        manifest = release.manifest
+        upstream = github_page(manifest.upstream)
+        return {
+            "tag": release.tag,
+            "title": title(manifest),
+            "version": manifest.version,
+            "published": release.published_at.strftime("%Y-%m-%d %H:%M UTC"),
+            "published_at": format_time(release.published_at),
+            "revision": manifest.revision,
+            "revision_url": f"{upstream}/commit/{manifest.revision}" if upstream else "",
+            "count": len(manifest.wheels),
+            "size": format_total(manifest.size),
+            "yanked": release.yanked,
+        }
+
+    def _release(self, release: Published, previous: Published | None) -> dict[str, Any]:
+        """A release with all that is known of it."""
+        from markupsafe import Markup
+
+        manifest = release.manifest
+        upstream = github_page(manifest.upstream)
+        pythons = sorted({wheel.python for wheel in manifest.wheels}, key=_python_order)
+        folder = "snapshots" if manifest.kind == "snapshot" else "releases"
+        here = f"{self.url}{folder}/{release.tag}"
+        installs = [
+            {
+                "distribution": name,
+                "by_version": commands.exact(self.where(f"{folder}/{release.tag}"), name, manifest.version).text,
+                "pin": commands.pinned(f"{here}/{requirements_name(release, name)}").text,
+                "requirements": requirements_name(release, name),
+                "pylock": pylock_name(release, name),
+            }
+            for name in release.distributions
+        ]
+        compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
+        return {
+            **self._row(release),
+            "llvm_version": manifest.llvm_version,
+            "previous": manifest.previous_tag,
+            "previous_revision": manifest.previous_revision,
+            "same_revision": manifest.previous_revision == manifest.revision,
+            "compare_url": compare if manifest.previous_revision else "",
+            "growth": total_change(manifest, previous.manifest if previous else None),
+            "passed": sum(test.counts.get("pass", 0) for test in manifest.tests),
+            "tests": manifest.tests,
+            "waivers": manifest.waivers,
+            "left_out": manifest.left_out,
+            "installs": installs,
+            "pin": installs[0]["pin"] if installs else "",
+            "requirements": installs[0]["requirements"] if installs else "",
+            "page_url": release.page_url,
+            "pythons": [python_name(python) for python in pythons],
+            "groups": [self._group(release, previous, name, pythons) for name in release.distributions],
+            "files": [
+                {
+                    "anchor": Markup(anchor(link)),
+                    "size": format_bytes(link.wheel.size),
+                    "sha256": link.wheel.sha256,
+                    "yanked": link.yanked,
+                    "provenance": link.provenance,
+                }
+                for link in release.links
+            ],
+        }
+
+    def _group(self, release: Published, previous: Published | None, name: str, pythons: list[str]) -> dict[str, Any]:
+        """The wheels of one distribution: a row for each platform, a cell for each CPython."""
+        links = [link for link in release.links if link.wheel.distribution == name]
+        platforms = sorted({platform(link.wheel.platforms) for link in links})
+        return {
+            "distribution": name,
+            "meaning": _MEANINGS.get(links[0].wheel.profile, links[0].wheel.profile),
+            "rows": [
+                {
+                    "platform": row,
+                    "cells": [self._cell(release, links, previous, row, python) for python in pythons],
+                }
+                for row in platforms
+            ],
+        }
+
+    def _cell(
+        self, release: Published, links: list[Link], previous: Published | None, row: Platform, python: str
+    ) -> dict[str, Any] | None:
+        from markupsafe import Markup
+
+        for link in links:
+            if link.wheel.python == python and platform(link.wheel.platforms) == row:
+                return {
+                    "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
+                    "change": size_change(link.wheel, previous.manifest if previous else None),
+                    "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
+                }
+        return None
+
+
+def _python_order(tag: str) -> tuple[int, str]:
+    """Sorts ``cp39`` before ``cp310`` before ``cp310t``."""
+    digits = "".join(character for character in tag if character.isdigit())
+    return (int(digits[1:] or 0), tag)

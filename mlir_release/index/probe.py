@@ -1,0 +1,279 @@
+"""What a stranger gets: the documented commands, run with nothing but the pages, in empty environments."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_wheel_filename
+
+from mlir_release.console import console, format_seconds
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.pythons import Python, describe
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.release import commands
+from mlir_release.release.assets import sha256_of
+from mlir_release.release.install_check import check_import, make_environment, run_pip
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.model.names import Kind
+    from mlir_release.release.commands import Command
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeStep:
+    """One command with one CPython: what it should do and what it did."""
+
+    command: Command
+    python: str  #: ``3.12.1``
+    wanted: str  #: the wheel's file name; empty: pip must fail
+    got: str  #: what arrived, or the last line of pip's complaint
+    passed: bool
+    seconds: float
+
+    def text(self) -> str:
+        """Two lines: what was typed, and what came of it."""
+        verdict = "ok" if self.passed else "WRONG"
+        outcome = f"{self.got} ({format_seconds(self.seconds)})"
+        return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "command": self.command.text,
+            "label": self.command.label,
+            "python": self.python,
+            "wanted": self.wanted,
+            "got": self.got,
+            "passed": self.passed,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOutcome:
+    """All that was tried."""
+
+    tag: str
+    steps: tuple[ProbeStep, ...]
+
+    @property
+    def installed(self) -> tuple[ProbeStep, ...]:
+        """The steps in which a wheel arrived, as it should."""
+        return tuple(step for step in self.steps if step.passed and step.wanted)
+
+    @property
+    def refused(self) -> tuple[ProbeStep, ...]:
+        """The steps in which pip failed, as it should."""
+        return tuple(step for step in self.steps if step.passed and not step.wanted)
+
+    def text(self) -> str:
+        """A line a step."""
+        return "\n".join([f"{self.tag}, as a stranger gets it:", *(f"  {step.text()}" for step in self.steps)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "steps": [step.to_json() for step in self.steps]}
+
+
+def documented(
+    manifest: Manifest, base_url: str, *, page_url: str = "", distribution: str = "", newest: bool = True
+) -> list[Command]:
+    """The commands that the pages at ``base_url`` (and the release's own page) give for a release.
+
+    :param distribution: the main one if empty
+    :param newest: also those that name no version, which lead to the newest release
+    """
+    main = main_distribution(manifest)
+    name = distribution or main
+    base = base_url.rstrip("/")
+    end = "index.html" if base.startswith("file:") else ""
+    root = f"{base}/{'snapshots' if manifest.kind == 'snapshot' else 'releases'}"
+    suffix = "" if name == main else f"-{name}"
+    found = [
+        commands.exact(f"{root}/{manifest.tag}/{end}", name, manifest.version),
+        commands.pinned(f"{root}/{manifest.tag}/requirements-{manifest.tag}{suffix}.txt"),
+    ]
+    if newest:
+        found += [
+            commands.newest(f"{root}/latest/{end}", manifest.kind, name),
+            commands.by_index(f"{root}/simple/", manifest.kind, name),
+        ]
+    if page_url:
+        found.append(commands.exact(page_url, name, manifest.version))
+    return found
+
+
+def main_distribution(manifest: Manifest) -> str:
+    """``mlir`` if the release has it, else the first in the alphabet."""
+    return min((wheel.distribution for wheel in manifest.wheels), key=lambda name: (name != "mlir", name))
+
+
+def probe_published(
+    forge: Forge,
+    output: Path,
+    tag: str,
+    *,
+    base_url: str,
+    branch: str,
+    pythons: Sequence[Path],
+    pip_options: Sequence[str] = (),
+) -> ProbeOutcome:
+    """:func:`probe` of a release that the pages in ``output`` show.
+
+    :raises UsageError: ``tag-not-published``; :raises VerificationError: ``probe-failed``
+    """
+    from mlir_release.index.generate import observe
+    from mlir_release.index.site import Channel
+
+    with scratch_folder("probe") as scratch:
+        published, _ = observe(forge, output, scratch, branch=branch)
+    kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
+    channel = Channel.of(kind, published)
+    release = channel.by_tag.get(tag)
+    if release is None:
+        raise UsageError(
+            "tag-not-published",
+            f"no published release is called {tag}",
+            where=forge.description,
+            remedy="mlir-release release list shows what is published",
+        )
+    return probe(
+        release.manifest,
+        base_url,
+        pythons=pythons,
+        page_url=forge.page_url(tag),
+        newest=release in channel.offered[:1],
+        older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
+        pip_options=pip_options,
+    )
+
+
+def probe(
+    manifest: Manifest,
+    base_url: str,
+    *,
+    pythons: Sequence[Path],
+    page_url: str = "",
+    distribution: str = "",
+    newest: bool = True,
+    older: Collection[str] = (),
+    pip_options: Sequence[str] = (),
+) -> ProbeOutcome:
+    """Run every documented command as someone who has only the pages would.
+
+    With a CPython that a wheel fits, that very wheel must arrive, with the manifest's digest, and the first command's
+    is then installed and imported; with any other, pip must fail and not fall back to something else of that name.
+
+    :param newest: the release is the newest of its kind that is not yanked (and no release candidate), so that the
+        commands that name no version must lead to it
+    :param page_url: the release's own page on the forge; not tried if empty
+    :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
+    :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
+        but no ``PIP_*`` variables
+    :raises VerificationError: ``probe-failed``, with every command that did something else
+    """
+    if not pythons:
+        raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
+    name = distribution or main_distribution(manifest)
+    tried = documented(manifest, base_url, page_url=page_url, distribution=name, newest=newest)
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
+    steps: list[ProbeStep] = []
+    for interpreter in map(describe, pythons):
+        with console.step(f"as a stranger with CPython {interpreter.name}"), scratch_folder("stranger") as folder:
+            python = make_environment(interpreter.executable, folder / "environment")
+            wheel = _best(wheels, interpreter)
+            for number, command in enumerate(tried):
+                downloads = folder / str(number)
+                allowed = older if command.label in ("newest", "index") else ()
+                steps.append(_try(command, python, interpreter, wheel, allowed, downloads, pip_options))
+            if wheel is not None and all(step.passed for step in steps):
+                steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
+    outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
+    wrong = [step.text() for step in steps if not step.passed]
+    if wrong:
+        raise VerificationError(
+            "probe-failed",
+            f"{len(wrong)} of {len(steps)} documented commands do not do what they should",
+            where=base_url,
+            why="\n    ".join(["", *wrong]),
+            remedy="regenerate the pages (mlir-release index); if they were deployed just now, wait for the host's "
+            "cache and probe again; if the release itself is wrong, yank it",
+        )
+    return outcome
+
+
+def _best(wheels: Sequence[WheelEntry], interpreter: Python) -> WheelEntry | None:
+    """The wheel that the CPython's pip must choose; None: none fits."""
+    accepted = interpreter.wheel_tags()
+    return next((w for w in wheels if not accepted.isdisjoint(parse_wheel_filename(w.filename)[3])), None)
+
+
+def _try(
+    command: Command,
+    python: Path,
+    interpreter: Python,
+    wheel: WheelEntry | None,
+    older: Collection[str],
+    downloads: Path,
+    pip_options: Sequence[str],
+) -> ProbeStep:
+    start = time.monotonic()
+    options = ["--no-cache-dir", "--no-deps", "--dest", str(downloads), *pip_options]
+    done = run_pip(python, "download", *options, *command.arguments)
+    arrived = sorted(downloads.iterdir()) if downloads.is_dir() else []
+    if done.returncode == 0 and arrived:
+        got = ", ".join(path.name for path in arrived)
+        if wheel is not None and got == wheel.filename and sha256_of(arrived[0]) != wheel.sha256:
+            got += " with another digest than the manifest's"
+    else:
+        got = _complaint(done.stderr) if done.returncode else "nothing arrived, and pip did not complain"
+    wanted = wheel.filename if wheel else got if got in older else ""
+    right = got == wanted if wanted else done.returncode != 0 and not arrived
+    return ProbeStep(
+        command=command,
+        python=interpreter.name,
+        wanted=wanted,
+        got=got,
+        passed=right,
+        seconds=time.monotonic() - start,
+    )
+
+
+def _install(
+    command: Command,
+    python: Path,
+    interpreter: Python,
+    manifest: Manifest,
+    wheel: WheelEntry,
+    pip_options: Sequence[str],
+) -> ProbeStep:
+    """Really install, dependencies too if they can be had, and import."""
+    start = time.monotonic()
+    without = () if "--no-index" not in pip_options else ("--no-deps",)
+    done = run_pip(python, "install", "--no-cache-dir", *without, *pip_options, *command.arguments)
+    problem = _complaint(done.stderr) if done.returncode else ""
+    if not problem:
+        done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient=bool(without))
+        problem = _complaint(done.stderr) if done.returncode else ""
+    return ProbeStep(
+        command=command,
+        python=interpreter.name,
+        wanted=wheel.filename,
+        got=problem or f"installed; imported {', '.join(done.stdout.split())}",
+        passed=not problem,
+        seconds=time.monotonic() - start,
+    )
+
+
+def _complaint(stderr: str) -> str:
+    """What pip says went wrong: its errors, else its last words."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["no output"])[-1]

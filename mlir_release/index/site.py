@@ -1,0 +1,150 @@
+"""The published releases as the pages show them: records made of manifests, the forge's listing and the yanks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from mlir_release.model.manifest import Manifest, WheelEntry, Yank, yank_reason
+from mlir_release.model.names import Kind, Order, order_of
+from mlir_release.release.assets import METADATA_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: How far the page for ``pip -f`` reaches back from the newest snapshot: a day's page stays small and pip fast.
+LATEST_WINDOW = timedelta(days=90)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A wheel as pip is told of it."""
+
+    wheel: WheelEntry
+    url: str
+    provenance: str  #: URL, or empty
+    yanked: str | None  #: the reason; None: not yanked
+    uploaded: datetime
+
+    @property
+    def metadata_url(self) -> str:
+        """Where pip looks for the wheel's METADATA (PEP 658)."""
+        return self.url + METADATA_SUFFIX
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A published release."""
+
+    manifest: Manifest
+    text: str  #: its release.json, as it is on the forge
+    page_url: str  #: on the forge
+    published_at: datetime
+    urls: Mapping[str, str]  #: asset name -> URL
+    yanks: tuple[Yank, ...] = field(default=())  #: those of this release
+
+    @property
+    def tag(self) -> str:
+        """The release's tag."""
+        return self.manifest.tag
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its release.json."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def order(self) -> Order:
+        """Where it stands among the releases of its kind."""
+        order = order_of(self.tag)
+        assert order is not None, self.tag  # a manifest's tag is a release tag: Manifest.from_json checks
+        return order
+
+    @property
+    def yanked(self) -> str | None:
+        """Why all of it is yanked; None if it is not."""
+        return yank_reason(self.yanks, self.tag)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """Its wheels, in the manifest's order."""
+        return tuple(
+            Link(
+                wheel=wheel,
+                url=self.urls[wheel.filename],
+                provenance=self.urls[wheel.provenance] if wheel.provenance else "",
+                yanked=yank_reason(self.yanks, self.tag, wheel.filename),
+                uploaded=self.published_at,
+            )
+            for wheel in self.manifest.wheels
+        )
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """Its distributions, ``mlir`` first."""
+        names = {wheel.distribution for wheel in self.manifest.wheels}
+        return tuple(sorted(names, key=lambda name: (name != "mlir", name)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """All published releases of one kind, newest first. The two kinds never share a page or an index."""
+
+    kind: Kind
+    releases: tuple[Published, ...]
+
+    @classmethod
+    def of(cls, kind: Kind, releases: Sequence[Published]) -> Channel:
+        """The channel of ``kind`` among ``releases``."""
+        mine = [release for release in releases if release.manifest.kind == kind]
+        return cls(kind=kind, releases=tuple(sorted(mine, key=lambda release: release.order, reverse=True)))
+
+    @property
+    def folder(self) -> str:
+        """Its folder on the site."""
+        return "snapshots" if self.kind == "snapshot" else "releases"
+
+    @property
+    def latest(self) -> Published | None:
+        """The newest release that is not yanked."""
+        return next((release for release in self.releases if release.yanked is None), None)
+
+    @property
+    def offered(self) -> tuple[Published, ...]:
+        """What pip chooses from where no version is named, best first: neither yanked nor a release candidate."""
+        return tuple(
+            release
+            for release in self.releases
+            if release.yanked is None and not Version(release.manifest.version).is_prerelease
+        )
+
+    @property
+    def recent(self) -> tuple[Published, ...]:
+        """What the page for ``pip -f`` shows: a window of snapshots, or every numbered release."""
+        if self.kind == "numbered" or not self.releases:
+            return self.releases
+        # Measured from the newest release and not from the clock: the page is a function of what is published.
+        since = self.releases[0].manifest.created - LATEST_WINDOW
+        return tuple(release for release in self.releases if release.manifest.created >= since)
+
+    @cached_property
+    def by_tag(self) -> Mapping[str, Published]:
+        """The releases by their tags."""
+        return {release.tag: release for release in self.releases}
+
+    def previous(self, release: Published) -> Published | None:
+        """The release that ``release`` followed, as its manifest says."""
+        return self.by_tag.get(release.manifest.previous_tag)
+
+    def files(self) -> Mapping[str, list[Link]]:
+        """All wheels by distribution, oldest release first."""
+        found: dict[str, list[Link]] = {}
+        for release in reversed(self.releases):
+            for link in release.links:
+                found.setdefault(link.wheel.distribution, []).append(link)
+        return dict(sorted(found.items()))

@@ -1,0 +1,67 @@
+"""How likely each upstream commit is to break this downstream, relative to the average: what it touches tells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from mlir_release.git.repository import GitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.upstream import UpstreamCommit
+
+#: Relative risk of a commit that touches a file which the downstream includes; nothing but tests and documents; else.
+INCLUDED, IDLE, OTHER = 3.0, 0.05, 0.6
+
+_IDLE = re.compile(r"(^|/)(test|tests|unittests|docs|examples|benchmark)/|\.(md|rst)$")
+_INCLUDE = re.compile(rb"include\s*[<\"]([^>\"]+)[>\"]")
+
+
+def included_names(project: Project) -> frozenset[str]:
+    """Base names of the headers and TableGen files that the downstream's own sources include."""
+    try:
+        output = project.outer.run(
+            *("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", "*.h", "*.hpp", "*.c", "*.cc"),
+            *("*.cpp", "*.td", "*.inc"),
+        ).stdout
+    except GitError:  # exit code 1: nothing found
+        return frozenset()
+    return frozenset(PurePosixPath(path.decode(errors="replace")).name for path in _INCLUDE.findall(output))
+
+
+def factors(touched: Sequence[Iterable[str]], included: frozenset[str]) -> list[float]:
+    """Relative risk by commit, from the paths that each touches; the mean is 1."""
+    raw = [_factor(list(paths), included) for paths in touched]
+    mean = sum(raw) / len(raw) if raw else 1.0
+    return [value / mean for value in raw]
+
+
+def _factor(paths: list[str], included: frozenset[str]) -> float:
+    if paths and all(_IDLE.search(path) for path in paths):
+        return IDLE
+    return INCLUDED if any(PurePosixPath(path).name in included for path in paths) else OTHER
+
+
+def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float]]:
+    """A function for :class:`~mlir_release.integrate.walk.Walk`; one ``git diff-tree`` for all commits, kept."""
+    included = included_names(project)
+    seen: dict[str, list[str]] = {}
+
+    def weigh(commits: Sequence[UpstreamCommit]) -> list[float]:
+        new = [commit.sha for commit in commits if commit.sha not in seen]
+        if new:
+            stdin = "".join(f"{sha}\n" for sha in new).encode()
+            output = project.upstream.run(
+                *("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H"),
+                input=stdin,
+            ).stdout.decode(errors="replace")
+            for record in output.split("\x01")[1:]:
+                sha, *paths = record.split("\n")
+                seen[sha] = [path for path in paths if path]
+        return factors([seen.get(commit.sha, []) for commit in commits], included)
+
+    return weigh

@@ -1,0 +1,1 @@
+"""Tracking issues: what failed, with the end of its log."""

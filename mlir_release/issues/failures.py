@@ -1,0 +1,167 @@
+"""How the required targets of a release fare: what fails, why, and what that keeps from being published.
+
+A platform whose SDK fails is one failure, not one for each of the wheels that it takes down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.model.matrix_jobs import RESUMED
+from mlir_release.release.draft import fetch, find_release, missing, origin_of, read_reports, read_waivers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mlir_release.forge.base import Forge, Job
+    from mlir_release.model.targets import Matrix, Runtime, TestTarget
+    from mlir_release.release.assets import Report
+
+#: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
+MAX_NAMES = 50
+MAX_NAME = 300
+
+#: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
+BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Something that keeps a release from being published."""
+
+    name: str  #: a wheel's or a test's target, or ``sdk-<platform>``
+    summary: str  #: one line
+    detail: str = ""  #: Markdown, if there is more to say
+    takes_down: tuple[str, ...] = ()  #: of a platform: its required targets that are missing for want of an SDK
+    wheel: str = ""  #: of a test of one wheel: that wheel's target
+    jobs: tuple[str, ...] = ()  #: names of the jobs that can tell more, the likeliest first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """How the required targets of one release fare. What is in neither is waived, or could not be tried."""
+
+    tag: str
+    failing: Mapping[str, Failure]  #: by their names
+    passing: frozenset[str]  #: names of wheels, tests and ``sdk-<platform>``
+
+
+def examine(forge: Forge, tag: str, matrix: Matrix, jobs: Mapping[str, Job] | None = None) -> Findings:
+    """Look at a release's draft, or at its manifest once it is published. One that was given up says nothing.
+
+    :param jobs: the latest of each name that the release's runs had, where the forge can tell
+    """
+    origin = origin_of(forge, tag)
+    matrix = matrix.due(origin.tag)
+    if origin.abandoned and not any(release.tag == tag and not release.draft for release in forge.releases()):
+        return Findings(tag=tag, failing={}, passing=frozenset())
+    release = find_release(forge, tag)
+    with scratch_folder("track") as folder:
+        if not release.draft:
+            asset = release.asset(MANIFEST_NAME)
+            if asset is None:
+                return Findings(tag=tag, failing={}, passing=frozenset())
+            manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+            wheels = {wheel.target for wheel in manifest.wheels}
+            sdks = {f"sdk-{wheel.runtime.name}" for wheel in matrix.wheels if wheel.name in wheels}
+            tests = {test.name for test in manifest.tests}
+            return Findings(tag=tag, failing={}, passing=frozenset(wheels | sdks | tests))
+        lacking = missing(forge, tag, matrix)
+        return judge_draft(
+            tag,
+            matrix,
+            wheels=lacking.wheels,
+            tests=lacking.tests,
+            reports=read_reports(forge, release, folder),
+            waived=read_waivers(forge, release, folder),
+            jobs=jobs,
+        )
+
+
+def judge_draft(
+    tag: str,
+    matrix: Matrix,
+    *,
+    wheels: Collection[str],
+    tests: Collection[str],
+    reports: Mapping[str, Report],
+    waived: Collection[str] = (),
+    jobs: Mapping[str, Job] | None = None,
+) -> Findings:
+    """What a draft's gaps mean for its required targets.
+
+    :param wheels, tests: what it lacks, as :func:`~mlir_release.release.draft.missing` says
+    :param reports: the test reports that it has, by target
+    :param waived: targets that a person let off
+    :param jobs: the latest of each name
+    """
+    there = {wheel.name for wheel in matrix.wheels if wheel.name not in wheels and wheel.name not in waived}
+    down = {runtime.name for runtime in matrix.runtimes if _is_down(runtime, matrix, wheels, there, jobs or {})}
+    passing = there | {
+        f"sdk-{wheel.runtime.name}"
+        for wheel in matrix.wheels
+        if wheel.runtime.name not in down and (wheel.name in there or _is_built(wheel.runtime, jobs or {}))
+    }
+    taken: dict[str, list[str]] = {name: [] for name in down}
+    failing: dict[str, Failure] = {}
+    for wheel in matrix.wheels:
+        if not (wheel.required and wheel.name in wheels):
+            continue
+        if wheel.runtime.name in down:
+            taken[wheel.runtime.name].append(wheel.name)
+        else:
+            failing[wheel.name] = Failure(name=wheel.name, summary="there is no wheel", jobs=(wheel.name,))
+    for test in matrix.tests:
+        report = reports.get(test.name)
+        if not any(name in there for name in test.wheels) or test.name in waived:
+            continue  # it could not be tried, or nobody asks for it
+        if test.name not in tests:
+            passing.add(test.name)
+        elif test.required and test.runtime.name in down and (report is None or report.passed):
+            taken[test.runtime.name].append(test.name)
+        elif test.required:
+            failing[test.name] = _failed_test(test, report)
+    for name, targets in taken.items():
+        if targets:
+            known = f"sdk-{name}" in (jobs or {})
+            failing[f"sdk-{name}"] = Failure(
+                name=f"sdk-{name}",
+                summary="there is no SDK" if known else "there is no wheel of this platform at all",
+                takes_down=tuple(targets),
+                jobs=(f"sdk-{name}{RESUMED}", f"sdk-{name}"),
+            )
+    return Findings(tag=tag, failing=failing, passing=frozenset(passing))
+
+
+def _is_down(
+    runtime: Runtime, matrix: Matrix, wheels: Collection[str], there: Collection[str], jobs: Mapping[str, Job]
+) -> bool:
+    """Whether a platform has no SDK. If no job tells: whether several of its wheels are missing, and none is there."""
+    first, second = jobs.get(f"sdk-{runtime.name}"), jobs.get(f"sdk-{runtime.name}{RESUMED}")
+    if first is not None and first.conclusion is not None:
+        return any(job is not None and job.conclusion in BAD_ENDS for job in (first, second))
+    mine = [wheel.name for wheel in matrix.wheels if wheel.runtime.name == runtime.name]
+    return sum(name in wheels for name in mine) > 1 and not any(name in there for name in mine)
+
+
+def _is_built(runtime: Runtime, jobs: Mapping[str, Job]) -> bool:
+    """Whether the jobs say that a platform has its SDK: the second has nothing to do where the first was enough."""
+    mine = [jobs.get(f"sdk-{runtime.name}{end}") for end in ("", RESUMED)]
+    return all(job is not None and job.conclusion == "success" for job in mine)
+
+
+def _failed_test(test: TestTarget, report: Report | None) -> Failure:
+    summary, detail = "it was not run, or ended without a report", ""
+    if report is not None and report.passed:
+        summary = "the report tells of another build of the wheel than the draft has"
+    elif report is not None:
+        count = len(report.failures)
+        summary = f"{count} test{'' if count == 1 else 's'} failed" if count else "the run failed as a whole"
+        shown = [failure.replace("`", "'")[:MAX_NAME] for failure in report.failures[:MAX_NAMES]]
+        more = [f"… and {count - len(shown)} more"] if count > len(shown) else []
+        detail = "\n".join(["```text", *shown, *more, "```"]) if shown else ""
+    wheel = test.wheels[0] if len(test.wheels) == 1 else ""
+    return Failure(name=test.name, summary=summary, detail=detail, wheel=wheel, jobs=(test.name,))

@@ -1,0 +1,149 @@
+"""What the jobs of a release's runs say of its failures: how the job ended, and the part of its log that tells why.
+
+Nothing here fails: where jobs or logs can't be read (they are kept for some weeks only), that is what is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import ReleaseError
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.issues.failures import BAD_ENDS
+from mlir_release.model.matrix_jobs import RESUMED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mlir_release.forge.base import Forge, Job, JobLogs
+    from mlir_release.issues.failures import Failure
+
+#: The newest runs of a release that are looked at: each builds only what the one before it left missing.
+MAX_RUNS = 5
+
+#: Lines of a log that are quoted at most: of errors, and before the end of the step that failed; and their length.
+MAX_ERRORS = 20
+TAIL = 40
+MAX_LINE = 500
+
+_TIME = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
+#: Escape sequences of terminals (ECMA-48: CSI, OSC, and the short ones), then what is left of control characters.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])|[\x00-\x08\x0b-\x1f\x7f]")
+
+_ERROR = "##[error]"
+#: What the runner says when a step's command fails. Clean-up steps come after it.
+_STEP_FAILED = "##[error]Process completed with exit code"
+
+
+def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, Job]:
+    """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
+
+    An SDK's two jobs are of one run.
+    """
+    found: dict[str, Job] = {}
+    try:
+        for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
+            jobs = sorted(logs.jobs(run), key=lambda job: (job.started_at, len(job.id), job.id))
+            found |= {job.name: job for job in jobs if job.name.removesuffix(RESUMED) not in found}
+    except ReleaseError as error:
+        console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excerpt:
+    """What a log says of a failure, without times and escape sequences."""
+
+    errors: tuple[str, ...]  #: the runner's and the tools' error lines, each once
+    tail: tuple[str, ...]  #: the end of the step that failed, or of the log
+
+
+def excerpt(lines: Iterable[str]) -> Excerpt:
+    """Read a log of GitHub's."""
+    recent: deque[str] = deque(maxlen=TAIL)
+    errors: dict[str, None] = {}
+    last_error: tuple[str, ...] = ()
+    step: tuple[str, ...] = ()
+    for raw in lines:
+        line = clean(raw)
+        recent.append(line)
+        if line.startswith(_STEP_FAILED):
+            step = step or tuple(recent)
+        elif line.startswith(_ERROR):
+            last_error = tuple(recent)
+            if len(errors) < MAX_ERRORS:
+                errors[line.removeprefix(_ERROR)] = None
+    return Excerpt(errors=tuple(errors), tail=step or last_error or tuple(recent))
+
+
+def clean(line: str) -> str:
+    """A line of a log without its time, escape sequences and what was overwritten on the terminal."""
+    line = _TIME.sub("", line).rstrip().rpartition("\r")[2]
+    line = _ESCAPES.sub("", line).rstrip()
+    return line if len(line) <= MAX_LINE else line[:MAX_LINE] + " …"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The job behind a failure."""
+
+    job: Job
+    excerpt: Excerpt | None = None
+    problem: str = ""  #: why there is no excerpt
+
+    def markdown(self, room: int) -> str:
+        """A paragraph, and what the log says, in at most ``room`` characters (the paragraph is always there)."""
+        name = f"[`{self.job.name}`]({self.job.url})" if self.job.url else f"`{self.job.name}`"
+        end = self.job.conclusion or self.job.status
+        parts = [f"Its job {name} ended as *{end}*."]
+        if self.problem:
+            parts.append(self.problem)
+        if self.excerpt is not None:
+            left = room - sum(len(part) + 2 for part in parts)
+            errors = _fenced(self.excerpt.errors, left // 3)
+            if errors:
+                parts.append(errors)
+                left -= len(errors) + 2
+            around = "<details><summary>The end of the step that failed</summary>\n\n", "\n\n</details>"
+            tail = _fenced(self.excerpt.tail, left - sum(map(len, around)))
+            if tail:
+                parts.append(tail.join(around))
+        return "\n\n".join(parts)
+
+
+def _fenced(lines: tuple[str, ...], room: int) -> str:
+    """The last of ``lines`` that there is room for, as a block of text that nothing in it can end."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    room -= 2 * len(fence) + len("text\n\n")
+    kept: deque[str] = deque()
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.appendleft(line)
+    return "\n".join([f"{fence}text", *kept, fence]) if kept else ""
+
+
+def gather(failure: Failure, jobs: dict[str, Job], logs: JobLogs) -> Evidence | None:
+    """The job behind a failure, with what its log says if it failed; None if there was no such job."""
+    mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
+    job = next((job for job in mine if job.conclusion in BAD_ENDS), mine[0] if mine else None)
+    if job is None:
+        return None
+    if job.conclusion is None:
+        return Evidence(job=job, problem="It has not ended yet.")
+    if job.conclusion not in BAD_ENDS:
+        return Evidence(job=job, problem="So what went wrong came after it: see the run's other jobs.")
+    try:
+        with scratch_folder("log") as folder:
+            path = folder / "log"
+            logs.log(job, path)
+            with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+                return Evidence(job=job, excerpt=excerpt(lines))
+    except ReleaseError as error:
+        return Evidence(job=job, problem=f"Its log can't be read (any more): {error.what}.")

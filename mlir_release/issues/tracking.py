@@ -1,0 +1,236 @@
+"""One issue for each required target, or platform, that fails: opened, updated and closed by itself.
+
+Snapshots and numbered releases are tracked apart: a target may be broken at upstream's head and well in LLVM 22.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.issues.failures import examine
+from mlir_release.issues.job_logs import gather, latest_jobs
+from mlir_release.model.names import order_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlir_release.forge.base import Forge, Issue, JobLogs, Tracker
+    from mlir_release.issues.failures import Failure, Findings
+    from mlir_release.issues.job_logs import Evidence
+    from mlir_release.model.targets import Matrix
+
+#: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
+MAX_BODY = 60_000
+
+_LAST = re.compile(r"^Last failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
+_FIRST = re.compile(r"^First failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the release is made, for the links and the commands in the issues."""
+
+    forge: str = ""  #: for ``--forge``
+    repository: str = ""  #: for ``gh --repo``: HOST/OWNER/NAME
+    workflow: str = "release.yml"
+    log_url: str = ""  #: of the workflow run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One thing to do to the issues."""
+
+    action: Literal["open", "update", "close"]
+    key: str
+    title: str = ""
+    text: str = ""  #: the body, or what is said on closing
+    issue: Issue | None = None  #: None for one that is to be opened
+
+
+def plan(
+    findings: Findings,
+    issues: Sequence[Issue],
+    *,
+    evidence: Mapping[str, Evidence] | None = None,
+    place: Place | None = None,
+) -> tuple[Step, ...]:
+    """What makes the open issues say what was found; empty if they do.
+
+    An issue whose last failure is in a newer release than this one is left alone: a release that is run again says
+    nothing about those that came after it.
+
+    :param evidence: by the failures' names
+    """
+    order = order_of(findings.tag)
+    kind = order.kind if order else ""
+    steps: list[Step] = []
+    mine: dict[str, Issue] = {}
+    for issue in sorted(issues, key=lambda issue: issue.number):
+        if issue.key in mine:
+            text = f"The same as #{mine[issue.key].number}."
+            steps.append(Step(action="close", key=issue.key, text=text, issue=issue))
+        else:
+            mine[issue.key] = issue
+    for name, failure in findings.failing.items():
+        key = f"{kind}/{name}"
+        known = mine.get(key)
+        if known is not None and _newer(known, findings.tag):
+            continue
+        title = f"{name} fails" + (" in numbered releases" if kind == "numbered" else "")
+        match = _FIRST.search(known.body) if known else None
+        text = _body(
+            failure,
+            first=match["tag"] if match else findings.tag,
+            last=findings.tag,
+            evidence=(evidence or {}).get(name),
+            place=place or Place(),
+        )
+        if known is None:
+            steps.append(Step(action="open", key=key, title=title, text=text))
+        elif (known.title, known.body.rstrip()) != (title, text):
+            steps.append(Step(action="update", key=key, title=title, text=text, issue=known))
+    for name in sorted(findings.passing):
+        known = mine.get(f"{kind}/{name}")
+        if known is not None and not _newer(known, findings.tag):
+            steps.append(Step(action="close", key=known.key, text=f"Well again in `{findings.tag}`.", issue=known))
+    return tuple(steps)
+
+
+def _newer(issue: Issue, tag: str) -> bool:
+    """Whether an issue's last failure is in a newer release than ``tag``."""
+    match = _LAST.search(issue.body)
+    last, this = order_of(match["tag"]) if match else None, order_of(tag)
+    return last is not None and this is not None and last.kind == this.kind and last > this
+
+
+def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None, place: Place) -> str:
+    kind = "platform" if failure.takes_down else "target"
+    lines = [
+        f"The {kind} `{failure.name.removeprefix('sdk-')}` keeps `{last}` from being published: {failure.summary}.",
+        "",
+        f"First failed in: `{first}`",
+        f"Last failed in: `{last}`" + (f" ([log]({place.log_url}))" if place.log_url else ""),
+        "",
+    ]
+    if failure.detail:
+        lines += [failure.detail, ""]
+    if failure.takes_down:
+        lines += ["Required targets that it takes down:", "", *(f"- `{name}`" for name in failure.takes_down), ""]
+    end = [*_ways_on(failure, last, evidence, place), "", _KEPT]
+    if evidence is not None:
+        lines += [evidence.markdown(MAX_BODY - sum(len(line) + 1 for line in (*lines, *end))), ""]
+    return "\n".join([*lines, *end])
+
+
+_KEPT = "This issue is kept by `mlir-release release track`, and closed by it when all is well again."
+
+
+def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place) -> list[str]:
+    """The commands for a person, as text that can be copied."""
+    release = "mlir-release release"
+    setting = [f"export MLIR_RELEASE_FORGE={place.forge}"] if place.forge else []
+    again = [*setting, f"{release} dispatch {place.workflow} --ref {tag}"]
+    if evidence is not None and place.repository:
+        again.append(f"gh run rerun {evidence.job.run_id} --failed --repo {place.repository}   # or so")
+    lines = ["To try again (what is complete in the draft is kept):", "", "```sh", *again, "```", ""]
+    if failure.wheel:
+        discard = f"mlir-release publish {tag} --discard {failure.wheel}"
+        lines += ["To build the wheel anew before that:", "", "```sh", discard, "```", ""]
+    waivers = [f"{release} waive {tag} {name} --reason '…'" for name in failure.takes_down or (failure.name,)]
+    lines += ["To go without it this once, with a reason that everybody sees (then try again):", ""]
+    lines += ["```sh", *waivers, "```", "", "To give the release up; the next one goes on:", ""]
+    return [*lines, "```sh", f"{release} abandon {tag} --reason '…'", "```"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracked:
+    """What became of the issues; without a tracker, what they would have been about."""
+
+    findings: Findings
+    steps: tuple[Step, ...]
+    urls: Mapping[str, str]  #: key -> the issue's address, of what was opened or changed
+    tracker: bool
+    dry_run: bool
+
+    def text(self) -> str:
+        """For people."""
+        would = "would " if self.dry_run else ""
+        failing, passing = self.findings.failing.values(), sorted(self.findings.passing)
+        lines = [f"{self.findings.tag}: failing: {len(failing)}, passing: {len(passing)}"]
+        for failure in failing:
+            lines.append(f"  fails: {failure.name}: {failure.summary}")
+            lines += [f"    takes down {name}" for name in failure.takes_down]
+        lines += [
+            f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
+        ]
+        if not self.tracker:
+            lines += [*(f"  passes: {name}" for name in passing), "no issues: this forge keeps none"]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.findings.tag,
+            "failing": {
+                name: {
+                    "summary": failure.summary,
+                    "detail": failure.detail,
+                    "takes_down": list(failure.takes_down),
+                }
+                for name, failure in self.findings.failing.items()
+            },
+            "passing": sorted(self.findings.passing),
+            "tracker": self.tracker,
+            "steps": [{"action": s.action, "key": s.key, "url": self.urls.get(s.key, "")} for s in self.steps],
+            "dry_run": self.dry_run,
+        }
+
+
+def track(
+    forge: Forge,
+    tracker: Tracker | None,
+    tag: str,
+    matrix: Matrix,
+    *,
+    logs: JobLogs | None = None,
+    place: Place | None = None,
+    dry_run: bool = False,
+) -> Tracked:
+    """Make the issues say how the required targets of ``tag`` fare. Safe to repeat, and to run twice at once.
+
+    :param tracker: None for a forge that keeps no issues: then only looks
+    :param logs: where the jobs of the release's runs can be read, if they can
+    """
+    workflow = (place or Place()).workflow
+    jobs = latest_jobs(forge, logs, tag, workflow) if logs else {}
+    findings = examine(forge, tag, matrix, jobs)
+    if tracker is None:
+        return Tracked(findings=findings, steps=(), urls={}, tracker=False, dry_run=dry_run)
+    evidence = {
+        name: found
+        for name, failure in findings.failing.items()
+        if logs and (found := gather(failure, jobs, logs)) is not None
+    }
+    steps = plan(findings, tracker.open_issues(), evidence=evidence, place=place)
+    urls = {step.key: step.issue.url for step in steps if step.issue is not None}
+    if not dry_run:
+        urls |= _carry_out(tracker, steps)
+        if any(step.action == "open" for step in steps):
+            # Another run may have opened the same meanwhile: the older one stays.
+            again = plan(findings, tracker.open_issues(), evidence=evidence, place=place)
+            _carry_out(tracker, [step for step in again if step.action == "close"])
+    return Tracked(findings=findings, steps=steps, urls=urls, tracker=True, dry_run=dry_run)
+
+
+def _carry_out(tracker: Tracker, steps: Sequence[Step]) -> dict[str, str]:
+    opened = {}
+    for step in steps:
+        if step.issue is None:
+            opened[step.key] = tracker.open(step.key, step.title, step.text).url
+        elif step.action == "update":
+            tracker.update(step.issue, step.title, step.text)
+        else:
+            tracker.close(step.issue, step.text)
+    return opened

@@ -1,0 +1,268 @@
+"""Release tags and the wheel versions that belong to them: parse, order, allocate, map.
+
+Two kinds of tags, which never share a page or an index:
+
+- ``snapshot-YYYYMMDD.NN``: UTC date, NN from 01 to 99; the wheel version is ``YYYYMMDD.N`` (PEP 440 drops the zero);
+- ``llvm-<V>.NN``: V is ``X.Y.Z`` or a release candidate, spelled in exactly one way; the wheel version is V, or
+  ``V.post<n>`` once n releases of V are published, and is fixed (in the tag's trailers) when the tag is made.
+
+All functions are pure; the clock and the existing tags come in as arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from mlir_release.errors import NeedsPersonError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+#: Trailers of every tag that this toolkit makes; a tag without the first one is not ours and means nothing to us.
+TRAILER_REVISION = "LLVM-Revision"
+TRAILER_REQUEST = "Request-Id"
+TRAILER_TOOLKIT = "Toolkit-Version"
+TRAILER_WHEEL_VERSION = "Wheel-Version"
+
+#: NN has two digits and starts at 01.
+MAX_NUMBER = 99
+
+_SNAPSHOT = re.compile(r"snapshot-(?P<date>[0-9]{8})\.(?P<number>[0-9]{2})")
+_NUMBERED = re.compile(r"llvm-(?P<version>[^-]+)\.(?P<number>[0-9]{2})")
+
+
+@dataclass(frozen=True, order=True)
+class SnapshotTag:
+    """``snapshot-YYYYMMDD.NN``. Orders as its wheel version does."""
+
+    date: date
+    number: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= MAX_NUMBER:
+            raise ValueError(f"snapshot number {self.number} is not in 1..{MAX_NUMBER}")
+
+    def __str__(self) -> str:
+        return f"snapshot-{self.date:%Y%m%d}.{self.number:02d}" if self.date.year >= 1000 else self._early()
+
+    def _early(self) -> str:
+        # strftime's %Y is not padded before the year 1000 on every C library.
+        return f"snapshot-{self.date.year:04d}{self.date:%m%d}.{self.number:02d}"
+
+    @property
+    def version(self) -> Version:
+        """The PEP 440 version of this snapshot's wheels."""
+        return Version(f"{int(self.date.strftime('%Y%m%d'))}.{self.number}")
+
+
+@dataclass(frozen=True)
+class NumberedTag:
+    """``llvm-<V>.NN``; ``version`` is V in its one spelling (see :func:`canonical_version`)."""
+
+    version: str
+    number: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= MAX_NUMBER:
+            raise ValueError(f"release number {self.number} is not in 1..{MAX_NUMBER}")
+
+    def __str__(self) -> str:
+        return f"llvm-{self.version}.{self.number:02d}"
+
+    def _key(self) -> tuple[Version, int]:
+        return (Version(self.version), self.number)
+
+    def __lt__(self, other: NumberedTag) -> bool:
+        return self._key() < other._key()
+
+    def __le__(self, other: NumberedTag) -> bool:
+        return self._key() <= other._key()
+
+    def __gt__(self, other: NumberedTag) -> bool:
+        return self._key() > other._key()
+
+    def __ge__(self, other: NumberedTag) -> bool:
+        return self._key() >= other._key()
+
+
+ReleaseTag = SnapshotTag | NumberedTag
+
+
+def canonical_version(text: str) -> str:
+    """The one spelling of an LLVM version in a tag: ``X.Y.Z``, or ``X.Y[.Z]rcN`` without a trailing ``.0``.
+
+    ``12.0.0-rc1``, ``12.0.0rc1`` and ``12.0rc1`` are one PEP 440 version, so they get one spelling (``12.0rc1``).
+    :raises UsageError: for anything that is neither a final X.Y.Z nor a release candidate.
+    """
+    try:
+        version = Version(text)
+    except InvalidVersion:
+        raise _not_a_version(text, "it is not a PEP 440 version") from None
+    if version.epoch or version.post is not None or version.dev is not None or version.local is not None:
+        raise _not_a_version(text, "epochs, .post, .dev and +local parts are not part of an LLVM version")
+    if version.pre is not None:
+        kind, number = version.pre
+        if kind != "rc":
+            raise _not_a_version(text, f"LLVM has no {kind!r} pre-releases, only rcN")
+        release = list(version.release)
+        while len(release) > 2 and release[-1] == 0:
+            release.pop()
+        if len(release) > 3:
+            raise _not_a_version(text, "it has more than three components")
+        release += [0] * (2 - len(release))
+        return f"{'.'.join(map(str, release))}rc{number}"
+    if len(version.release) != 3:
+        raise _not_a_version(text, "a final LLVM version has exactly three components")
+    return ".".join(map(str, version.release))
+
+
+def upstream_tag(version: str) -> str:
+    """llvm-project's own tag of a version: ``llvmorg-22.1.8``, ``llvmorg-12.0.0-rc1``.
+
+    Source: the tag names in llvm-project, where a candidate's version always has three components.
+    """
+    release, rc, number = canonical_version(version).partition("rc")
+    padded = ".".join([*release.split("."), "0", "0"][:3])
+    return f"llvmorg-{padded}-rc{number}" if rc else f"llvmorg-{padded}"
+
+
+def _not_a_version(text: str, why: str) -> UsageError:
+    return UsageError(
+        "llvm-version-invalid",
+        f"{text!r} is not a version that a numbered release can have",
+        why=why,
+        remedy="give X.Y.Z for a final release (22.1.8) or X.YrcN for a candidate (23.1rc2)",
+    )
+
+
+def parse_snapshot(name: str) -> SnapshotTag:
+    """Parse ``snapshot-YYYYMMDD.NN``. :raises UsageError:"""
+    match = _SNAPSHOT.fullmatch(name)
+    if match is not None and match["number"] != "00":
+        try:
+            day = date(int(match["date"][:4]), int(match["date"][4:6]), int(match["date"][6:]))
+        except ValueError:
+            pass
+        else:
+            return SnapshotTag(day, int(match["number"]))
+    raise UsageError(
+        "tag-invalid",
+        f"{name!r} is not a snapshot tag",
+        remedy="snapshot tags look like snapshot-20261120.02: a UTC date, then a number from 01 to 99",
+    )
+
+
+def parse_numbered(name: str) -> NumberedTag:
+    """Parse ``llvm-<V>.NN``; a name that can be read in two ways is refused. :raises UsageError:"""
+    match = _NUMBERED.fullmatch(name)
+    if match is None or match["number"] == "00":
+        why = "NN, the two-digit number of the release, is missing or 00"
+        raise _not_numbered(name, why)
+    version = match["version"]
+    try:
+        canonical = canonical_version(version)
+    except UsageError as error:
+        whole = name.removeprefix("llvm-")
+        why = f"it reads as version {version} with NN={match['number']}, and as version {whole} with NN forgotten"
+        try:
+            canonical_version(whole)
+        except UsageError:
+            why = error.why
+        raise _not_numbered(name, why) from None
+    if canonical != version:
+        raise _not_numbered(
+            name, f"version {version} is spelled {canonical} in tags: llvm-{canonical}.{match['number']}"
+        )
+    return NumberedTag(version, int(match["number"]))
+
+
+def _not_numbered(name: str, why: str) -> UsageError:
+    return UsageError(
+        "tag-invalid",
+        f"{name!r} is not a numbered release's tag",
+        why=why,
+        remedy="numbered tags look like llvm-22.1.8.01 or llvm-12.0rc1.02: an LLVM version, then NN from 01 to 99",
+    )
+
+
+def parse_tag(name: str) -> ReleaseTag | None:
+    """The release tag that ``name`` spells, or None for any other tag (``v1.2.3`` of the toolkit itself, say)."""
+    try:
+        if name.startswith("snapshot-"):
+            return parse_snapshot(name)
+        if name.startswith("llvm-"):
+            return parse_numbered(name)
+    except UsageError:
+        pass
+    return None
+
+
+def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collection[str] = ()) -> SnapshotTag:
+    """The tag that the next snapshot gets.
+
+    :param ours: existing snapshot tags with our trailers; the result is above all of them
+    :param now: the forge's clock, timezone-aware
+    :param taken: names of all tags; one that somebody made by hand is skipped
+    :raises NeedsPersonError: if a tag of ours is dated more than a day ahead, or NN is exhausted
+    """
+    today = now.astimezone(UTC).date()
+    newest = max(ours, default=None)
+    day, number = today, 1
+    if newest is not None and newest.date >= today:
+        if newest.date - today > timedelta(days=1):
+            raise NeedsPersonError(
+                "tag-in-future",
+                f"the newest snapshot tag, {newest}, is dated more than one day ahead of the forge's clock ({today})",
+                where=str(newest),
+                why="the next tag would have to carry a date at least as late, and every later one too",
+                remedy=f"check the clocks; if {newest} was made by mistake and nothing uses it, delete that tag "
+                "and its draft by hand, then run this again",
+            )
+        day, number = newest.date, newest.number + 1
+    while number <= MAX_NUMBER:
+        candidate = SnapshotTag(day, number)
+        if str(candidate) not in taken:
+            return candidate
+        number += 1
+    raise NeedsPersonError(
+        "snapshot-numbers-exhausted",
+        f"all {MAX_NUMBER} snapshot numbers of {day} are used up",
+        where=f"snapshot-{day:%Y%m%d}.*",
+        remedy="wait for the next UTC day, or find out what keeps making snapshots",
+    )
+
+
+def next_numbered(version: str, taken: Collection[str]) -> NumberedTag:
+    """The next ``llvm-<version>.NN``: one above the highest NN in ``taken`` (names of all tags, whoever made them).
+
+    :raises NeedsPersonError: if NN is exhausted
+    """
+    canonical = canonical_version(version)
+    numbers = [
+        tag.number for name in taken if isinstance(tag := parse_tag(name), NumberedTag) and tag.version == canonical
+    ]
+    number = max(numbers, default=0) + 1
+    if number > MAX_NUMBER:
+        raise NeedsPersonError(
+            "release-numbers-exhausted",
+            f"all {MAX_NUMBER} release numbers of LLVM {canonical} are used up",
+            where=f"llvm-{canonical}.*",
+            remedy="release the next LLVM version",
+        )
+    return NumberedTag(canonical, number)
+
+
+def numbered_wheel_version(version: str, published: int) -> Version:
+    """The wheel version of a numbered release whose tag is made now.
+
+    :param published: how many releases of ``version`` are published: 0 gives V itself, n gives ``V.post<n>``.
+        Two tags made before either is published get the same version: publishing must refuse the second
+        (see :func:`mlir_release.release.publish.publish`), which keeps tag -> version injective among releases.
+    """
+    canonical = canonical_version(version)
+    return Version(canonical if published == 0 else f"{canonical}.post{published}")

@@ -1,0 +1,17 @@
+"""The MLIR Python bindings: the wheel project, its smoke test, its known failures."""
+
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+#: The wheel project (CMake, scikit-build-core) that is staged for each wheel.
+WHEEL = _HERE / "wheel"
+
+#: Run in an environment that has the wheel installed.
+SMOKE = _HERE / "tests" / "smoke.py"
+
+#: Tests of upstream's that fail for a reason that is known; compared strictly.
+KNOWN_FAILURES = _HERE / "known_failures.toml"
+
+#: Runs a tool of the SDK with what a wheel cannot reach.
+DRIVER = _HERE / "tests" / "driver.py"

@@ -1,1 +1,0 @@
-"""From built wheels to something that pip finds for ever."""

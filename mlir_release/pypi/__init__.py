@@ -1,0 +1,1 @@
+"""Numbered releases on PyPI."""

@@ -1,0 +1,387 @@
+"""Final numbered releases on a package index: everything is checked before the first byte is uploaded.
+
+A file on an index can't be replaced, and its name is used up even when it is deleted. So the plan is made from the
+published release and the index alone, all of it is refused if one file is wrong, and files go up one by one: killed
+anywhere and run again, what is there with the same digest is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.git.repository import parse_trailers
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
+from mlir_release.pypi.project import PYPI_UPLOAD, Project, read_project, simple_url
+from mlir_release.release.draft import fetch, find_release
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
+    from mlir_release.model.manifest import WheelEntry
+
+#: The one distribution that goes to PyPI (docs/design.md, "Versions, tags, names").
+DISTRIBUTION = "mlir"
+
+#: PyPI's limits on a file and on a project, in bytes (docs.pypi.org/project-management/storage-limits).
+FILE_LIMIT = 100 * 1024**2
+PROJECT_LIMIT = 10 * 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PypiPlan:
+    """What an upload does. All of it was checked against the index."""
+
+    tag: str
+    version: str
+    upload: tuple[WheelEntry, ...]
+    there: tuple[WheelEntry, ...]  #: on the index already, with the same digest
+    used: int | None  #: bytes of the project on the index now; None if it does not tell
+    limit: int  #: bytes that the index allows
+
+    @property
+    def size(self) -> int:
+        """Bytes to upload."""
+        return sum(wheel.size for wheel in self.upload)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PypiOutcome:
+    """A release that is on the index (or, with ``dry_run``, could be)."""
+
+    plan: PypiPlan
+    url: str  #: the project's simple page
+    dry_run: bool
+
+    def text(self) -> str:
+        """A line for each file, and the budget."""
+        plan, verb = self.plan, "would upload" if self.dry_run else "uploaded"
+        lines = [f"{plan.tag} as {DISTRIBUTION} {plan.version} on {self.url}"]
+        lines += [f"  there already: {wheel.filename}" for wheel in plan.there]
+        lines += [f"  {verb}: {wheel.filename}, {format_bytes(wheel.size)}" for wheel in plan.upload]
+        if plan.used is not None:
+            lines.append(f"  budget: {format_bytes(plan.used + plan.size)} of {format_bytes(plan.limit)}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.plan.tag,
+            "version": self.plan.version,
+            "url": self.url,
+            "uploaded": [wheel.filename for wheel in self.plan.upload],
+            "there": [wheel.filename for wheel in self.plan.there],
+            "bytes": self.plan.size,
+            "project_bytes": self.plan.used,
+            "project_limit": self.plan.limit,
+            "dry_run": self.dry_run,
+        }
+
+
+def publish_to_index(
+    forge: Forge,
+    tag: str,
+    *,
+    repository_url: str = PYPI_UPLOAD,
+    index_url: str = "",
+    owners: Collection[str] = (),
+    file_limit: int = FILE_LIMIT,
+    project_limit: int = PROJECT_LIMIT,
+    workdir: Path | None = None,
+    dry_run: bool = False,
+) -> PypiOutcome:
+    """Put a published final release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
+
+    Credentials are twine's: ``TWINE_USERNAME`` and ``TWINE_PASSWORD``, or trusted publishing in a workflow.
+
+    :param repository_url: the upload address
+    :param index_url: the simple index that belongs to it; empty: derived
+    :param owners: users or the organization that must own the project where the index tells owners
+    :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
+    :param workdir: where wheels are downloaded to; kept, so that a second run downloads less
+    :raises UsageError: ``pypi-not-final``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
+    :raises VerificationError: ``pypi-*``: something is not fit for the index; nothing was uploaded
+    :raises NeedsPersonError: ``pypi-name-foreign``
+    :raises ForgeError: ``pypi-upload-failed``
+    """
+    final_tag(tag)
+    _check_address(repository_url)
+    simple = index_url or simple_url(repository_url)
+    holder = scratch_folder("pypi") if workdir is None else nullcontext(workdir)
+    with holder as folder:
+        release = _published(forge, tag)
+        manifest = _manifest(forge, release, folder)
+        project = read_project(simple, DISTRIBUTION)
+        check_name(project, owners, ours=our_versions(forge))
+        plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
+        paths = [_wheel(forge, release, wheel, folder) for wheel in plan.upload]
+        check_metadata(paths)
+        if not dry_run:
+            for path, wheel in zip(paths, plan.upload, strict=True):
+                with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
+                    _upload(path, wheel, repository_url, simple)
+        return PypiOutcome(plan=plan, url=project.url, dry_run=dry_run)
+
+
+# -- what may go there ---------------------------------------------------------------------------------------------
+
+
+def final_tag(tag: str) -> NumberedTag:
+    """Read the tag of a final numbered release. :raises UsageError: ``pypi-not-final``"""
+    parsed = parse_numbered(tag) if tag.startswith("llvm-") else None
+    if parsed is None or Version(parsed.version).is_prerelease:
+        raise UsageError(
+            "pypi-not-final",
+            f"{tag} does not go to PyPI",
+            why="only final numbered releases do: a project has 10 GB there, and snapshots have an index of their own",
+            remedy="give the tag of one, for example llvm-22.1.8.01",
+        )
+    return parsed
+
+
+def _check_address(repository_url: str) -> None:
+    if "@" in urlsplit(repository_url).netloc:
+        raise UsageError(
+            "pypi-credentials-in-url",
+            "the upload address has credentials in it",
+            why="every process of the machine can read arguments, and logs keep them",
+            remedy="give them in TWINE_USERNAME and TWINE_PASSWORD",
+        )
+
+
+def our_versions(forge: Forge) -> frozenset[str]:
+    """The wheel versions that the repository's numbered tags allocated."""
+    tags = [tag for tag in forge.tags() if isinstance(parse_tag(tag.name), NumberedTag)]
+    return frozenset(parse_trailers(tag.message).get(TRAILER_WHEEL_VERSION, "") for tag in tags) - {""}
+
+
+def check_name(project: Project, owners: Collection[str], *, ours: Collection[str]) -> None:
+    """Refuse a name that is somebody else's. Where the index does not tell its owners, its versions must be ours.
+
+    :raises NeedsPersonError: ``pypi-name-foreign``
+    """
+    if project.owners is not None:
+        if project.owners.isdisjoint(owners):
+            raise _foreign(
+                project,
+                f"its owners are {', '.join(sorted(project.owners)) or 'nobody'}; "
+                f"expected {' or '.join(sorted(owners)) or 'none: no owner was named'}",
+            )
+    elif strangers := project.versions - set(ours):
+        raise _foreign(project, f"there are versions that no tag of ours made: {', '.join(sorted(strangers))}")
+
+
+def _foreign(project: Project, why: str) -> NeedsPersonError:
+    return NeedsPersonError(
+        "pypi-name-foreign",
+        f"the project {project.name} is not ours",
+        where=project.url,
+        why=why,
+        remedy="have the name transferred (PEP 541), then name its owner with --owner or MLIR_RELEASE_PYPI_OWNER; "
+        "nothing was uploaded",
+    )
+
+
+def make_plan(
+    manifest: Manifest, project: Project, *, file_limit: int = FILE_LIMIT, project_limit: int = PROJECT_LIMIT
+) -> PypiPlan:
+    """Decide which wheels to upload. Pure.
+
+    :raises UsageError: ``pypi-nothing``
+    :raises VerificationError: ``pypi-version-invalid``, ``pypi-file-too-large``, ``pypi-other-bytes``,
+        ``pypi-over-budget``
+    """
+    wheels = [wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == DISTRIBUTION]
+    if not wheels:
+        raise UsageError(
+            "pypi-nothing",
+            f"{manifest.tag} has no wheel of {DISTRIBUTION}",
+            why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
+            remedy="nothing is to be done for this release",
+        )
+    upload, there = [], []
+    for wheel in wheels:
+        _check_version(manifest, wheel)
+        _check_size(wheel, file_limit)
+        known = project.files.get(wheel.filename)
+        if known is None:
+            upload.append(wheel)
+        elif known.sha256 == wheel.sha256:
+            there.append(wheel)
+        else:
+            raise VerificationError(
+                "pypi-other-bytes",
+                f"the index has other bytes under the name {wheel.filename}",
+                where=project.url,
+                why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
+                remedy="find out who uploaded it; number another release (it becomes a .post); nothing was uploaded",
+            )
+    plan = PypiPlan(
+        tag=manifest.tag,
+        version=manifest.version,
+        upload=tuple(upload),
+        there=tuple(there),
+        used=project.size,
+        limit=project_limit,
+    )
+    if plan.upload and plan.used is not None and plan.used + plan.size > project_limit:
+        raise VerificationError(
+            "pypi-over-budget",
+            f"{manifest.tag} does not fit into the project's storage",
+            where=project.url,
+            why=f"{format_bytes(plan.used)} are used and {format_bytes(plan.size)} would be added, "
+            f"of {format_bytes(project_limit)}",
+            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or delete old "
+            "releases there; nothing was uploaded",
+        )
+    return plan
+
+
+def _check_version(manifest: Manifest, wheel: WheelEntry) -> None:
+    version = parse_wheel_filename(wheel.filename)[1]
+    base = parse_numbered(manifest.tag).version
+    if str(version) != manifest.version or version.local or version.is_prerelease or version.base_version != base:
+        raise VerificationError(
+            "pypi-version-invalid",
+            f"the version of {wheel.filename} is not one for PyPI",
+            where=manifest.tag,
+            why=f"it is {version}; a final release of {base} is {base} or {base}.post<n>, without a local part",
+            remedy="number another release: mlir-release number; nothing was uploaded",
+        )
+
+
+def _check_size(wheel: WheelEntry, limit: int) -> None:
+    if wheel.size > limit:
+        raise VerificationError(
+            "pypi-file-too-large",
+            f"{wheel.filename} is larger than the index takes",
+            where=wheel.target,
+            why=f"{format_bytes(wheel.size)} of at most {format_bytes(limit)}",
+            remedy="ask PyPI for more (https://docs.pypi.org/project-management/storage-limits), or link less into "
+            "the wheel; nothing was uploaded",
+        )
+
+
+def check_metadata(paths: Sequence[Path]) -> None:
+    """``twine check --strict`` on each wheel. :raises VerificationError: ``pypi-metadata-invalid``"""
+    for path in paths:
+        done = _twine("check", "--strict", str(path))
+        if done.returncode != 0:
+            raise VerificationError(
+                "pypi-metadata-invalid",
+                f"twine check refuses {path.name}",
+                where=path.name,
+                why=_said(done),
+                remedy="mend the wheel's metadata and number another release; nothing was uploaded",
+            )
+
+
+# -- the release ---------------------------------------------------------------------------------------------------
+
+
+def _published(forge: Forge, tag: str) -> Release:
+    release = find_release(forge, tag)
+    if release.draft:
+        raise UsageError(
+            "pypi-not-published",
+            f"{tag} is not published yet",
+            where=forge.description,
+            remedy=f"publish it first: mlir-release publish {tag}",
+        )
+    return release
+
+
+def _manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
+    asset = release.asset(MANIFEST_NAME)
+    if asset is None:
+        raise NeedsPersonError(
+            "release-without-manifest",
+            f"{release.tag} is published, but has no {MANIFEST_NAME}",
+            where=forge.page_url(release.tag),
+            why="somebody published the draft by hand",
+            remedy="make another release; this one can't be checked",
+        )
+    manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+    if manifest.tag != release.tag:
+        raise VerificationError(
+            "manifest-of-another",
+            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
+            where=asset.url,
+            remedy="somebody changed the release by hand; make another one",
+        )
+    return manifest
+
+
+def _wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
+    asset = release.asset(wheel.filename)
+    if asset is None or asset.sha256 != wheel.sha256:
+        raise VerificationError(
+            "release-not-its-manifest",
+            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
+            where=forge.page_url(release.tag),
+            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
+            remedy="somebody changed the release after it was published: make another one, and yank this one",
+        )
+    return fetch(forge, release, asset, folder)
+
+
+# -- twine -----------------------------------------------------------------------------------------------------------
+
+
+def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) -> None:
+    """Upload one file, unless another run was faster with the same bytes."""
+    done = _twine(
+        "upload", "--non-interactive", "--disable-progress-bar", "--repository-url", repository_url, str(path)
+    )
+    if done.returncode == 0:
+        return
+    known = read_project(index_url, DISTRIBUTION).files.get(path.name)
+    if known is not None and known.sha256 == wheel.sha256:
+        return
+    if known is not None:
+        raise ConflictError(
+            "pypi-taken",
+            f"somebody uploaded other bytes as {path.name} meanwhile",
+            where=index_url,
+            why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
+            remedy="find out who; number another release (it becomes a .post)",
+        )
+    raise ForgeError(
+        "pypi-upload-failed",
+        f"{path.name} was not uploaded",
+        where=repository_url,
+        why=_said(done),
+        remedy="check the credentials (a trusted publisher of this workflow and environment, or TWINE_USERNAME and "
+        "TWINE_PASSWORD), then run this again: what is uploaded stays uploaded",
+    )
+
+
+def _twine(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # Its credentials are in the environment, never among the arguments, which every process can read.
+    command = [sys.executable, "-m", "twine", "--no-color", *arguments]
+    environment = {**os.environ, "COLUMNS": "1000"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def _said(done: subprocess.CompletedProcess[str], environ: Mapping[str, str] = os.environ) -> str:
+    """The end of what twine said, without anything secret."""
+    text = re.sub(r"\s+\n", "\n", done.stdout + done.stderr).strip()
+    for name in ("TWINE_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):
+        if environ.get(name):
+            text = text.replace(environ[name], "***")
+    return text[-2000:]

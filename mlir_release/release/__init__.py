@@ -1,0 +1,1 @@
+"""A draft's way to publication: upload, verify, publish; decisions; mirror; install."""

@@ -1,0 +1,50 @@
+"""The commands that pages and release notes tell people to type. What is documented is what the probe runs.
+
+Each names a version or a floor: PyPI's ``mlir`` 0.0.1 belongs to someone else, and pip would fall back to it where no
+wheel fits. Dates and LLVM versions are above it, so a floor turns that into an error.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlir_release.model.names import Kind
+
+#: The lowest version of each kind that could be ours.
+FLOORS: dict[Kind, str] = {"snapshot": ">=20200101", "numbered": ">=1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A call of pip."""
+
+    label: str
+    arguments: tuple[str, ...]  #: after ``pip install``
+
+    @property
+    def text(self) -> str:
+        """As a person types it."""
+        return shlex.join(["pip", "install", *self.arguments])
+
+
+def newest(page: str, kind: Kind, distribution: str) -> Command:
+    """The newest release on a page of links."""
+    return Command(label="newest", arguments=("-f", page, f"{distribution}{FLOORS[kind]}"))
+
+
+def exact(page: str, distribution: str, version: str) -> Command:
+    """One release, from a page of links."""
+    return Command(label="exact", arguments=("-f", page, f"{distribution}=={version}"))
+
+
+def pinned(requirements: str) -> Command:
+    """One release, each file by its hash."""
+    return Command(label="pinned", arguments=("-r", requirements))
+
+
+def by_index(index: str, kind: Kind, distribution: str) -> Command:
+    """The newest release on a simple index; MLIR's own dependencies come from pip's usual one."""
+    return Command(label="index", arguments=("--extra-index-url", index, f"{distribution}{FLOORS[kind]}"))

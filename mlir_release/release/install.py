@@ -1,0 +1,272 @@
+"""The wheel of a release that fits an interpreter: found, verified (digest and provenance), installed with pip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.forge.published import shelf_of
+from mlir_release.host.pythons import describe
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.index.generate import read_yanks
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest, yank_reason
+from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.release.draft import fetch
+from mlir_release.release.install_check import check_import
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
+    from mlir_release.host.pythons import Python
+    from mlir_release.model.manifest import WheelEntry, Yank
+
+#: Instead of a tag: the newest published snapshot that nobody yanked.
+LATEST = "latest"
+
+#: Whether a wheel's provenance must verify: ``auto`` is ``require`` for releases on GitHub, which attests its builds.
+Provenance = Literal["auto", "require", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """What was installed (or, with ``dry_run``, would be)."""
+
+    tag: str
+    revision: str  #: llvm-project commit
+    version: str  #: of the wheel
+    filename: str
+    python: str  #: path of the interpreter
+    provenance: bool  #: it was verified
+    cmake_dir: str = ""  #: CMake packages of the release's SDK; empty where none is published
+    dry_run: bool = False
+
+    def text(self) -> str:
+        """For people."""
+        verb = "would install" if self.dry_run else "installed"
+        checked = "digest and provenance" if self.provenance else "digest"
+        return f"{verb} {self.filename} of {self.tag} ({self.revision[:12]}) for {self.python}; {checked} verified"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``; the keys are the action's outputs, too."""
+        return {
+            "tag": self.tag,
+            "revision": self.revision,
+            "version": self.version,
+            "filename": self.filename,
+            "python": self.python,
+            "provenance": self.provenance,
+            "cmake-dir": self.cmake_dir,
+            "dry_run": self.dry_run,
+        }
+
+
+def install(
+    forge: Forge,
+    tag: str,
+    *,
+    python: Path,
+    distribution: str = "mlir",
+    provenance: Provenance = "auto",
+    branch: str = "main",
+    pip_options: Sequence[str] = (),
+    dry_run: bool = False,
+) -> Installed:
+    """Install a published release's wheel of ``distribution`` into ``python``'s environment.
+
+    Dependencies come from pip's usual index; the wheel itself only ever from the release.
+
+    :param tag: a snapshot's or numbered release's, or :data:`LATEST`
+    :param branch: where ``yanked.toml`` is
+    :param pip_options: for ``pip install``: an index, ``--no-deps``
+    :param dry_run: verify only
+    :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``python-missing``
+    :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``install-digest``, ``provenance-unverified``,
+        ``install-failed``, ``import-failed``
+    :raises MachineError: ``gh-missing``
+    """
+    interpreter = describe(python)
+    with scratch_folder("install") as folder:
+        release = _find(forge, tag, read_yanks(forge, branch))
+        manifest = _manifest(forge, release, folder)
+        wheel = choose(manifest, interpreter, distribution)
+        with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
+            path = _fetch(forge, release, wheel, folder)
+        verified = _provenance(forge, path, provenance)
+        if not dry_run:
+            with console.step(f"install {wheel.filename}"):
+                _install(python, path, manifest, pip_options)
+    return Installed(
+        tag=manifest.tag,
+        revision=manifest.revision,
+        version=manifest.version,
+        filename=wheel.filename,
+        python=str(python),
+        provenance=verified,
+        dry_run=dry_run,
+    )
+
+
+def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
+    """The wheel of ``distribution`` that pip would take for ``python`` on this machine.
+
+    :raises VerificationError: ``install-no-wheel``
+    """
+    from packaging.tags import cpython_tags, platform_tags
+
+    # Best first: pip's own order.
+    rank = {tag: at for at, tag in enumerate(cpython_tags(python.order[:2], [python.tag], list(platform_tags())))}
+    fitting = []
+    for wheel in manifest.wheels:
+        if canonicalize_name(wheel.distribution) == canonicalize_name(distribution):
+            ranks = [rank[tag] for tag in parse_wheel_filename(wheel.filename)[3] if tag in rank]
+            if ranks:
+                fitting.append((min(ranks), wheel.filename, wheel))
+    if fitting:
+        return min(fitting)[2]
+    raise VerificationError(
+        "install-no-wheel",
+        f"{manifest.tag} has no wheel of {distribution} for CPython {python.name} on this machine",
+        where=str(python.executable),
+        why="it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
+        remedy="use another CPython, another platform or another tag",
+    )
+
+
+# -- the release -----------------------------------------------------------------------------------------------------
+
+
+def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
+    shelf = shelf_of(forge)
+    if tag == LATEST:
+        for release in shelf.newest():
+            if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
+                return release
+        raise UsageError(
+            "install-release-missing",
+            "no snapshot is published",
+            where=forge.description,
+            remedy="name the tag of a numbered release",
+        )
+    if parse_tag(tag) is None:
+        raise UsageError(
+            "install-tag-invalid",
+            f"{tag!r} is not the tag of a release",
+            remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
+        )
+    found = shelf.release(tag)
+    if found is None:
+        raise UsageError(
+            "install-release-missing",
+            f"{tag} is not published",
+            where=forge.description,
+            remedy="check the tag and the repository; a private repository needs a token in GITHUB_TOKEN",
+        )
+    reason = yank_reason(yanks, tag)
+    if reason is not None:
+        console.warn(f"{tag} is yanked: {reason}")
+    return found
+
+
+def _manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
+    asset = release.asset(MANIFEST_NAME)
+    content = fetch(forge, release, asset, folder).read_bytes() if asset is not None else b"null"
+    manifest = Manifest.from_text(content, where=f"{MANIFEST_NAME} of {release.tag}, {forge.description}")
+    if manifest.tag != release.tag:
+        raise VerificationError(
+            "manifest-of-another",
+            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
+            where=forge.description,
+            remedy="use another release: somebody changed this one by hand",
+        )
+    return manifest
+
+
+def _fetch(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
+    asset = release.asset(wheel.filename)
+    if asset is None or asset.sha256 != wheel.sha256:
+        raise VerificationError(
+            "install-digest",
+            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
+            where=forge.description,
+            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
+            remedy="do not use it: somebody changed the release after it was published; nothing was installed",
+        )
+    return fetch(forge, release, asset, folder)
+
+
+# -- provenance --------------------------------------------------------------------------------------------------------
+
+
+def _provenance(forge: Forge, path: Path, wanted: Provenance) -> bool:
+    """Verify who built the file. Returns whether that was done."""
+    from mlir_release.forge.github.forge import GitHubForge
+
+    on_github = isinstance(forge, GitHubForge)
+    if wanted == "skip" or (wanted == "auto" and not on_github):
+        return False
+    if not isinstance(forge, GitHubForge):
+        raise UsageError(
+            "provenance-not-on-github",
+            "only releases on GitHub have provenance",
+            where=forge.description,
+            remedy="leave --provenance out for this repository",
+        )
+    gh = shutil.which("gh")
+    if gh is None:
+        raise MachineError(
+            "gh-missing",
+            "GitHub's gh, which verifies provenance, is not installed",
+            remedy="install it (https://cli.github.com; GitHub's runners have it), or say --provenance skip",
+        )
+    client = forge.client
+    host = client.server.partition("://")[2]
+    with console.step(f"verify the provenance of {path.name}"):
+        # gh takes the token of GH_TOKEN or GITHUB_TOKEN, and anonymous readers' requests to a public repository.
+        command = [gh, "attestation", "verify", str(path), "--repo", client.name]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "GH_HOST": host, "GH_PROMPT_DISABLED": "1"}
+        )
+    if done.returncode != 0:
+        raise VerificationError(
+            "provenance-unverified",
+            f"{path.name} does not verify as built by {client.name}",
+            where=client.where,
+            why=(done.stderr or done.stdout).strip()[-2000:],
+            remedy="do not use it, and tell the repository's owners; if gh only lacks a token, give one in "
+            "GITHUB_TOKEN; nothing was installed",
+        )
+    return True
+
+
+# -- pip -----------------------------------------------------------------------------------------------------------
+
+
+def _install(python: Path, path: Path, manifest: Manifest, options: Sequence[str]) -> None:
+    # The caller's surroundings say which index the dependencies come from, so pip sees all of the environment.
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", *options, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise _failed("install-failed", f"pip does not install {path.name}", python, done)
+    done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
+    if done.returncode != 0:
+        raise _failed("import-failed", f"{path.name} is installed, but can't be imported", python, done)
+
+
+def _failed(id: str, what: str, python: Path, done: subprocess.CompletedProcess[str]) -> VerificationError:
+    return VerificationError(
+        id,
+        what,
+        where=str(python),
+        why=(done.stdout + done.stderr).strip()[-3000:],
+        remedy="see what is said; another package called mlir in that environment, or an environment that the system "
+        "manages, can be the reason: use a virtual environment",
+    )

@@ -1,0 +1,145 @@
+"""Installing wheels in empty environments, as the last proof before they are published."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_wheel_filename
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.pythons import Python, describe
+from mlir_release.host.tempdirs import scratch_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.release.assets import Wheel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A wheel that was installed and imported."""
+
+    filename: str
+    python: str  #: ``3.12.1``
+    imported: tuple[str, ...]  #: modules
+
+    def text(self) -> str:
+        """For people."""
+        return f"{self.filename}: installed with CPython {self.python}, imported {', '.join(self.imported)}"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"filename": self.filename, "python": self.python, "imported": list(self.imported)}
+
+
+def clean_environment() -> dict[str, str]:
+    """The process environment without what would change pip or Python: a stranger has none of it."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PIP_", "PYTHON")) and key not in {"VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
+    }
+
+
+def make_environment(python: Path, folder: Path) -> Path:
+    """An empty virtual environment; returns its Python. :raises MachineError: ``venv-failed``"""
+    done = subprocess.run(
+        [str(python), "-I", "-m", "venv", "--clear", str(folder)],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+    )
+    if done.returncode != 0:
+        raise MachineError(
+            "venv-failed",
+            "no virtual environment could be made",
+            where=str(python),
+            why=(done.stdout + done.stderr).strip()[-2000:],
+            remedy="install the CPython's venv module (Debian: python3-venv), or name another CPython",
+        )
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run an environment's own pip without asking questions; the result is the caller's to judge."""
+    command = [str(python), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=env or clean_environment(), check=False)
+
+
+def try_wheels(
+    wheels: Sequence[Wheel], *, version: str, pythons: Sequence[Path], dependencies: Sequence[str] | None
+) -> tuple[Trial, ...]:
+    """Install each wheel that fits one of ``pythons`` with ``--no-index`` in an empty environment, and import it.
+
+    :param dependencies: pip's options for the wheels' own requirements (an index, a folder); None: leave them out
+    :raises VerificationError: ``install-failed``, ``import-failed``
+    """
+    trials = []
+    for interpreter in map(describe, pythons):
+        accepted = interpreter.wheel_tags()
+        for wheel in wheels:
+            if not accepted.isdisjoint(parse_wheel_filename(wheel.filename)[3]):
+                trials.append(_try(wheel, version, interpreter, dependencies))
+    return tuple(trials)
+
+
+def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
+    with scratch_folder("trial") as folder:
+        python = make_environment(interpreter.executable, folder / "environment")
+        options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
+        done = run_pip(python, *options, f"{wheel.distribution}=={version}")
+        _check("install-failed", wheel, interpreter, done, "pip does not install it")
+        if dependencies is not None and wheel.requires_dist:
+            # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
+            done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
+            _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
+        done = check_import(python, tag=wheel.tag, revision=wheel.revision, lenient=dependencies is None)
+        _check("import-failed", wheel, interpreter, done, "it can't be imported")
+        return Trial(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
+
+
+#: Imports what there is, on any CPython ≥ 3.8. Without dependencies, a module that lacks one of them is passed over.
+_IMPORTS = """\
+import importlib, importlib.util, json, pathlib
+release = importlib.import_module("mlir._release")
+info = json.loads(pathlib.Path(release.__file__).with_name("_release.json").read_text())
+assert (info["tag"], info["revision"]) == ({tag!r}, {revision!r}), info
+print("mlir._release")
+if importlib.util.find_spec("mlir.ir"):
+    try:
+        ir = importlib.import_module("mlir.ir")
+    except ModuleNotFoundError as error:
+        if not {optional} or (error.name or "mlir").split(".")[0] == "mlir":
+            raise
+    else:
+        with ir.Context():
+            ir.Module.parse("module {{}}").operation.verify()
+        print("mlir.ir")
+"""
+
+
+def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> subprocess.CompletedProcess[str]:
+    """Import an installed wheel's modules; their names are the output.
+
+    :param lenient: the wheel's dependencies are not installed, so modules that need them are passed over
+    """
+    code = _IMPORTS.format(tag=tag, revision=revision, optional=lenient)
+    command = [str(python), "-I", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+
+
+def _check(id: str, wheel: Wheel, interpreter: Python, done: subprocess.CompletedProcess[str], problem: str) -> None:
+    if done.returncode != 0:
+        raise VerificationError(
+            id,
+            f"{wheel.filename} with CPython {interpreter.name}: {problem}",
+            where=str(wheel.path),
+            why=(done.stdout + done.stderr).strip()[-3000:],
+            remedy="nothing was published; mend the wheel's build, then start its target over: "
+            f"mlir-release publish {wheel.tag} --discard {wheel.target}",
+        )

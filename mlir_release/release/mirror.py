@@ -1,0 +1,171 @@
+"""Copy the published releases of one forge to another: an air-gapped mirror, or a move to another home.
+
+The copy is true to the byte: the same tags with the same messages, the same assets with the same digests, the same
+yanks. Only what names a place is the mirror's own: its commits (each holds the pin and the matrix of the release), and
+the links in the notes. Every step looks before it acts, so a mirror that was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import NeedsPersonError
+from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.forge.files import head_of
+from mlir_release.git.repository import format_message
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME, YANKS_PATH, Manifest
+from mlir_release.model.names import order_of
+from mlir_release.model.pin import PIN_FILE
+from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.release.draft import fetch, find_release, put
+from mlir_release.release.notes import notes, title
+from mlir_release.release.verify import previous_release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.forge.base import Forge, Release, Tag
+
+#: The mirror's commit of a release names the commit that it stands for.
+TRAILER_MIRRORED = "Mirrored-Commit"
+
+#: How often somebody else may commit to the mirror's branch first.
+_MAX_LOST_RACES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorOutcome:
+    """What was copied, or, with ``dry_run``, would be."""
+
+    copied: tuple[str, ...]  #: tags, oldest first
+    present: int  #: releases that the mirror had
+    size: int  #: bytes of the copied releases
+    yanks: bool  #: the list of yanks was brought up to date
+    dry_run: bool = False
+
+    def text(self) -> str:
+        """A line, and one for each copied release."""
+        verb = "to copy" if self.dry_run else "copied"
+        lines = [f"releases {verb}: {len(self.copied)} ({format_bytes(self.size)}); there already: {self.present}"]
+        lines += [f"  {tag}" for tag in self.copied]
+        if self.yanks:
+            lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "copied": list(self.copied),
+            "present": self.present,
+            "size": self.size,
+            "yanks": self.yanks,
+            "dry_run": self.dry_run,
+        }
+
+
+def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = False) -> MirrorOutcome:
+    """Bring ``destination`` up to ``source``: every published release that it lacks, oldest first, then the yanks.
+
+    :param branch: the branch of both that holds the pin and ``yanked.toml``
+    :raises NeedsPersonError: ``mirror-differs``, if a tag of the mirror was made by somebody else
+    :raises UsageError: ``branch-missing``
+    """
+    tags = {tag.name: tag for tag in source.tags()}
+    there = {release.tag for release in destination.releases() if not release.draft}
+    wanted = [release for release in _mirrored(source) if release.tag not in there]
+    size = sum(asset.size for release in wanted for asset in release.assets)
+    if not dry_run:
+        for release in wanted:
+            with console.step(f"copy {release.tag}"):
+                _copy(source, destination, release, tags[release.tag], branch)
+    yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    return MirrorOutcome(
+        copied=tuple(release.tag for release in wanted),
+        present=len(there),
+        size=size,
+        yanks=yanks,
+        dry_run=dry_run,
+    )
+
+
+def _mirrored(source: Forge) -> Sequence[Release]:
+    """The published releases of this toolkit, oldest first."""
+    ordered = [
+        (order, release)
+        for release in source.releases()
+        if not release.draft and release.asset(MANIFEST_NAME) and (order := order_of(release.tag)) is not None
+    ]
+    return [release for _, release in sorted(ordered, key=lambda row: row[0])]
+
+
+def _copy(source: Forge, destination: Forge, release: Release, tag: Tag, branch: str) -> None:
+    _ensure_tag(source, destination, tag, branch)
+    manifest_asset = release.asset(MANIFEST_NAME)
+    assert manifest_asset is not None, "only such releases are mirrored"
+    with scratch_folder("mirror") as folder:
+        manifest = Manifest.from_text(
+            fetch(source, release, manifest_asset, folder).read_text(encoding="utf-8"), where=manifest_asset.url
+        )
+        copy = next((found for found in destination.releases() if found.tag == tag.name), None)
+        if copy is None:
+            copy = destination.create_draft(
+                tag.name, title=release.title, body="Being copied.\n", prerelease=release.prerelease
+            )
+        for asset in release.assets:
+            path = fetch(source, release, asset, folder)
+            copy, _ = put(destination, copy, asset.name, path, replace=lambda _: True)
+            path.unlink()
+        copy = find_release(destination, tag.name)
+        body = notes(
+            manifest,
+            page_url=destination.page_url(tag.name),
+            urls={asset.name: asset.url for asset in copy.assets},
+            previous=previous_release(destination, tag.name, folder),
+        )
+        if copy.draft:
+            destination.publish(destination.edit_release(copy, title=title(manifest), body=body))
+
+
+def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:
+    """The same tag, on a commit of the mirror with the same pin and the same matrix."""
+    mine = next((found for found in destination.tags() if found.name == tag.name), None)
+    if mine is None:
+        files = {path: source.read(path, commit=tag.commit) for path in (PIN_FILE, TARGETS_FILE)}
+        message = format_message(f"Mirror {tag.name}", "", {TRAILER_MIRRORED: tag.commit})
+        commit = _commit(destination, branch, {path: text for path, text in files.items() if text}, message)
+        try:
+            mine = destination.create_tag(tag.name, commit, tag.message)
+        except Taken:
+            mine = next(found for found in destination.tags() if found.name == tag.name)
+    if mine.message.strip() != tag.message.strip():
+        raise NeedsPersonError(
+            "mirror-differs",
+            f"the mirror has another tag {tag.name}",
+            where=destination.description,
+            why="its message differs, so it stands for another release",
+            remedy="mirror into an empty repository, or delete that tag there if nobody uses it",
+        )
+
+
+def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) -> str:
+    """Commit on top of the branch, whoever else commits there."""
+    for attempt in range(_MAX_LOST_RACES):
+        head = head_of(forge, branch)
+        try:
+            return forge.commit(branch, expected=head, files=files, message=message)
+        except BranchMoved:
+            if attempt == _MAX_LOST_RACES - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _copy_yanks(source: Forge, destination: Forge, branch: str, *, dry_run: bool) -> bool:
+    wanted = source.read(YANKS_PATH, commit=head_of(source, branch))
+    if wanted is None or wanted == destination.read(YANKS_PATH, commit=head_of(destination, branch)):
+        return False
+    if not dry_run:
+        _commit(destination, branch, {YANKS_PATH: wanted}, "Copy the yanks\n")
+    return True

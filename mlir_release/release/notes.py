@@ -1,0 +1,144 @@
+"""The text of a release's page, in Markdown: pip reads its links, people the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from mlir_release.console import format_bytes
+from mlir_release.model.names import platform_of
+from mlir_release.release import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.model.manifest import Manifest, WheelEntry
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:-])")
+_SYSTEM_NAMES = {"linux": "Linux", "musl": "Linux (musl)", "macos": "macOS", "windows": "Windows"}
+
+
+def title(manifest: Manifest) -> str:
+    """The release's title."""
+    return f"MLIR {manifest.version}" if manifest.kind == "numbered" else f"MLIR snapshot {manifest.version}"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def github_page(upstream: str) -> str:
+    """The web page of an upstream on GitHub, without a slash at the end; empty for any other upstream."""
+    match = re.fullmatch(r"(?:https://|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?", upstream)
+    return f"https://github.com/{match[1]}" if match else ""
+
+
+def python_name(tag: str) -> str:
+    """``3.12`` for ``cp312``, ``3.14t`` for ``cp314t``; other tags as they are."""
+    match = re.fullmatch(r"cp(\d)(\d+t?)", tag)
+    return f"{match[1]}.{match[2]}" if match else tag
+
+
+def format_total(count: int) -> str:
+    """Many bytes, as :func:`~mlir_release.console.format_bytes` shows few."""
+    return f"{count / 1e9:.2f} GB" if count >= 1_000_000_000 else format_bytes(count)
+
+
+@dataclass(frozen=True, order=True)
+class Platform:
+    """What a wheel runs on, for people. Sorts Linux first."""
+
+    rank: int
+    name: str  #: ``Linux x86_64``
+    needs: str  #: ``glibc ≥ 2.28``, or empty
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.needs}" if self.needs else self.name
+
+
+@cache
+def platform(tags: tuple[str, ...]) -> Platform:
+    """What a wheel runs on, as its platform tags say."""
+    system, arch = platform_of(tags[0]) if tags else ("", "")
+    versions = []
+    for tag in tags:
+        if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
+            versions.append(("glibc", int(match[1]), int(match[2])))
+        elif match := re.match(r"macosx_(\d+)_(\d+)_", tag):
+            versions.append(("version", int(match[1]), int(match[2])))
+    needs = "{} ≥ {}.{}".format(*min(versions)) if versions else ""
+    rank = list(_SYSTEM_NAMES).index(system) if system in _SYSTEM_NAMES else len(_SYSTEM_NAMES)
+    return Platform(rank, f"{_SYSTEM_NAMES.get(system, system)} {arch}", needs)
+
+
+def size_change(wheel: WheelEntry, previous: Manifest | None) -> str:
+    """How much larger or smaller than the previous release's wheel of the same target; empty if there was none."""
+    for other in previous.wheels if previous else ():
+        if other.target == wheel.target and other.size:
+            return f"{(wheel.size - other.size) / other.size:+.1%}"
+    return ""
+
+
+def total_change(manifest: Manifest, previous: Manifest | None) -> str:
+    """How much larger or smaller the wheels are that both releases have; empty if they share none."""
+    before = {wheel.target: wheel.size for wheel in previous.wheels} if previous else {}
+    pairs = [(wheel.size, before[wheel.target]) for wheel in manifest.wheels if before.get(wheel.target)]
+    old = sum(size for _, size in pairs)
+    return f"{(sum(size for size, _ in pairs) - old) / old:+.1%}" if old else ""
+
+
+def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previous: Manifest | None) -> str:
+    """The release's body.
+
+    :param page_url: where the body will be shown, for ``pip install -f``
+    :param urls: of the release's assets, by name
+    :param previous: the release that sizes are compared with
+    """
+    upstream = github_page(manifest.upstream)
+    short = manifest.revision[:12]
+    revision = f"[`{short}`]({upstream}/commit/{manifest.revision})" if upstream else f"`{manifest.revision}`"
+    name = next((w.distribution for w in manifest.wheels if w.distribution == "mlir"), manifest.wheels[0].distribution)
+    lines = [
+        f"Wheels of MLIR's Python bindings, built from llvm-project {revision}"
+        + (f" (LLVM {escape(manifest.llvm_version)})." if manifest.llvm_version else "."),
+        "",
+        "```",
+        commands.exact(page_url, name, manifest.version).text,
+        "```",
+        "",
+        "| wheel | runs on | CPython | size | change |",
+        "| --- | --- | --- | ---: | ---: |",
+    ]
+    for wheel in manifest.wheels:
+        link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
+        change = size_change(wheel, previous)
+        lines.append(
+            f"| {link} | {escape(str(platform(wheel.platforms)))} | {escape(python_name(wheel.python))} "
+            f"| {format_bytes(wheel.size)} | {change} |"
+        )
+    lines += ["", *_changes(manifest, upstream)]
+    if manifest.tests:
+        passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
+        lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
+    for heading, rows in (
+        ("Waived", [f"- `{w.target}`: {escape(w.reason)} ({escape(w.by)}, {w.at[:10]})" for w in manifest.waivers]),
+        ("Left out (experimental)", [f"- `{row.target}`: {escape(row.reason)}" for row in manifest.left_out]),
+    ):
+        if rows:
+            lines += ["", f"### {heading}", "", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _changes(manifest: Manifest, upstream: str) -> list[str]:
+    if not manifest.previous_tag:
+        return ["The first release of its kind."]
+    if manifest.previous_revision == manifest.revision:
+        return [f"The same revision as `{manifest.previous_tag}`, built again."]
+    span = f"{manifest.previous_revision[:12]}...{manifest.revision[:12]}"
+    if upstream:
+        link = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}"
+        return [f"Since `{manifest.previous_tag}`: [llvm-project {span}]({link})."]
+    return [f"Since `{manifest.previous_tag}`: llvm-project `{span}`."]

@@ -1,0 +1,122 @@
+"""What may be published: a pure judgement over the build matrix, the wheels, the reports and the waivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.model.manifest import LeftOut
+from mlir_release.model.names import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.model.manifest import Waiver
+    from mlir_release.model.targets import Matrix, WheelTarget
+    from mlir_release.release.assets import Report, Wheel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What is published, what is left out, and what stands in the way (nothing, if ``problems`` is empty)."""
+
+    wheels: tuple[Wheel, ...]
+    reports: tuple[Report, ...]  #: the passing runs that the wheels rest on
+    waivers: tuple[Waiver, ...]  #: the ones that were needed
+    left_out: tuple[LeftOut, ...]
+    excluded: tuple[Wheel, ...]  #: wheels of experimental or waived targets that failed their tests
+    problems: tuple[str, ...]
+
+
+def judge(
+    matrix: Matrix, wheels: Mapping[Slot, Wheel], reports: Mapping[str, Report], waivers: Mapping[str, Waiver]
+) -> Judgement:
+    """Weigh a draft's content.
+
+    A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
+    bytes in the draft; each is forgiven by a waiver. An experimental target that falls short is left out.
+    """
+    accepted: list[Wheel] = []
+    excluded: list[Wheel] = []
+    left_out: list[LeftOut] = []
+    problems: list[str] = []
+    used: dict[str, Waiver] = {}
+    evidence: dict[str, Report] = {}
+    known = {Slot.of_target(target) for target in matrix.wheels}
+
+    for slot, wheel in wheels.items():
+        if slot not in known:
+            problems.append(f"{wheel.filename}: no target of the build matrix makes such a wheel")
+    for target in matrix.wheels:
+        found = wheels.get(Slot.of_target(target))
+        if found is None:
+            if target.name in waivers:
+                used[target.name] = waivers[target.name]
+            elif target.required:
+                problems.append(f"{target.name}: there is no wheel")
+            else:
+                left_out.append(_left_out(target, reports))
+            continue
+        if found.target != target.name:
+            problems.append(f"{found.filename}: says that its target is {found.target}; here it is {target.name}")
+            continue
+        shortfalls = _shortfalls(target, found, reports, waivers)
+        if not shortfalls:
+            accepted.append(found)
+            for name in map(target.test_name, target.suites):
+                if name in waivers and (name not in reports or _shortfall(found, reports[name])):
+                    used[name] = waivers[name]
+                else:
+                    evidence[name] = reports[name]
+        elif target.name in waivers:
+            used[target.name] = waivers[target.name]
+            excluded.append(found)
+        elif target.required:
+            problems += shortfalls
+        else:
+            left_out.append(_left_out(target, reports))
+            excluded.append(found)
+    if not accepted and not problems:
+        problems.append("nothing is left to publish: every target is left out or waived")
+    return Judgement(
+        wheels=tuple(accepted),
+        reports=tuple(evidence.values()),
+        waivers=tuple(used.values()),
+        left_out=tuple(left_out),
+        excluded=tuple(excluded),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def _left_out(target: WheelTarget, reports: Mapping[str, Report]) -> LeftOut:
+    """Why an experimental target is left out: from the reports alone, for its wheel may be deleted already."""
+    failed = [
+        f"{name}: {_shortfall(None, reports[name])}"
+        for name in map(target.test_name, target.suites)
+        if name in reports and not reports[name].passed
+    ]
+    return LeftOut(target=target.name, reason="; ".join(failed) or "there is no tested wheel")
+
+
+def _shortfalls(
+    target: WheelTarget, wheel: Wheel, reports: Mapping[str, Report], waivers: Mapping[str, Waiver]
+) -> list[str]:
+    found = []
+    for name in map(target.test_name, target.suites):
+        if name not in waivers:
+            why = _shortfall(wheel, reports[name]) if name in reports else "was not run"
+            if why:
+                found.append(f"{name}: {why}")
+    return found
+
+
+def _shortfall(wheel: Wheel | None, report: Report) -> str:
+    """Why a report does not speak for a wheel; empty if it does."""
+    if report.needs_wheel and not report.wheel:
+        return "does not say which wheel it tested"
+    if wheel is not None and report.wheel and report.wheel_sha256 != wheel.sha256:
+        return "tested another build of the wheel than the draft has"
+    if not report.passed:
+        names = ", ".join(report.failures[:3]) + (" …" if len(report.failures) > 3 else "")
+        return f"failed{f' ({names})' if names else ''}"
+    return ""

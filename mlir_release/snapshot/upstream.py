@@ -1,0 +1,134 @@
+"""From what a person asks for (head, a sha, a tag, a branch) to one llvm-project commit, asked of the upstream itself.
+
+Only refs and single commit objects are fetched, never a history: a selection costs one or two round trips.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.git.repository import SHA_PATTERN, GitError, parse_trailers
+from mlir_release.git.shared import SharedGit
+from mlir_release.host.cache import cache_directory, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """One upstream commit. ``epoch``: committer time in seconds since 1970, the SOURCE_DATE_EPOCH of its wheels."""
+
+    sha: str
+    epoch: int
+    subject: str
+    selector: str  #: what was asked for
+    trailers: Mapping[str, str]  #: of the commit message
+
+
+class Upstream:
+    """An upstream llvm-project repository: ``url`` is anything that git can fetch from."""
+
+    def __init__(self, url: str, *, branch: str = "main", cache: Path | None = None) -> None:
+        self.url = url
+        self.branch = branch
+        folder = cache if cache is not None else cache_directory()
+        # One bare repository an upstream: it holds the few commits that were ever selected.
+        self._git = SharedGit(folder / "upstream" / hashlib.sha256(url.encode()).hexdigest()[:16])
+
+    def resolve(self, selector: str) -> Revision:
+        """The commit that ``selector`` names now.
+
+        :param selector: ``head`` (the newest commit of the branch), a full sha, a tag or a branch
+        :raises UsageError: if there is no such commit, or the selector is abbreviated or ambiguous
+        :raises MachineError: if the upstream can't be reached
+        """
+        if SHA_PATTERN.fullmatch(selector):
+            return self._fetch(selector, selector)
+        name = self.branch if selector == "head" else selector
+        refs = self._list(f"refs/heads/{name}", f"refs/tags/{name}", f"refs/tags/{name}^{{}}")
+        branch = refs.get(f"refs/heads/{name}")
+        tag = refs.get(f"refs/tags/{name}^{{}}") or refs.get(f"refs/tags/{name}")
+        if selector == "head":
+            tag = None
+        if branch and tag and branch != tag:
+            raise UsageError(
+                "revision-ambiguous",
+                f"{selector!r} is a branch and a tag upstream, at different commits",
+                where=self.url,
+                why=f"branch {branch}, tag {tag}",
+                remedy="give the full sha of the one that you mean",
+            )
+        found = tag or branch
+        if found:
+            return self._fetch(found, selector)
+        if _SHORT_SHA.fullmatch(selector):
+            raise UsageError(
+                "revision-short",
+                f"{selector!r} is an abbreviated commit",
+                where=self.url,
+                why="an abbreviation can't be resolved without the whole history, and may be ambiguous",
+                remedy="give all 40 digits",
+            )
+        raise UsageError(
+            "revision-unknown",
+            f"the upstream has no branch or tag called {name!r}",
+            where=self.url,
+            remedy="give head, a full sha, a tag or a branch (git ls-remote lists what there is)",
+        )
+
+    def _list(self, *patterns: str) -> dict[str, str]:
+        self._ready()
+        try:
+            output = self._git.text("ls-remote", "--", self.url, *patterns)
+        except GitError as error:
+            raise self._unreachable(error) from error
+        pairs = (line.split("\t", 1) for line in output.splitlines())
+        return {name: sha for sha, name in pairs}
+
+    def _fetch(self, sha: str, selector: str) -> Revision:
+        self._ready()
+        if self._git.resolve(sha) is None:
+            try:
+                self._git.run("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "--", self.url, sha)
+            except GitError as error:
+                missing = ("not our ref", "couldn't find remote ref", "unadvertised object", "bad object")
+                if any(text in error.stderr for text in missing):
+                    raise UsageError(
+                        "revision-unknown",
+                        f"the upstream has no commit {sha}",
+                        where=self.url,
+                        remedy="check the sha; a commit of a fork or of a deleted branch can't be pinned",
+                    ) from None
+                raise self._unreachable(error) from error
+        epoch, message = self._git.text("log", "-1", "--format=%ct%x00%B", "--end-of-options", sha).split("\0", 1)
+        return Revision(
+            sha=sha,
+            epoch=int(epoch),
+            subject=message.splitlines()[0] if message else "",
+            selector=selector,
+            trailers=parse_trailers(message),
+        )
+
+    def _ready(self) -> None:
+        folder = self._git.directory
+        with locked(folder.with_suffix(".lock")):
+            if not (folder / "HEAD").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                self._git.run("init", "--quiet", "--bare")
+
+    def _unreachable(self, error: GitError) -> MachineError:
+        return MachineError(
+            "upstream-unreachable",
+            "the upstream repository can't be read",
+            where=self.url,
+            why=error.why,
+            remedy="check the URL in targets.toml and the network, then run this again",
+        )

@@ -1,0 +1,1 @@
+"""Test suites for wheels and SDKs, and what came out of them."""

@@ -1,0 +1,226 @@
+"""Behaviours of MLIR that this project pins, each to the LLVM versions in which it holds or fails.
+
+They come from a downstream's report that "bytecode made debug info vanish": what bytecode really keeps, what really
+drops debug info, and the failure that started it. Each case states a property that one would wish for. Where the
+property is known to fail, a pass is reported as unexpected, so that we notice when upstream mends it.
+
+The cases run against a wheel (through its Python API) and against an SDK (through its tools): see :class:`Mlir`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from mlir_release.testing.known_failures import version_in
+from mlir_release.testing.report import Outcome, TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class MlirError(Exception):
+    """MLIR refused the input; the message is what it printed."""
+
+
+class Mlir(Protocol):
+    """What the cases need of an MLIR, however it is reached. All texts are MLIR assembly unless said otherwise."""
+
+    def round_trip(self, text: str) -> tuple[str, str]:
+        """``(before, after)``: printed with locations, before and after being written and read as bytecode."""
+
+    def run(self, text: str, pipeline: str, *, print_locations: bool) -> str:
+        """The module after a pass pipeline (``builtin.module(…)``)."""
+
+    def to_llvm_ir(self, text: str) -> str:
+        """LLVM IR. :raises MlirError: if the translation fails"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A property, and the versions in which it is known to hold and to fail; between them it is not judged.
+
+    :param check: returns an empty string if the property holds, else what was seen instead
+    """
+
+    name: str
+    check: Callable[[Mlir], str]
+    holds: str = ""
+    fails: str = ""
+    reason: str = ""
+
+    def expected(self, llvm_version: str) -> bool | None:
+        """Whether the property holds in this version; ``None`` where nobody has looked."""
+        if self.holds and version_in(llvm_version, self.holds):
+            return True
+        if self.fails and version_in(llvm_version, self.fails):
+            return False
+        return None
+
+
+_LOCATIONS = {
+    "file-line-column": '"a.py":1:2',
+    "unknown": "unknown",
+    "name": '"n"(unknown)',
+    "name-of-a-place": '"n"("a.py":1:2)',
+    "fused": 'fused["a.py":1:2, "b.py":3:4]',
+    "fused-with-metadata": 'fused<"metadata">["a.py":1:2, "b.py":3:4]',
+    "callsite": 'callsite("callee.py":1:2 at "caller.py":3:4)',
+    "nested": 'fused[callsite("n"(unknown) at "caller.py":3:4), "m"("b.py":5:6)]',
+}
+
+#: Locations on an operation, a function and a block argument. A region's end needs one too, or the parser makes one up.
+_LOCATED_MODULE = """
+module {{
+  func.func @f(%a: i32 loc({location})) -> i32 {{
+    %0 = arith.addi %a, %a : i32 loc({location})
+    return %0 : i32 loc({location})
+  }} loc({location})
+}} loc({location})
+"""
+
+_NO_SUBPROGRAM = """
+module {
+  llvm.func @f(%a: i32) -> i32 {
+    %0 = llvm.add %a, %a : i32 loc("a.py":2:3)
+    %1 = llvm.mul %0, %a : i32 loc("n"(unknown))
+    llvm.return %1 : i32 loc("a.py":4:5)
+  } loc("a.py":1:1)
+}
+"""
+
+_ADD_SCOPES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
+
+_TWO_SUBPROGRAMS = """
+#file = #llvm.di_file<"a.py" in "/src">
+#unit = #llvm.di_compile_unit<id = distinct[0]<>, sourceLanguage = DW_LANG_C, file = #file, producer = "MLIR",
+                              isOptimized = true, emissionKind = LineTablesOnly>
+#type = #llvm.di_subroutine_type<callingConvention = DW_CC_normal>
+#callee = #llvm.di_subprogram<id = distinct[1]<>, compileUnit = #unit, scope = #file, name = "callee", file = #file,
+                              line = 1, scopeLine = 1, subprogramFlags = Definition, type = #type>
+#caller = #llvm.di_subprogram<id = distinct[2]<>, compileUnit = #unit, scope = #file, name = "caller", file = #file,
+                              line = 3, scopeLine = 3, subprogramFlags = Definition, type = #type>
+module {
+  llvm.func @callee() {
+    llvm.return loc("a.py":1:2)
+  } loc(fused<#callee>["a.py":1:1])
+  llvm.func @caller() {
+    llvm.call @callee() : () -> () loc(CALL_LOCATION)
+    llvm.return loc("a.py":4:2)
+  } loc(fused<#caller>["a.py":3:1])
+}
+"""
+
+
+def _survives_bytecode(location: str) -> Callable[[Mlir], str]:
+    def check(mlir: Mlir) -> str:
+        before, after = mlir.round_trip(_LOCATED_MODULE.format(location=location))
+        words = re.findall(r'"[^"]+"', location) or ["unknown"]
+        if before == after and all(word in before for word in words):
+            return ""
+        return f"before:\n{before}\nafter:\n{after}"
+
+    return check
+
+
+def _no_subprogram_no_debug_info(mlir: Mlir) -> str:
+    ir = mlir.to_llvm_ir(_NO_SUBPROGRAM)
+    return ir if "!dbg" in ir or "DILocation" in ir else ""
+
+
+def _scopes_give_debug_info(mlir: Mlir) -> str:
+    """All get ``!dbg`` but the one operation whose own location is unknown."""
+    ir = mlir.to_llvm_ir(mlir.run(_NO_SUBPROGRAM, _ADD_SCOPES, print_locations=True))
+    found = {
+        word: "!dbg" in line for line in ir.splitlines() for word in ("define", "add", "mul", "ret") if _has(line, word)
+    }
+    return "" if found == {"define": True, "add": True, "mul": False, "ret": True} else ir
+
+
+def _printing_without_locations_drops_all(mlir: Mlir) -> str:
+    """Not a bug of bytecode's, but looks like it: a text pipeline that forgets ``--mlir-print-debuginfo``."""
+    text = mlir.run(_NO_SUBPROGRAM, _ADD_SCOPES, print_locations=False)
+    ir = mlir.to_llvm_ir(text)
+    return f"{text}\n{ir}" if "loc(" in text or "!dbg" in ir else ""
+
+
+def _compile_unit_stays_one(mlir: Mlir) -> str:
+    _, after = mlir.round_trip(_TWO_SUBPROGRAMS.replace("CALL_LOCATION", '"a.py":4:1'))
+    return "" if len(re.findall(r"#llvm\.di_compile_unit<", after)) == 1 else after
+
+
+def _located_call_translates(mlir: Mlir) -> str:
+    ir = mlir.to_llvm_ir(_TWO_SUBPROGRAMS.replace("CALL_LOCATION", '"a.py":4:1'))
+    return "" if re.search(r"call void @callee\(\), !dbg", ir) else ir
+
+
+def _unlocated_call_translates(mlir: Mlir) -> str:
+    try:
+        mlir.to_llvm_ir(_TWO_SUBPROGRAMS.replace("CALL_LOCATION", '"n"(unknown)'))
+    except MlirError as error:
+        return str(error)
+    return ""
+
+
+def _has(line: str, instruction: str) -> bool:
+    return re.search(rf"(^|\s){instruction}\s", line) is not None and not line.startswith("!")
+
+
+CASES: tuple[Case, ...] = (
+    *(
+        Case(name=f"location-survives-bytecode/{name}", check=_survives_bytecode(location), holds=">=19")
+        for name, location in _LOCATIONS.items()
+    ),
+    Case(name="debug-info/none-without-subprogram", check=_no_subprogram_no_debug_info, holds=">=19"),
+    Case(name="debug-info/all-with-subprogram", check=_scopes_give_debug_info, holds=">=19"),
+    Case(name="debug-info/none-if-printed-without", check=_printing_without_locations_drops_all, holds=">=19"),
+    Case(
+        name="debug-info/one-compile-unit-stays-one",
+        check=_compile_unit_stays_one,
+        holds=">=22",
+        fails="<20",
+        reason="bytecode makes a copy of a distinct attribute for each use (right since some version after 19)",
+    ),
+    Case(name="debug-info/located-call-translates", check=_located_call_translates, holds=">=19"),
+    Case(
+        name="debug-info/unlocated-call-translates",
+        check=_unlocated_call_translates,
+        fails=">=19",
+        reason="LLVM's verifier wants a !dbg location on an inlinable call between two functions with debug info, and "
+        "a location that is a bare name has none",
+    ),
+)
+
+
+def run_cases(mlir: Mlir, llvm_version: str, cases: Iterable[Case] = CASES) -> tuple[TestResult, ...]:
+    """Run the cases, each to a result named ``regressions/<case>``."""
+    return tuple(_run(case, mlir, llvm_version) for case in cases)
+
+
+def _run(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
+    start = time.monotonic()
+    try:
+        seen = case.check(mlir)
+    except MlirError as error:
+        seen = str(error) or "MLIR failed without a word"
+    outcome, message = _judge(case, case.expected(llvm_version), seen)
+    return TestResult(
+        name=f"regressions/{case.name}", outcome=outcome, seconds=time.monotonic() - start, message=message
+    )
+
+
+def _judge(case: Case, expected: bool | None, seen: str) -> tuple[Outcome, str]:
+    match expected, not seen:
+        case True, True:
+            return Outcome.PASS, ""
+        case True, False:
+            return Outcome.FAIL, seen
+        case False, False:
+            return Outcome.EXPECTED_FAIL, case.reason
+        case False, True:
+            return Outcome.UNEXPECTED_PASS, f"mended upstream? Note it in the case. It was: {case.reason}"
+        case _:
+            state = "holds" if not seen else f"does not hold: {seen}"
+            return Outcome.UNSUPPORTED, f"nobody has said yet whether it holds in this version; it {state}"

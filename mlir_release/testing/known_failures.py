@@ -1,0 +1,159 @@
+"""The list of tests that are known to fail, and what it makes of results.
+
+The list (``data/known_failures.toml``) is strict both ways: a failure that is not listed fails the suite, and so does a
+listed test that passes, or that no longer exists. Each entry says for which LLVM versions it holds, why, and where
+upstream knows of it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import UsageError
+from mlir_release.projects.mlir import KNOWN_FAILURES
+from mlir_release.testing.report import Outcome, TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+DEFAULT_LIST = KNOWN_FAILURES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What is tested, as far as the entries tell situations apart.
+
+    :param python: ``3.12``; empty where no Python is involved
+    :param profile: ``host``, ``core`` or ``full``; empty where the SDK is tested
+    :param provider: where the SDK comes from (``debian``, ``source``, …)
+    """
+
+    llvm_version: str
+    python: str = ""
+    profile: str = ""
+    provider: str = ""
+    platform: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFailure:
+    """One entry.
+
+    :param tests: names or shell patterns (``CAPI/*.c``); each must match at least one test, and each match must fail
+    :param llvm: PEP 440 specifiers of the LLVM versions in which it holds
+    :param reason: why it fails, for the person who reads the report
+    :param link: where upstream, or the packager, knows of it
+    """
+
+    suite: str
+    tests: tuple[str, ...]
+    llvm: str
+    reason: str
+    link: str
+    python: str = ""
+    profiles: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+
+    def holds(self, situation: Situation) -> bool:
+        """Whether the entry is about this situation."""
+        return (
+            version_in(situation.llvm_version, self.llvm)
+            and (not self.python or version_in(situation.python, self.python))
+            and (not self.profiles or situation.profile in self.profiles)
+            and (not self.providers or situation.provider in self.providers)
+            and (not self.platforms or any(fnmatchcase(situation.platform, pattern) for pattern in self.platforms))
+        )
+
+
+def version_in(version: str, specifiers: str) -> bool:
+    """``version_in("22.1.8", ">=22,<23")``. A suffix of LLVM's own, as in ``23.0.0git``, is left out."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        numbers = version[: next((i for i, c in enumerate(version) if c not in "0123456789."), len(version))]
+        parsed = Version(numbers.strip("."))
+    return SpecifierSet(specifiers).contains(parsed, prereleases=True)
+
+
+@cache
+def load(path: Path = DEFAULT_LIST) -> tuple[KnownFailure, ...]:
+    """Read a list. :raises UsageError: ``known-failures-invalid``"""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tuple(_entry(entry) for entry in data.get("failure", []))
+    except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError, ValueError) as error:
+        raise UsageError(
+            "known-failures-invalid",
+            "the list of known failures cannot be read",
+            where=str(path),
+            why=f"{type(error).__name__}: {error}",
+            remedy="each [[failure]] needs suite, tests, llvm, reason and link",
+        ) from None
+
+
+def _entry(entry: dict[str, Any]) -> KnownFailure:
+    from packaging.specifiers import SpecifierSet
+
+    for key in ("tests", "profiles", "providers", "platforms"):
+        if key in entry:
+            entry[key] = tuple(entry[key])
+    failure = KnownFailure(**entry)
+    SpecifierSet(failure.llvm)
+    SpecifierSet(failure.python)
+    for key in ("tests", "reason", "link"):
+        if not getattr(failure, key):
+            raise ValueError(f"an entry of suite {failure.suite} has no {key}")
+    return failure
+
+
+def judge(
+    results: Sequence[TestResult], suite: str, situation: Situation, entries: Iterable[KnownFailure] | None = None
+) -> tuple[TestResult, ...]:
+    """Compare results with the list: listed failures become expected, listed passes unexpected.
+
+    An entry that names no test of the suite becomes a failure of its own, so that the list cannot rot. A test that is
+    unsupported here stays unsupported, listed or not.
+    """
+    relevant = [
+        entry for entry in (load() if entries is None else entries) if entry.suite == suite and entry.holds(situation)
+    ]
+    judged: list[TestResult] = []
+    used: set[str] = set()
+    for result in results:
+        found = _find(result.name, relevant)
+        used.update(pattern for _, pattern in found)
+        judged.append(_judge(result, found[0][0]) if found else result)
+    unused = [(entry, pattern) for entry in relevant for pattern in entry.tests if pattern not in used]
+    judged += [
+        TestResult(
+            name=pattern,
+            outcome=Outcome.FAIL,
+            message=f"the list of known failures names {pattern!r} ({entry.reason}), but there is no such test",
+        )
+        for entry, pattern in unused
+    ]
+    return tuple(judged)
+
+
+def _find(name: str, entries: Sequence[KnownFailure]) -> list[tuple[KnownFailure, str]]:
+    return [(entry, pattern) for entry in entries for pattern in entry.tests if fnmatchcase(name, pattern)]
+
+
+def _judge(result: TestResult, entry: KnownFailure) -> TestResult:
+    if result.outcome is Outcome.FAIL:
+        return replace(result, outcome=Outcome.EXPECTED_FAIL, message=f"{entry.reason} ({entry.link})")
+    if result.outcome is Outcome.PASS:
+        message = (
+            f"it passes, but is on the list of known failures: {entry.reason} ({entry.link}); take it off the list"
+        )
+        return replace(result, outcome=Outcome.UNEXPECTED_PASS, message=message)
+    return result

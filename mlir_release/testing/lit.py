@@ -1,0 +1,215 @@
+"""Run upstream's own lit tests: their configuration, filled in for an SDK, and their results.
+
+Upstream's build system fills ``mlir/test/lit.site.cfg.py.in`` in; so do we, from an SDK instead of a build tree. Names
+that we have no value for become false or empty, so that a variable that a later LLVM adds does not stop the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.testing.known_failures import version_in
+from mlir_release.testing.report import Outcome, TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mlir_release.sdk.info import Sdk
+
+_VARIABLE = re.compile(r"(?P<quote>\"|')?@(?P<name>\w+)@")
+
+#: lit's result codes. Source: lit/Test.py.
+_OUTCOMES = {
+    "PASS": Outcome.PASS,
+    "FLAKYPASS": Outcome.PASS,
+    "XFAIL": Outcome.EXPECTED_FAIL,
+    "FAIL": Outcome.FAIL,
+    "XPASS": Outcome.UNEXPECTED_PASS,
+    "UNRESOLVED": Outcome.FAIL,
+    "TIMEOUT": Outcome.FAIL,
+    "UNSUPPORTED": Outcome.UNSUPPORTED,
+    "SKIPPED": Outcome.UNSUPPORTED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LitSetup:
+    """What the tests run with.
+
+    :param python: the interpreter that ``%PYTHON`` stands for
+    :param bindings: run ``mlir/test/python`` (else those tests are unsupported), its integration tests too
+    :param code_generators: LLVM's names of those that the thing under test has
+    :param execution_engine: whether the thing under test can run code
+    :param libraries: folder of the runner libraries that tests load; the SDK's if ``None``
+    """
+
+    sdk: Sdk
+    python: Path
+    bindings: bool
+    code_generators: tuple[str, ...]
+    execution_engine: bool = True
+    libraries: Path | None = None
+
+
+def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
+    """Values for upstream's template; whatever is not named here is off."""
+    sdk = setup.sdk
+    shared_library_suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+    return {
+        "LIT_SITE_CFG_IN_HEADER": "def path(p): return p",
+        "LLVM_TARGET_TRIPLE": _triple(),
+        "LLVM_SOURCE_DIR": (sdk.source.parent / "llvm").as_posix(),
+        "LLVM_TOOLS_DIR": sdk.tools.as_posix(),
+        "LLVM_LIT_TOOLS_DIR": "",
+        "SHLIBEXT": shared_library_suffix,
+        "SHLIBDIR": (setup.libraries or sdk.libraries).as_posix(),
+        "Python3_EXECUTABLE": setup.python.as_posix(),
+        "ENABLE_ASSERTIONS": str(int("asserts" in sdk.info.configuration)),
+        "LLVM_NATIVE_ARCH": sdk.info.native_code_generator,
+        "HOST_OS": platform.system(),
+        "HOST_ARCH": platform.machine(),
+        "HOST_CC": _compiler("cc", "clang", "gcc"),
+        "HOST_CXX": _compiler("c++", "clang++", "g++"),
+        "MLIR_SOURCE_DIR": sdk.source.as_posix(),
+        "MLIR_BINARY_DIR": workdir.as_posix(),
+        "MLIR_TOOLS_DIR": sdk.tools.as_posix(),
+        "MLIR_CMAKE_DIR": (sdk.cmake_dir / "mlir").as_posix(),
+        "MLIR_LIB_DIR": sdk.libraries.as_posix(),
+        "MLIR_ENABLE_BINDINGS_PYTHON": str(int(setup.bindings)),
+        "MLIR_INCLUDE_INTEGRATION_TESTS": str(int(setup.bindings)),
+        "LLVM_HAS_NVPTX_TARGET": str(int("NVPTX" in setup.code_generators)),
+        "MLIR_ENABLE_ROCM_CONVERSIONS": str(int("AMDGPU" in setup.code_generators)),
+    }
+
+
+def fill_in(template: str, values: Mapping[str, str]) -> str:
+    """Replace ``@NAME@``. A name without a value becomes empty inside quotes and ``0`` outside."""
+
+    def value(match: re.Match[str]) -> str:
+        quote = match["quote"] or ""
+        return quote + values.get(match["name"], "" if quote else "0")
+
+    return _VARIABLE.sub(value, template)
+
+
+def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
+    """Write ``<workdir>/test/lit.site.cfg.py`` and return its folder, which is what lit is run on.
+
+    :raises VerificationError: ``sdk-without-tests``
+    """
+    template = setup.sdk.source / "test" / "lit.site.cfg.py.in"
+    if not template.is_file():
+        raise VerificationError(
+            "sdk-without-tests",
+            "the SDK does not carry upstream's tests",
+            where=str(template),
+            remedy="make the SDK again from sources that include mlir/test",
+        )
+    text = fill_in(template.read_text(encoding="utf-8"), site_variables(setup, workdir))
+    # Upstream's unit tests are programs of a build tree, which an SDK is not.
+    text += '\nconfig.excludes = set(config.excludes) | {"Unit"}\n'
+    if version_in(setup.sdk.info.llvm_version, "<20"):
+        # Today's lit no longer knows %T, the folder of temporary files, which one test of LLVM 19's writes into.
+        text += f'config.substitutions.append(("%T", {str(workdir)!r}))\n'
+    if not setup.execution_engine:
+        text += 'config.available_features.discard("host-supports-jit")\n'
+    folder = workdir / "test"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "lit.site.cfg.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+def find_lit() -> list[str]:
+    """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
+    program = Path(sys.executable).with_name("lit.exe" if sys.platform == "win32" else "lit")
+    found = str(program) if program.is_file() else shutil.which("lit")
+    if found is None:
+        raise MachineError(
+            "lit-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
+        )
+    return [found]
+
+
+def run_lit(
+    folder: Path,
+    *,
+    lit: Sequence[str | Path],
+    environment: Mapping[str, str],
+    title: str,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+) -> list[TestResult]:
+    """Run lit on a configured folder, or a folder in one, and return one result a test, sorted by name.
+
+    A failing test is a result, not an error.
+
+    :param lit: the command that runs lit; upstream's tests take the interpreter that runs it for the one under test
+    :param only: run these tests only (names below ``mlir/test``)
+    :param without: leave these tests out
+    :raises VerificationError: ``lit-failed``: lit itself did not get to the end
+    """
+    workdir = folder
+    while workdir.name != "test":
+        workdir = workdir.parent
+    output = workdir / "lit.json"
+    output.unlink(missing_ok=True)
+    command = [*map(str, lit), "--quiet", "--output", str(output)]
+    command += ["--filter", _any_of(only)] if only else []
+    command += ["--filter-out", _any_of(without)] if without else []
+    command += [str(folder)]
+    log = workdir / "lit.log"
+    with console.waiting(title), log.open("wb") as file:
+        done = subprocess.run(
+            command, env=dict(environment), stdout=file, stderr=subprocess.STDOUT, check=False, cwd=workdir
+        )
+    if not output.is_file():
+        raise VerificationError(
+            "lit-failed",
+            "the test runner stopped before it had run the tests",
+            where=str(log),
+            why="\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]),
+            remedy=f"lit ended with exit code {done.returncode}; its output says what it stumbled over",
+        )
+    return read_results(json.loads(output.read_text(encoding="utf-8")))
+
+
+def _any_of(names: Collection[str]) -> str:
+    return f"({'|'.join(map(re.escape, sorted(names)))})$"
+
+
+def read_results(data: Mapping[str, object]) -> list[TestResult]:
+    """The results in lit's ``--output`` file. Names lose the suite's prefix (``MLIR :: ``)."""
+    tests = data["tests"]
+    assert isinstance(tests, list)
+    return [
+        TestResult(
+            name=test["name"].partition(" :: ")[2].strip() or test["name"],
+            outcome=_OUTCOMES.get(test["code"], Outcome.FAIL),
+            seconds=float(test.get("elapsed") or 0.0),
+            message=test.get("output", "") if test["code"] != "PASS" else "",
+        )
+        for test in sorted(tests, key=lambda test: str(test["name"]))
+        if test["code"] != "EXCLUDED"
+    ]
+
+
+def _compiler(*names: str) -> str:
+    return next((found for name in names if (found := shutil.which(name))), names[0])
+
+
+def _triple() -> str:
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    return {
+        "darwin": f"{machine.replace('aarch64', 'arm64')}-apple-darwin",
+        "win32": f"{machine}-pc-windows-msvc",
+    }.get(sys.platform, f"{machine}-unknown-linux-gnu")

@@ -1,0 +1,245 @@
+"""The test suites of a release.
+
+- ``smoke``: the wheel alone in an empty environment: the first things that a user does, and our pinned behaviours
+- ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
+- ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import console
+from mlir_release.host import venv
+from mlir_release.projects.mlir import SMOKE
+from mlir_release.testing import behaviours as regressions
+from mlir_release.testing import lit
+from mlir_release.testing.known_failures import Situation, judge
+from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
+from mlir_release.testing.report import Outcome, SuiteReport, TestResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from mlir_release.host.venv import VirtualEnvironment
+    from mlir_release.sdk.info import Sdk
+
+_SMOKE = SMOKE
+
+#: What upstream's own tests import beyond the bindings' requirements: the OpDSL ones read and write YAML.
+TEST_REQUIREMENTS = ("PyYAML",)
+
+#: Tests that use upstream's test dialect, which is not in the wheel.
+NEED_TEST_DIALECT = (
+    "python/dialects/python_test.py",
+    "python/ir/diagnostic_handler.py",
+    "python/multithreaded_tests.py",
+)
+
+#: The code generators that the profiles link in, besides the machine's own.
+_PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is tested: a wheel installed in an environment, with the SDK that it was built from.
+
+    :param release: the wheel's ``mlir/_release.json``
+    :param wheel: the wheel's file
+    :param python: the interpreter that the environment was made with
+    :param addon: wheel of the test-only parts (:func:`mlir_release.wheels.build.build_addon`)
+    """
+
+    sdk: Sdk
+    workdir: Path
+    environment: VirtualEnvironment | None = None
+    wheel: Path | None = None
+    python: Path | None = None
+    python_version: str = ""
+    release: Mapping[str, Any] | None = None
+    addon: Path | None = None
+
+    @property
+    def profile(self) -> str:
+        """``host``, ``core`` or ``full``; empty where no wheel is tested."""
+        return str(self.release["profile"]) if self.release else ""
+
+    def with_addon(self) -> VirtualEnvironment:
+        """Another environment with the wheel, and the add-on laid over it."""
+        assert self.wheel is not None
+        assert self.python is not None
+        assert self.addon is not None
+        environment = venv.create(self.workdir / "environment-with-addon", self.python)
+        environment.install(self.wheel)
+        environment.install("--no-deps", self.addon)
+        return environment
+
+    def situation(self) -> Situation:
+        """As the known failures tell situations apart."""
+        info = self.sdk.info
+        return Situation(
+            llvm_version=info.llvm_version,
+            python=self.python_version,
+            profile=self.profile,
+            provider=info.provider,
+            platform=info.platform,
+        )
+
+
+def smoke(subject: Subject) -> SuiteReport:
+    """Run ``data/smoke.py`` and the pinned behaviours with the installed wheel."""
+    assert subject.environment is not None
+    start = time.monotonic()
+    expected = {"revision": subject.sdk.info.revision, "llvm_version": subject.sdk.info.llvm_version}
+    expected |= {key: subject.release[key] for key in ("tag", "target") if subject.release and key in subject.release}
+    results = _first_steps(subject, expected)
+    if all(result.outcome.good for result in results):
+        mlir = WheelMlir(
+            python=subject.environment.python,
+            environment=subject.environment.variables(),
+            tools=subject.sdk.tools,
+        )
+        results += regressions.run_cases(mlir, subject.sdk.info.llvm_version)
+    return SuiteReport(
+        suite="smoke",
+        results=judge(results, "smoke", subject.situation()),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestResult, ...]:
+    assert subject.environment is not None
+    command = [subject.environment.python, "-I", _SMOKE, subject.profile or "host", json.dumps(dict(expected))]
+    said: str | bytes | None
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            env=subject.environment.variables(),
+            cwd=subject.workdir,
+            timeout=TIMEOUT * 2,
+            check=False,
+        )
+        output, ending, said = done.stdout, f"exit code {done.returncode}", done.stderr
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else (error.stdout or "")
+        ending, said = "it did not end in time", error.stderr
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"name"')]
+    results = [
+        TestResult(
+            name=line["name"],
+            outcome=Outcome.PASS if line["ok"] else Outcome.FAIL,
+            seconds=line["seconds"],
+            message=line["message"],
+        )
+        for line in lines
+        if line["name"] != "end"
+    ]
+    if not lines or lines[-1]["name"] != "end":  # a crash: the checks after it never ran
+        last = results[-1].name if results else "nothing"
+        message = f"the interpreter ended after {last}: {ending}\n{said!s}"
+        results.append(TestResult(name="runs-to-the-end", outcome=Outcome.FAIL, message=message))
+    return tuple(results)
+
+
+def bindings(subject: Subject) -> SuiteReport:
+    """Upstream's Python tests, with FileCheck, at the SDK's revision, on the wheel as it is shipped.
+
+    Only the few tests that use upstream's test dialect run with the add-on laid over a copy: it brings a C API library
+    of its own, so whatever runs with it does not test the shipped one.
+    """
+    assert subject.environment is not None
+    start = time.monotonic()
+    needing = [name for name in NEED_TEST_DIALECT if (subject.sdk.source / "test" / name).is_file()]
+    results = _bindings(subject, subject.environment, "bindings", without=needing)
+    if subject.addon is not None:
+        copy = subject.with_addon()
+        results += _bindings(subject, copy, "bindings-with-addon", only=needing)
+    else:
+        why = "needs upstream's test dialect: the add-on was not given"
+        results += [TestResult(name=name, outcome=Outcome.UNSUPPORTED, message=why) for name in needing]
+    results.sort(key=lambda result: result.name)
+    return SuiteReport(
+        suite="bindings",
+        results=judge(results, "bindings", subject.situation()),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _bindings(
+    subject: Subject,
+    environment: VirtualEnvironment,
+    name: str,
+    *,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+) -> list[TestResult]:
+    from importlib.metadata import version
+
+    # lit runs in the environment, too: upstream's configuration asks the interpreter that runs it what there is.
+    environment.install(f"lit=={version('lit')}", *TEST_REQUIREMENTS)
+    libraries = environment.site_packages() / "mlir" / "_mlir_libs"
+    setup = lit.LitSetup(
+        sdk=subject.sdk,
+        python=environment.python,
+        bindings=True,
+        code_generators=_PROFILE_GENERATORS.get(subject.profile, ()),
+        execution_engine=subject.profile != "core",
+        libraries=libraries,
+    )
+    # As deep as in upstream's build tree, where a test of LLVM 19's looks for ../../../../lib.
+    build = subject.workdir / name / "build"
+    folder = lit.write_site_configuration(setup, build / "tools" / "mlir")
+    link = build / "lib"
+    link.unlink(missing_ok=True)
+    link.symlink_to(libraries, target_is_directory=True)
+    return lit.run_lit(
+        folder / "python",
+        lit=[environment.python, environment.scripts / "lit"],
+        environment=environment.variables(),
+        title="upstream's tests of the Python bindings",
+        only=only,
+        without=without,
+    )
+
+
+def regression(subject: Subject) -> SuiteReport:
+    """Upstream's whole ``mlir/test`` (but the Python tests) and our pinned behaviours, with the SDK's tools."""
+    start = time.monotonic()
+    info = subject.sdk.info
+    setup = lit.LitSetup(
+        sdk=subject.sdk, python=Path(sys.executable), bindings=False, code_generators=info.code_generators
+    )
+    folder = lit.write_site_configuration(setup, subject.workdir / "regression")
+    results = lit.run_lit(
+        folder, lit=lit.find_lit(), environment=os.environ, title="upstream's regression tests of MLIR"
+    )
+    own = regressions.run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)
+    return SuiteReport(
+        suite="regression",
+        results=(*judge(results, "regression", subject.situation()), *own),
+        seconds=time.monotonic() - start,
+    )
+
+
+#: Suite name -> how it is run. Those in ``NEED_WHEEL`` run in an environment with the wheel.
+SUITES: Mapping[str, Callable[[Subject], SuiteReport]] = {
+    "smoke": smoke,
+    "bindings": bindings,
+    "regression": regression,
+}
+NEED_WHEEL = ("smoke", "bindings")
+
+
+def announce(report: SuiteReport) -> None:
+    """One line about a suite that has run."""
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
+    console.say(f"    {report.suite}: {counts}")

@@ -1,0 +1,215 @@
+"""Build wheels by cibuildwheel: in a manylinux container on Linux, natively on macOS and Windows.
+
+One run of cibuildwheel a CPython, several side by side, each with a container of its own, so that one CPython's failure
+costs no other's wheel. The containers see the SDK read-only, the compiler cache, and a folder of the wheels that the
+build requires, fetched beforehand: they need no network, and no proxy or certificate of this machine.
+
+What people set for cibuildwheel is honoured: ``CIBW_CONTAINER_ENGINE`` (its volumes are added to ours),
+``CIBW_MANYLINUX_X86_64_IMAGE`` and the like.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import MachineError
+from mlir_release.host.compiler import find_compiler
+from mlir_release.host.containers import DEFAULT_IMAGE
+from mlir_release.host.process import Usage, run_logged
+from mlir_release.projects.mlir import SMOKE
+from mlir_release.wheels.backends import Job, build_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.host.containers import Engine
+
+
+#: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine.
+SDK, CCACHE, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/wheelhouse", "/project"
+#: What cibuildwheel installs to test a wheel.
+_TEST_TOOLS = ("virtualenv", "pip")
+_SMOKE = SMOKE
+_CPU = re.compile(r"^mlir-release-cpu-seconds: (\d+(?:\.\d+)?)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CibuildwheelBackend:
+    """cibuildwheel.
+
+    :param engine: the container engine; ``None`` on macOS and Windows
+    :param image: the container image
+    """
+
+    engine: Engine | None
+    image: str = ""
+    name: str = "cibuildwheel"
+
+    def check(self) -> None:
+        """See :class:`~mlir_release.wheels.backends.Backend`."""
+        if self.engine is None:
+            find_compiler()
+
+    def floor(self, wanted: str) -> str:
+        """As wanted: the image is made for it."""
+        return wanted
+
+    def build(self, job: Job) -> tuple[Path, Usage]:
+        """See :class:`~mlir_release.wheels.backends.Backend`."""
+        system = job.sdk.info.platform.split("-")[0]
+        output = job.fresh("built")
+        wheelhouse = job.cache / "wheelhouse" / job.python.tag
+        if system == "linux":
+            fetch_wheelhouse(job, wheelhouse)
+        shutil.copyfile(_SMOKE, job.project / _SMOKE.name)
+        config = job.workdir / "cibuildwheel.toml"
+        config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
+        environment = {name: value for name, value in os.environ.items() if name != "CIBW_CONTAINER_ENGINE"}
+        environment |= {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
+        if self.engine is None:
+            environment |= build_variables(job)
+        usage = run_logged(
+            [
+                *(sys.executable, "-m", "cibuildwheel", "--only", identifier(job), "--config-file", config),
+                *("--output-dir", output, job.project),
+            ],
+            log=job.log,
+            environment=environment,
+            cwd=job.project,
+        )
+        return next(output.glob("*.whl")), Usage(wall=usage.wall, cpu=usage.cpu + container_cpu(job.log))
+
+
+def identifier(job: Job) -> str:
+    """cibuildwheel's name of the build: ``cp312-manylinux_x86_64``, ``cp312-macosx_arm64``, ``cp312-win_amd64``."""
+    system, arch = job.sdk.info.platform.split("-", 1)
+    platform = {
+        "linux": f"manylinux_{arch}",
+        "macos": f"macosx_{arch}",
+        "windows": f"win_{arch.replace('x86_64', 'amd64').replace('x64', 'amd64')}",
+    }[system]
+    return f"{job.python.tag}-{platform}"
+
+
+def configuration(job: Job, engine: Engine | None, image: str, wheelhouse: Path) -> str:
+    """The configuration file of one run. Source: cibuildwheel's "Options" documentation."""
+    import tomli_w
+
+    arch = job.sdk.info.platform.split("-", 1)[1]
+    common: dict[str, Any] = {
+        "build-frontend": {"name": "build", "args": ["--no-isolation"]},
+        "test-command": "python -I {project}/smoke.py " + job.profile,
+        "audit-command": "",
+        # Whatever is not fetched beforehand, cibuildwheel's own tools, comes from the wheelhouse in any version.
+        "dependency-versions": "latest",
+    }
+    requirements = " ".join(f'"{requirement}"' for requirement in job.requirements)
+    linux: dict[str, Any] = {
+        f"manylinux-{arch}-image": image,
+        "before-build": f"pip install {requirements}",
+        "environment": {
+            "MLIR_RELEASE_SDK": SDK,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": WHEELHOUSE,
+            "PYTHONHASHSEED": "0",
+            "CCACHE_DIR": CCACHE,
+            # Empty, and so without effect, where the image has no ccache.
+            "CMAKE_C_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
+            "CMAKE_CXX_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
+            **{name: _inside(value) for name, value in job.slots.items()},
+        },
+        "repair-wheel-command": "auditwheel repair --plat auto --only-plat --wheel-dir {dest_dir} {wheel}",
+        # The container's first process is the shell that ran every step: its children's time is what the build took.
+        "test-command": common["test-command"] + " && python -c '" + _cpu_program() + "'",
+    }
+    if engine is not None:
+        linux["container-engine"] = {
+            "name": engine.name,
+            "create-args": [*engine.create_args, *volumes(job, wheelhouse)],
+            "disable-host-mount": True,
+        }
+    return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux}}})
+
+
+def volumes(job: Job, wheelhouse: Path) -> list[str]:
+    """What the container sees of this machine."""
+    ccache = Path(os.environ.get("CCACHE_DIR", job.cache / "ccache-container"))
+    ccache.mkdir(parents=True, exist_ok=True)
+    mounts = [f"{job.sdk.root}:{SDK}:ro", f"{wheelhouse}:{WHEELHOUSE}:ro", f"{ccache}:{CCACHE}"]
+    if pipe := _slots_pipe(job.slots):
+        mounts.append(f"{pipe.parent}:{_SLOTS}")
+    return [f"--volume={mount}" for mount in mounts]
+
+
+_SLOTS = "/slots"
+
+
+def _slots_pipe(slots: Mapping[str, str]) -> Path | None:
+    match = re.search(r"fifo:(\S+)", slots.get("MAKEFLAGS", ""))
+    return Path(match[1]) if match else None
+
+
+def _inside(value: str) -> str:
+    """A slots variable as it must read in the container."""
+    return re.sub(r"fifo:\S+/", f"fifo:{_SLOTS}/", value)
+
+
+def _cpu_program() -> str:
+    """Prints the CPU seconds of the container's first process's children. Source: proc(5), stat, cutime and cstime."""
+    return (
+        'import os; fields = open("/proc/1/stat").read().rpartition(")")[2].split(); '
+        'print("mlir-release-cpu-seconds:", sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK"))'
+    )
+
+
+def container_cpu(log: Path) -> float:
+    """CPU seconds that the build took in its container, from the log; 0 where it was none."""
+    found = _CPU.findall(log.read_text(encoding="utf-8", errors="replace"))
+    return float(found[-1]) if found else 0.0
+
+
+def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
+    """Fetch the wheels that building and testing need in the container, once for each set of requirements.
+
+    :raises MachineError: ``pip-failed``
+    """
+    from filelock import FileLock
+
+    arch = job.sdk.info.platform.split("-", 1)[1]
+    wanted = [*job.requirements, *job.sdk.info.runtime_requirements, *_TEST_TOOLS]
+    marker = wheelhouse / "requirements.json"
+    wheelhouse.mkdir(parents=True, exist_ok=True)
+    with FileLock(wheelhouse.with_suffix(".lock")):
+        if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
+            return
+        minor = job.python.tag.removeprefix("cp3").removesuffix("t")
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", wheelhouse),
+            *("--implementation", "cp", "--python-version", f"3.{minor}", "--abi", job.python.tag, "--abi", "abi3"),
+            *("--abi", "none"),
+            *(word for tag in _platforms(arch) for word in ("--platform", tag)),
+            *wanted,
+        ]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise MachineError(
+                "pip-failed",
+                f"pip could not fetch what building for CPython 3.{minor} needs",
+                why=done.stderr.strip(),
+                remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
+            )
+        marker.write_text(json.dumps(wanted), encoding="utf-8")
+
+
+def _platforms(arch: str) -> list[str]:
+    """The platform tags that every image we build in accepts, newest first."""
+    newest = int(DEFAULT_IMAGE.rpartition("_")[2])
+    return [*(f"manylinux_2_{minor}_{arch}" for minor in range(newest, 4, -1)), f"manylinux2014_{arch}"]

@@ -1,0 +1,272 @@
+"""What pip makes of the pages: the documented commands, against real servers on the loopback interface."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.index.generate import generate
+from mlir_release.index.probe import documented, probe, probe_published
+from mlir_release.release.decisions import yank
+from mlir_release.release.install_check import make_environment, run_pip
+from mlir_release.release.publish import publish, upload
+from tests.release_stage import Stage, make_stage
+from tests.serving import Served, main_index, serve
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.release.commands import Command
+
+#: Snapshots that are published, oldest first, before and after :data:`TAG`.
+OLDER, NEWER, DRAFT = "snapshot-20261120.01", "snapshot-20261121.01", "snapshot-20261122.01"
+NUMBERED = "llvm-22.1.8.01"
+
+
+@dataclass
+class World:
+    """Published releases, their pages, and the main index on which somebody else's mlir lies."""
+
+    stage: Stage
+    pages: Path
+    served: Served
+    main_index: str
+    python: Path  #: of an environment that has nothing but pip
+
+    @property
+    def base(self) -> str:
+        return f"{self.served.url}/pages"
+
+    def publish(self, tag: str, version: str, python: str, *requires: str) -> Manifest:
+        """Publish a release with a wheel for one CPython, by a matrix that has no other."""
+        if not any(release.tag == tag for release in self.stage.forge.releases()):
+            self.stage.add_tag(tag, version)
+        folder = self.stage.dist / tag
+        wheel = make_wheel(folder, tag=tag, version=version, python=python, requires=requires)
+        make_report(folder, wheel, target=f"smoke-mlir-linux-x86_64-{python}")
+        matrix = self.stage.matrix.only(f"python={python} and llvm=mlir")
+        upload(self.stage.forge, tag, folder, matrix)
+        return publish(self.stage.forge, tag, matrix).manifest
+
+    def index(self, *, core_metadata: bool = True) -> None:
+        generate(self.stage.forge, self.pages, base_url=self.base, core_metadata=core_metadata)
+
+    def download(self, command: Command, folder: Path, *options: str) -> list[str]:
+        """Run a documented command as a download; the files that arrive, none if pip fails."""
+        done = run_pip(
+            self.python,
+            *("download", "--no-cache-dir", "--no-deps", "--index-url", self.main_index, "--dest", str(folder)),
+            *options,
+            *command.arguments,
+        )
+        files = sorted(path.name for path in folder.glob("*"))
+        assert bool(files) == (done.returncode == 0), done.stdout + done.stderr
+        return files
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with this machine's own pip."""
+    return make_environment(Path(sys.executable), tmp_path_factory.mktemp("environment") / "environment")
+
+
+@pytest.fixture(scope="module")
+def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with main_index(tmp_path_factory.mktemp("pypi")) as url:
+        yield url
+
+
+@pytest.fixture
+def world(tmp_path: Path, python: Path, pypi: str) -> Iterator[World]:
+    with serve(tmp_path) as served:
+        stage = make_stage(tmp_path, base_url=f"{served.url}/forge/releases")
+        yield World(stage, tmp_path / "pages", served, pypi, python)
+
+
+def wheel_name(version: str, python: str = PYTHON) -> str:
+    return f"mlir-{version}-{python}-{python}-manylinux_2_28_x86_64.whl"
+
+
+def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    world.index()
+    page_url = world.stage.forge.page_url(TAG)
+    options = ["--index-url", world.main_index]
+    outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
+    assert [step.command.label for step in outcome.installed] == [
+        "exact",
+        "pinned",
+        "newest",
+        "index",
+        "exact",
+        "exact",
+    ]
+    assert outcome.installed[-1].got == "installed; imported mlir._release"
+    assert not outcome.refused
+
+
+def test_without_a_fitting_wheel_every_documented_command_fails(world: World) -> None:
+    # The stub on the main index fits every Python: whoever forgets the floor would get it.
+    snapshot = world.publish(TAG, VERSION, OTHER_PYTHON)
+    numbered = world.publish(NUMBERED, "22.1.8", OTHER_PYTHON)
+    world.index()
+    options = ["--index-url", world.main_index]
+    for manifest in (snapshot, numbered):
+        page_url = world.stage.forge.page_url(manifest.tag)
+        outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
+        assert len(outcome.refused) == 5
+        assert not outcome.installed
+    done = run_pip(world.python, "download", "--no-deps", "--dest", str(world.pages), *options, "mlir")
+    assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken
+
+
+def test_the_probe_notices_the_stub(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlir_release.release import commands
+
+    manifest = world.publish(TAG, VERSION, OTHER_PYTHON)
+    world.index()
+    monkeypatch.setitem(commands.FLOORS, "snapshot", "")  # somebody documents it without the floor
+    with pytest.raises(VerificationError) as caught:
+        probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
+    assert caught.value.id == "probe-failed"
+    assert caught.value.why.count("mlir-0.0.1-py3-none-any.whl") == 2
+    with pytest.raises(UsageError):
+        probe(manifest, world.base, pythons=[])
+
+
+def test_the_probe_notices_other_bytes(world: World) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    world.index()
+    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(VerificationError) as caught:
+        probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
+    assert "DO NOT MATCH THE HASHES" in caught.value.why
+
+
+@pytest.mark.parametrize("json", [False, True], ids=["html", "json"])
+def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(world: World, tmp_path: Path, json: bool) -> None:
+    world.publish(OLDER, "20261120.1", PYTHON)
+    newest = world.publish(NEWER, "20261121.1", PYTHON)
+    world.stage.add_tag(DRAFT, "20261122.1")
+    draft = world.stage.dist / "draft"
+    make_wheel(draft, tag=DRAFT, version="20261122.1")
+    upload(world.stage.forge, DRAFT, draft, world.stage.matrix)
+    world.index()
+    newest_only, by_index = documented(newest, world.base)[2:]
+    with serve(tmp_path, json=json) as served:
+        moved = [
+            type(command)(
+                label=command.label,
+                arguments=tuple(a.replace(world.served.url, served.url) for a in command.arguments),
+            )
+            for command in (newest_only, by_index)
+        ]
+        for number, command in enumerate(moved):
+            assert world.download(command, tmp_path / f"a{number}") == [wheel_name("20261121.1")]
+        yank(world.stage.forge, NEWER, "miscompiles", branch="main")
+        world.index()
+        for number, command in enumerate(moved):
+            assert world.download(command, tmp_path / f"b{number}") == [wheel_name("20261120.1")]
+        assert any(path.endswith("/simple/mlir/") for path in served.paths())
+    assert not [path for path in (*world.served.paths(), *served.paths()) if "20261122" in path]
+    # Who pinned it still gets it.
+    exact, pinned = documented(newest, world.base)[:2]
+    assert world.download(exact, tmp_path / "exact") == [wheel_name("20261121.1")]
+    assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261121.1")]
+
+
+@pytest.mark.parametrize("core_metadata", [True, False])
+def test_pip_reads_metadata_instead_of_wheels(world: World, tmp_path: Path, core_metadata: bool) -> None:
+    world.publish(OLDER, "20261120.1", PYTHON)
+    newest = world.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
+    world.index(core_metadata=core_metadata)
+    for number, command in enumerate(documented(newest, world.base)[2:]):
+        world.served.requests.clear()
+        options = ["download", "--no-cache-dir", "--index-url", world.main_index, "--dest", str(tmp_path / str(number))]
+        done = run_pip(world.python, *options, *command.arguments)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / str(number) / wheel_name("20261120.1")).is_file()
+        asked = [path.rpartition("/")[2] for path in world.served.paths() if "/releases/" in path]
+        if core_metadata:  # of the one that can't be installed, nothing but its metadata
+            assert f"{wheel_name('20261121.1')}.metadata" in asked
+            assert wheel_name("20261121.1") not in asked
+        else:
+            assert wheel_name("20261121.1") in asked
+            assert not [name for name in asked if name.endswith(".metadata")]
+
+
+def test_pins_hold_with_every_hash_required(world: World, tmp_path: Path) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    world.index()
+    pinned = documented(manifest, world.base)[1]
+    assert world.download(pinned, tmp_path / "strict", "--require-hashes") == [wheel_name(VERSION)]
+    requirements = Path(world.pages / "snapshots" / TAG / f"requirements-{TAG}.txt")
+    # As a constraint: whoever asks for mlir gets this one.
+    done = run_pip(
+        world.python,
+        *("download", "--no-cache-dir", "--no-deps", "--index-url", world.main_index, "--dest", str(tmp_path / "c")),
+        *("-c", str(requirements), "mlir"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "c" / wheel_name(VERSION)).is_file()
+    # Vendored by a downstream, the file is the authority: other bytes at that address are refused.
+    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert world.download(pinned, tmp_path / "other") == []
+
+
+def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) -> None:
+    if "pylock.toml" not in run_pip(Path(sys.executable), "install", "--help").stdout:
+        pytest.skip("LOCK FILE NOT TRIED: the pip that runs the tests does not read pylock.toml")
+    world.publish(TAG, VERSION, PYTHON)
+    world.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    world.index()
+
+    def lock(tag: str) -> int:
+        options = ["install", "--no-cache-dir", "--target", str(tmp_path / tag), "--index-url", world.main_index]
+        return run_pip(Path(sys.executable), *options, "-r", f"{world.base}/snapshots/{tag}/pylock.toml").returncode
+
+    assert lock(TAG) == 0
+    assert (tmp_path / TAG / "mlir" / "_release.json").is_file()
+    assert lock(NEWER) != 0
+    assert not (tmp_path / NEWER).exists()
+
+
+def test_pages_in_a_folder(world: World, tmp_path: Path) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    generate(world.stage.forge, world.pages, base_url=world.pages.as_uri())
+    outcome = probe(
+        manifest,
+        world.pages.as_uri(),
+        pythons=[Path(sys.executable)],
+        pip_options=["--index-url", world.main_index],
+    )
+    assert len(outcome.installed) == 5
+
+
+def test_where_the_newest_has_no_wheel_an_older_one_is_right(world: World) -> None:
+    world.publish(OLDER, "20261120.1", PYTHON)
+    world.publish(NEWER, "20261121.1", OTHER_PYTHON)
+    world.index()
+    options = ["--index-url", world.main_index]
+    outcome = probe_published(
+        world.stage.forge,
+        world.pages,
+        NEWER,
+        base_url=world.base,
+        branch="main",
+        pythons=[Path(sys.executable)],
+        pip_options=options,
+    )
+    got = {step.command.label: step.got for step in outcome.steps}
+    assert got["newest"] == got["index"] == wheel_name("20261120.1")
+    assert got["exact"].startswith("ERROR:")
+    assert got["pinned"].startswith("ERROR:")

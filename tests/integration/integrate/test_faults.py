@@ -1,0 +1,142 @@
+"""megabump's faults, each with the right behaviour."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.git.repository import Git
+from mlir_release.git.worktrees import is_ancestor
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.start import start
+from mlir_release.integrate.walk import Walk
+from tests.integration.integrate import miniature
+
+if TYPE_CHECKING:
+    from tests.integration.integrate.miniature import World
+
+
+# -- megabump's faults -------------------------------------------------------------------------------------------------
+
+
+def test_megabump_advance_to_an_abbreviated_sha_goes_exactly_there(world: World, walk: Walk) -> None:
+    walk.next(to=world.affecting[0][:10])
+    assert walk.observe().base == world.affecting[0]
+
+
+def test_megabump_advance_to_a_tag_goes_exactly_there(world: World, walk: Walk) -> None:
+    miniature.git(world.checkout / "third_party/llvm", "tag", "v1", world.affecting[0])
+    walk.next(to="v1")
+    assert walk.observe().base == world.affecting[0]
+
+
+def test_megabump_advance_to_a_sha_out_of_range_is_refused(world: World, walk: Walk) -> None:
+    walk.next(to=world.affecting[0])
+    head = world.git("rev-parse", "HEAD")
+    for revision in (world.commits["bug"], world.affecting[0], "0" * 40, "feedbeef"):
+        with pytest.raises(UsageError) as caught:
+            walk.next(to=revision)
+        assert caught.value.id in ("advance-out-of-range", "upstream-commit-unknown")
+    assert world.git("rev-parse", "HEAD") == head
+
+
+def test_megabump_a_second_next_after_a_conflict_keeps_the_patch(world: World, walk: Walk) -> None:
+    before = walk.observe()
+    state = (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain"))
+    for _ in range(3):
+        with pytest.raises(PatchConflict) as caught:
+            walk.next(to=world.commits["conflict"])
+        assert caught.value.files == ("mlir/notes.txt",)
+        assert all(f"({number})" in caught.value.remedy for number in (1, 2, 3))
+        assert (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain")) == state
+    assert walk.observe().patches == before.patches
+    assert len(before.patches) == 3
+
+
+def test_megabump_a_rejected_export_commits_nothing(world: World, walk: Walk) -> None:
+    hook = world.root / "fork.git" / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    hook.chmod(0o755)
+    head = world.git("rev-parse", "HEAD")
+    with pytest.raises(ReleaseError) as caught:
+        walk.next()
+    assert caught.value.id == "push-failed"
+    assert world.git("rev-parse", "HEAD") == head
+    hook.unlink()
+    walk.next()
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observe().pin, "downstream-llvm")
+
+
+def test_megabump_an_export_that_moved_meanwhile_is_joined(world: World, walk: Walk) -> None:
+    fork = world.root / "fork.git"
+    old = miniature.git(fork, "rev-parse", "downstream-llvm")
+    walk.next()
+    pin = walk.observe().pin
+    head = miniature.git(fork, "rev-parse", "downstream-llvm")
+    assert miniature.git(fork, "rev-parse", f"{head}^1", f"{head}^2").split() == [pin, old]
+    assert miniature.git(fork, "rev-parse", f"{head}^{{tree}}") == miniature.git(fork, "rev-parse", f"{pin}^{{tree}}")
+
+
+def test_megabump_an_https_remote_is_exported_to(world: World, walk: Walk) -> None:
+    assert walk.project.config.export is not None
+    assert walk.project.config.export.remote.startswith("https://")
+    walk.next()
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observe().pin, "downstream-llvm")
+
+
+def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> None:
+    world.reconfigure('["./smoke.sh"]', '["true"]')
+    start(world.open())
+    walk = Walk(world.open())
+    walk.run(st.Adaptive(), until=world.affecting[-4])
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout)]
+    waiting = subprocess.Popen(
+        [*command, "run", "--wait", "--every", "1", "--until", world.affecting[-4]],
+        env=environment,
+        stderr=subprocess.PIPE,
+    )
+    assert waiting.stderr is not None
+    looked: list[bytes] = []
+    for line in waiting.stderr:
+        looked += [line] if b"looking again" in line else []
+        if len(looked) == 2:
+            break
+    waiting.kill()
+    waiting.wait()
+    waiting.stderr.close()
+    assert len(looked) == 2
+
+
+def test_megabump_stray_files_are_not_committed(world: World, walk: Walk) -> None:
+    (world.checkout / "stray.txt").write_text("mine\n")
+    walk.next()
+    assert world.git("show", "--name-only", "--format=", "HEAD").split() == ["third_party/llvm"]
+    assert (world.checkout / "stray.txt").read_text() == "mine\n"
+
+
+def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world: World, walk: Walk) -> None:
+    llvm = world.checkout / "third_party/llvm"
+    pin = walk.observe().pin
+    walk.next()
+    miniature.git(llvm, "checkout", "-q", "--detach", pin)  # as if killed before the work tree followed
+    walk.next()
+    passed = [walk.project.trailers(commit).get("Integrate-Upstream") for commit in ("HEAD~1", "HEAD")]
+    assert passed == world.affecting[:2]
+
+
+def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
+    world.reconfigure('["./smoke.sh"]', """["sh", "-c", "printf 'a.c:1:2: error: caf\\\\351\\\\n'; exit 1"]""")
+    start(world.open())
+    walk = Walk(world.open())
+    record = walk.probe(walk.observe(), world.affecting[0])
+    assert record.verdict is st.Verdict.BAD
+    assert record.findings[0]["text"] == "error: caf\\xe9"
+    assert findings_in(b"\xff\xfe")[:0] == []

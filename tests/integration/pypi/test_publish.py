@@ -1,0 +1,307 @@
+"""Final releases on a real index server (pypiserver), which asks for a password and refuses duplicates."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.errors import ForgeError, MachineError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.pypi import publish as pypi
+from mlir_release.pypi.publish import PypiOutcome, publish_to_index
+from mlir_release.release.install_check import make_environment, run_pip
+from mlir_release.release.publish import publish, upload
+from tests.release_stage import Stage, make_stage
+from tests.serving import make_stub, package_index
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+TAG, VERSION = "llvm-22.1.8.01", "22.1.8"
+USER, PASSWORD = "bot", "correct-horse-battery"
+
+
+@dataclass
+class World:
+    stage: Stage
+    packages: Path  #: what the index has
+    url: str  #: of the index, for uploads
+
+    def publish(self, tag: str = TAG, version: str = VERSION, **options: Any) -> list[str]:
+        """Publish a release with two wheels of mlir and one of mlir-core; returns the names of the two."""
+        self.stage.add_tag(tag, version)
+        folder = self.stage.dist / tag
+        for distribution, profile, python in (
+            ("mlir", "host", OTHER_PYTHON),
+            ("mlir", "host", PYTHON),
+            ("mlir-core", "core", PYTHON),
+        ):
+            wheel = make_wheel(
+                folder, tag=tag, version=version, python=python, distribution=distribution, profile=profile, **options
+            )
+            make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}")
+        upload(self.stage.forge, tag, folder, self.stage.matrix)
+        publish(self.stage.forge, tag, self.stage.matrix)
+        return sorted(path.name for path in folder.glob("mlir-2*.whl"))
+
+    def put(self, tag: str = TAG, **options: Any) -> PypiOutcome:
+        return publish_to_index(self.stage.forge, tag, repository_url=self.url, **options)
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.packages.glob("*.whl"))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    digest = base64.b64encode(hashlib.sha1(PASSWORD.encode()).digest()).decode()
+    (tmp_path / "passwords").write_text(f"{USER}:{{SHA}}{digest}\n")
+    monkeypatch.setenv("TWINE_USERNAME", USER)
+    monkeypatch.setenv("TWINE_PASSWORD", PASSWORD)
+    with package_index(packages, "-P", str(tmp_path / "passwords"), "-a", "update") as url:
+        yield World(make_stage(tmp_path), packages, url)
+
+
+def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world: World, tmp_path: Path) -> None:
+    names = world.publish()
+    planned = world.put(dry_run=True)
+    assert [wheel.filename for wheel in planned.plan.upload] == names
+    assert world.files == []
+    done = world.put()
+    assert world.files == names  # mlir-core stays away
+    assert "uploaded: " + names[0] in done.text()
+    again = world.put()
+    assert again.to_json()["uploaded"] == []
+    assert again.to_json()["there"] == names
+    python = make_environment(Path(sys.executable), tmp_path / "environment")
+    options = ["--no-cache-dir", "--index-url", f"{world.url}simple/"]
+    got = run_pip(python, "install", *options, f"mlir=={VERSION}")
+    assert got.returncode == 0, got.stderr
+    shown = subprocess.run(
+        [python, "-I", "-c", "import mlir._release as r; print(r.tag)"], capture_output=True, text=True
+    )
+    assert shown.stdout.strip() == TAG
+
+
+def test_without_the_password_nothing_goes_up_and_nobody_sees_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.publish()
+    monkeypatch.setenv("TWINE_PASSWORD", "wrong-but-secret")
+    with pytest.raises(ForgeError) as caught:
+        world.put()
+    assert caught.value.id == "pypi-upload-failed"
+    assert "403" in caught.value.why
+    assert "wrong-but-secret" not in str(caught.value)
+    assert world.files == []
+    assert pypi._said(subprocess.CompletedProcess([], 1, "it was wrong-but-secret", "")) == "it was ***"
+
+
+def test_other_bytes_under_our_name_are_refused_before_anything_is_uploaded(world: World) -> None:
+    names = world.publish()
+    (world.packages / names[1]).write_bytes(b"somebody else's")
+    with pytest.raises(VerificationError) as caught:
+        world.put()
+    assert caught.value.id == "pypi-other-bytes"
+    assert world.files == names[1:]
+
+
+def test_the_server_refuses_a_duplicate_that_the_plan_did_not_see(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another run uploads between the plan and the upload: the same bytes are as good as ours, others are not.
+    names = world.publish()
+    original = pypi._twine
+
+    def meanwhile(content: Callable[[Path], bytes]) -> None:
+        def twine(*arguments: str) -> subprocess.CompletedProcess[str]:
+            if arguments[0] == "upload":
+                path = Path(arguments[-1])
+                (world.packages / path.name).write_bytes(content(path))
+            return original(*arguments)
+
+        monkeypatch.setattr(pypi, "_twine", twine)
+
+    meanwhile(lambda path: path.read_bytes())
+    world.put()
+    assert world.files == names
+    for name in names:
+        (world.packages / name).unlink()
+    meanwhile(lambda path: b"other")
+    with pytest.raises(Exception, match="other bytes") as caught:
+        world.put()
+    assert getattr(caught.value, "id", "") == "pypi-taken"
+
+
+def test_bad_metadata_is_refused_before_anything_is_uploaded(world: World) -> None:
+    world.publish(description="MLIR\n=\n\n.. nonsense::\n")
+    with pytest.raises(VerificationError) as caught:
+        world.put()
+    assert caught.value.id == "pypi-metadata-invalid"
+    assert world.files == []
+    world.publish("llvm-22.1.9.01", "22.1.9", description="")  # only a warning, but --strict
+    with pytest.raises(VerificationError, match="twine check"):
+        world.put("llvm-22.1.9.01")
+    assert world.files == []
+
+
+def test_sizes_are_checked_before_anything_is_uploaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = world.publish(padding=5000)
+    size = max((world.stage.dist / TAG / name).stat().st_size for name in names)
+    with pytest.raises(VerificationError) as caught:
+        world.put(file_limit=size - 1)
+    assert caught.value.id == "pypi-file-too-large"
+    assert world.files == []
+    world.put(file_limit=size)
+    assert world.files == names
+
+
+def test_a_name_with_versions_that_are_not_ours(world: World) -> None:
+    world.publish()
+    make_stub(world.packages)
+    with pytest.raises(NeedsPersonError) as caught:
+        world.put()
+    assert caught.value.id == "pypi-name-foreign"
+    assert "0.0.1" in caught.value.why
+    assert world.files == ["mlir-0.0.1-py3-none-any.whl"]
+
+
+def test_what_does_not_go_to_an_index(world: World) -> None:
+    for tag, problem in (
+        ("snapshot-20261120.02", "pypi-not-final"),
+        ("llvm-22.1.8rc1.01", "pypi-not-final"),
+        ("v1.0", "pypi-not-final"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            world.put(tag)
+        assert caught.value.id == problem
+    world.stage.add_tag(TAG, VERSION)
+    with pytest.raises(UsageError) as caught:
+        world.put()
+    assert caught.value.id == "pypi-not-published"
+    with pytest.raises(UsageError) as caught:
+        publish_to_index(world.stage.forge, TAG, repository_url="https://bot:secret@example.org/")
+    assert caught.value.id == "pypi-credentials-in-url"
+    assert "secret" not in str(caught.value)
+
+
+def test_a_release_that_changed_after_it_was_published(world: World) -> None:
+    names = world.publish()
+    folder = world.stage.forge.root / "releases" / TAG
+    (folder / names[0]).write_bytes(b"changed")
+    with pytest.raises(VerificationError) as caught:
+        world.put()
+    assert caught.value.id in ("release-not-its-manifest", "asset-corrupt")
+    assert world.files == []
+
+
+def test_an_index_that_is_not_there(world: World) -> None:
+    world.publish()
+    with pytest.raises(MachineError) as caught:
+        publish_to_index(world.stage.forge, TAG, repository_url="http://127.0.0.1:9/")
+    assert caught.value.id == "index-unreachable"
+
+
+# -- killed in the middle --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def gate(
+    target: str, on_upload: Callable[[int, str], None], *, lost: Collection[tuple[int, str]] = ()
+) -> Iterator[str]:
+    """Passes requests on to ``target``; calls ``on_upload(n, "before" | "after")`` around the n-th upload.
+
+    Uploads in ``lost`` never arrive.
+    """
+    count = 0
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.forward(None)
+
+        def do_POST(self) -> None:
+            nonlocal count
+            count += 1
+            mine, body = count, self.rfile.read(int(self.headers["Content-Length"]))
+            on_upload(mine, "before")
+            if (mine, "before") in lost:
+                self.close_connection = True
+                return
+            self.forward(body, lambda: on_upload(mine, "after"))
+
+        def forward(self, body: bytes | None, done: Callable[[], None] = lambda: None) -> None:
+            kept = ("Authorization", "Content-Type", "Accept")
+            headers = {name: self.headers[name] for name in kept if self.headers[name]}
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(target + self.path[1:], data=body, headers=headers), timeout=30
+                ) as answer:
+                    status, content, kind = answer.status, answer.read(), answer.headers["Content-Type"]
+            except urllib.error.HTTPError as error:
+                with error:
+                    status, content, kind = error.code, error.read(), error.headers["Content-Type"]
+            done()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:
+                self.close_connection = True  # who asked was killed
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: processes are killed by their group")
+def test_killed_at_each_upload_and_run_again(world: World) -> None:
+    names = world.publish()
+    for number in (1, 2):
+        for moment in ("before", "after"):
+            running: list[subprocess.Popen[bytes]] = []
+
+            def kill(n: int, when: str, at: tuple[int, str] = (number, moment)) -> None:
+                if (n, when) == at:
+                    os.killpg(running[0].pid, signal.SIGKILL)  # noqa: B023
+                    running[0].wait(30)  # noqa: B023
+
+            with gate(world.url, kill, lost=[(number, moment)]) as url:
+                command = [sys.executable, "-m", "mlir_release", "pypi", TAG, "--repository-url", url]
+                command += ["--forge", f"local:{world.stage.forge.root}"]
+                assert PASSWORD not in command
+                running.append(subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL))
+                assert running[0].wait(120) == -signal.SIGKILL
+                there = world.put().plan.there
+            assert len(there) == (number if moment == "after" else number - 1)
+            assert world.files == names
+            for name in names:
+                digest = hashlib.sha256((world.packages / name).read_bytes()).hexdigest()
+                assert digest == hashlib.sha256((world.stage.dist / TAG / name).read_bytes()).hexdigest()
+            shutil.rmtree(world.packages)
+            world.packages.mkdir()

@@ -1,0 +1,100 @@
+"""A whole job on the loopback GitHub, from a pin to a published release, and what it leaves.
+
+Tests disturb its requests. By default they try a sample; ``MLIR_RELEASE_EXHAUSTIVE=1`` tries them all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.model.targets import Matrix
+from mlir_release.release.publish import publish, upload
+from mlir_release.snapshot.transaction import snapshot
+from mlir_release.snapshot.upstream import Revision
+from tests.github_server import GitHubServer
+from tests.release_stage import TARGETS
+from tests.wheel_factory import PYTHON, REVISION, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+REPOSITORY = "llvm/mlir-wheels"
+TAG = "snapshot-20261120.01"
+EXHAUSTIVE = os.environ.get("MLIR_RELEASE_EXHAUSTIVE") == "1"
+
+
+@contextmanager
+def world(folder: Path) -> Iterator[GitHubServer]:
+    """A GitHub with a repository that has no release yet; its clock stands still."""
+    with GitHubServer(folder / "github", clock=lambda: NOW) as server:
+        files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+        server.add_repository(REPOSITORY, files)
+        yield server
+
+
+def job(environ: Mapping[str, str], dist: Path) -> None:
+    """What the workflows do, from selection to publication."""
+    forge = GitHubForge.open(REPOSITORY, environ=environ)
+    matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
+    revision = Revision(sha=REVISION, epoch=1, subject="A change", selector="head", trailers={})
+    tag = snapshot(forge, revision, matrix.release, request_id="run-1").tag
+    upload(forge, tag, dist, matrix)
+    publish(forge, tag, matrix)
+
+
+def end_state(server: GitHubServer) -> dict[str, object]:
+    """Everything that lasts; ids and addresses are the server's own affair."""
+    repository = server.repositories[REPOSITORY]
+    refs = repository.git.run("for-each-ref", "--format=%(refname) %(objectname) %(contents)").stdout.decode()
+    releases = [
+        (
+            release.tag,
+            release.draft,
+            release.name,
+            release.body.replace(server.url, ""),
+            Counter((asset.name, hashlib.sha256(asset.content).hexdigest()) for asset in release.assets),
+        )
+        for release in repository.releases.values()
+    ]
+    return {"refs": refs.replace(server.url, ""), "releases": releases, "dispatches": len(repository.dispatches)}
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A job that nothing disturbs: what it builds from, its requests (``POST /repos/…``), and its end state."""
+
+    dist: Path
+    requests: list[str]
+    end: dict[str, object]
+
+    @classmethod
+    def run(cls, folder: Path) -> Undisturbed:
+        """Do it in ``folder``."""
+        dist = folder / "dist"
+        dist.mkdir()
+        wheel = make_wheel(dist, tag=TAG, version="20261120.1", python=PYTHON)
+        make_report(dist, wheel, target=f"smoke-mlir-linux-x86_64-{PYTHON}")
+        with world(folder) as server:
+            job(server.environment(REPOSITORY, server.token()), dist)
+            return cls(dist, [f"{r.method} {r.path}" for r in server.requests], end_state(server))
+
+    def sample(self, kind: int, method: str = "") -> list[int]:
+        """Numbers of requests to disturb, from 1; others for each way of going wrong.
+
+        :param kind: number of the way
+        :param method: only requests with it, and more of them
+        """
+        if EXHAUSTIVE:
+            return list(range(1, len(self.requests) + 1))
+        found = [number for number, request in enumerate(self.requests, 1) if request.startswith(method)]
+        step = 4 if method else 16
+        return found[kind % step :: step]

@@ -1,0 +1,284 @@
+"""A person's ways out, on a real local forge: waive, abandon, yank."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.manifest import Yank, parse_yanks
+from mlir_release.model.targets import ReleaseConfig
+from mlir_release.release.decisions import abandon, waive, yank
+from mlir_release.snapshot.state import states
+from mlir_release.snapshot.transaction import snapshot
+from mlir_release.snapshot.upstream import Revision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ADA = "Ada Lovelace <ada@example.org>"
+BOB = "Bob <bob@example.org>"
+TAG = "snapshot-20261120.01"
+TARGETS = b"""\
+schema = 1
+[release]
+upstream = "https://example.org/llvm-project.git"
+[llvm.mlir]
+distribution = "mlir"
+profile = "host"
+[runtime.linux-x86_64]
+os = "linux"
+arch = "x86_64"
+runner = "ubuntu-24.04"
+floor = "manylinux_2_28"
+pythons = ["cp312"]
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+suites = ["smoke", "bindings"]
+required = true
+"""
+TARGET = "mlir-linux-x86_64-cp312"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A forge with one pending snapshot."""
+    files = {"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TARGETS}
+    forge = LocalForge.create(tmp_path / "forge", files, clock=lambda: NOW, identity=ADA)
+    begin(forge, "b" * 40)
+    return tmp_path / "forge"
+
+
+def begin(forge: LocalForge, sha: str) -> None:
+    revision = Revision(sha=sha, epoch=1, subject="s", selector="head", trailers={})
+    snapshot(forge, revision, ReleaseConfig(upstream="x"), request_id=f"r-{sha[0]}")
+
+
+@pytest.fixture
+def forge(root: Path) -> LocalForge:
+    return LocalForge(root, clock=lambda: NOW, identity=ADA)
+
+
+@pytest.fixture
+def bob(root: Path) -> LocalForge:
+    return LocalForge(root, clock=lambda: NOW.replace(hour=13), identity=BOB)
+
+
+def image(forge: LocalForge) -> object:
+    """What must not change when a decision is refused."""
+    return ([*forge.tags()], [*forge.releases()], forge.head("main"))
+
+
+def publish(forge: LocalForge, tmp_path: Path, name: str = "mlir-20261120.1-cp312-cp312-linux_x86_64.whl") -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"wheel")
+    (draft,) = [release for release in forge.releases() if release.draft]
+    forge.upload(draft, name, source)
+    forge.publish(draft)
+
+
+def refused(forge: LocalForge, action: Callable[[], object], id: str, kind: type[ReleaseError]) -> None:
+    before = image(forge)
+    with pytest.raises(kind) as caught:
+        action()
+    assert caught.value.id == id
+    assert caught.value.remedy or caught.value.why
+    assert image(forge) == before
+
+
+# -- waive ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiver_stands_in_the_draft(forge: LocalForge, tmp_path: Path) -> None:
+    decision = waive(forge, TAG, TARGET, "  runner is\n broken ")
+    assert (decision.new, decision.reason, decision.by, decision.at) == (
+        True,
+        "runner is broken",
+        ADA,
+        "2026-11-20T12:00:00Z",
+    )
+    (draft,) = forge.releases()
+    asset = draft.asset(f"waiver-{TARGET}.json")
+    assert asset is not None
+    forge.download(draft, asset, tmp_path / "waiver")
+    assert json.loads((tmp_path / "waiver").read_bytes()) == {
+        "target": TARGET,
+        "reason": "runner is broken",
+        "by": ADA,
+        "at": "2026-11-20T12:00:00Z",
+    }
+    assert decision.text() == f"waived {TARGET} of {TAG}: runner is broken"
+
+
+def test_the_first_waiver_of_a_target_stands(forge: LocalForge, bob: LocalForge) -> None:
+    waive(forge, TAG, TARGET, "first")
+    again = waive(bob, TAG, TARGET, "second")
+    assert (again.new, again.reason, again.by) == (False, "first", ADA)
+    assert "already" in again.text()
+    assert len(forge.releases()[0].assets) == 1
+
+
+def test_a_test_target_can_be_waived(forge: LocalForge) -> None:
+    assert waive(forge, TAG, f"bindings-{TARGET}", "known").new
+
+
+def test_waivers_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
+    refused(forge, lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"), "target-unknown", UsageError)
+    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError)
+    refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-unknown", UsageError)
+    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError)
+    publish(forge, tmp_path)
+    refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "already-published", NeedsPersonError)
+
+
+def test_nothing_of_an_abandoned_tag_is_waived(forge: LocalForge) -> None:
+    abandon(forge, TAG, "broken")
+    refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "tag-abandoned", NeedsPersonError)
+
+
+def test_a_dry_waiver_changes_nothing(forge: LocalForge) -> None:
+    before = image(forge)
+    assert waive(forge, TAG, TARGET, "r", dry_run=True).new
+    assert image(forge) == before
+
+
+# -- abandon ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_abandoned_tag_keeps_its_record_and_loses_its_drafts(forge: LocalForge, bob: LocalForge) -> None:
+    decision = abandon(forge, TAG, "LLVM is broken")
+    assert decision.new
+    (state,) = states(forge)
+    assert (state.state, state.reason) == ("abandoned", "LLVM is broken")
+    assert not forge.releases()
+    by_name = {tag.name: tag for tag in forge.tags()}
+    assert by_name[f"abandoned/{TAG}"].commit == by_name[TAG].commit
+    assert f"Abandoned-By: {ADA}" in by_name[f"abandoned/{TAG}"].message
+    again = abandon(bob, TAG, "other reason")
+    assert (again.new, again.reason) == (False, "LLVM is broken")
+
+
+def test_drafts_left_by_a_killed_abandon_are_deleted_by_the_next(forge: LocalForge) -> None:
+    abandon(forge, TAG, "broken")
+    forge.create_draft(TAG, title="", body="", prerelease=True)
+    assert not abandon(forge, TAG, "broken").new
+    assert not forge.releases()
+
+
+def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
+    refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError)
+    refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-unknown", UsageError)
+    publish(forge, tmp_path)
+    refused(forge, lambda: abandon(forge, TAG, "r"), "already-published", NeedsPersonError)
+
+
+def test_a_release_that_is_published_meanwhile_stays_published(
+    forge: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tag = forge.create_tag
+
+    def publish_first(name: str, commit: str, message: str) -> object:
+        publish(forge, tmp_path)
+        return create_tag(name, commit, message)
+
+    monkeypatch.setattr(forge, "create_tag", publish_first)
+    with pytest.raises(ConflictError) as caught:
+        abandon(forge, TAG, "r")
+    assert caught.value.id == "published-meanwhile"
+    assert [state.state for state in states(forge)] == ["published"]
+
+
+def test_a_dry_abandonment_changes_nothing(forge: LocalForge) -> None:
+    before = image(forge)
+    assert abandon(forge, TAG, "r", dry_run=True).new
+    assert image(forge) == before
+
+
+# -- yank -------------------------------------------------------------------------------------------------------------
+
+
+def yanks(forge: LocalForge) -> tuple[Yank, ...]:
+    head = forge.head("main")
+    assert head is not None
+    return parse_yanks((forge.read("yanked.toml", commit=head) or b"").decode())
+
+
+def test_a_release_is_yanked_on_the_branch(forge: LocalForge, bob: LocalForge, tmp_path: Path) -> None:
+    publish(forge, tmp_path)
+    assert yank(forge, TAG, "crashes", branch="main").new
+    expected = Yank(tag=TAG, reason="crashes", file="", by=ADA, at="2026-11-20T12:00:00Z")
+    assert yanks(forge) == (expected,)
+    head = forge.head("main")
+    again = yank(bob, TAG, "other", branch="main")
+    assert (again.new, again.reason, again.by) == (False, "crashes", ADA)
+    assert not yank(bob, TAG, "other", branch="main", file=forge.releases()[0].assets[0].name).new
+    assert forge.head("main") == head
+    assert head is not None
+    assert forge.read("targets.toml", commit=head) == TARGETS
+
+
+def test_a_file_is_yanked_and_then_the_rest(forge: LocalForge, tmp_path: Path) -> None:
+    publish(forge, tmp_path, "z.whl")
+    yank(forge, TAG, "this one", branch="main", file="z.whl")
+    yank(forge, TAG, "all", branch="main")
+    assert [(entry.file, entry.reason) for entry in yanks(forge)] == [("", "all"), ("z.whl", "this one")]
+
+
+def test_yanks_are_kept_in_one_order(forge: LocalForge, tmp_path: Path) -> None:
+    publish(forge, tmp_path)
+    begin(forge, "c" * 40)
+    publish(forge, tmp_path)
+    yank(forge, "snapshot-20261120.02", "r", branch="main")
+    yank(forge, TAG, "r", branch="main")
+    assert [entry.tag for entry in yanks(forge)] == [TAG, "snapshot-20261120.02"]
+
+
+def test_a_yank_survives_a_branch_that_moves(
+    forge: LocalForge, bob: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(forge, tmp_path)
+    commit, moves = forge.commit, [b"1", b"2"]
+
+    def moving(branch: str, **kwargs: object) -> str:
+        if moves:
+            expected = forge.head("main")
+            assert expected is not None
+            bob.commit("main", expected=expected, files={"README.md": moves.pop()}, message="m\n")
+        return commit(branch, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(forge, "commit", moving)
+    assert yank(forge, TAG, "r", branch="main").new
+    assert len(yanks(forge)) == 1
+    assert not moves
+
+
+def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "not-published", NeedsPersonError)
+    publish(forge, tmp_path)
+    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "file-unknown", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="trunk"), "branch-missing", UsageError)
+    refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-unknown", UsageError)
+    refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "tag-invalid", UsageError)
+
+
+def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path) -> None:
+    publish(forge, tmp_path)
+    head = forge.head("main")
+    assert head is not None
+    forge.commit("main", expected=head, files={"yanked.toml": b"[[yank]]\ntga = 1\n"}, message="m\n")
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "yanks-invalid", UsageError)
+
+
+def test_a_dry_yank_changes_nothing(forge: LocalForge, tmp_path: Path) -> None:
+    publish(forge, tmp_path)
+    before = image(forge)
+    assert yank(forge, TAG, "r", branch="main", dry_run=True).new
+    assert image(forge) == before

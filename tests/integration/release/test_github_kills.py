@@ -1,0 +1,67 @@
+"""Wherever a job on GitHub is killed, running it again ends in the same release.
+
+The process dies at each request of the job in turn, before and after GitHub has done what it asked. By default a
+sample is tried; ``MLIR_RELEASE_EXHAUSTIVE=1`` tries them all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.console import console
+from tests.github_server import Fault
+from tests.integration.release import github_job
+from tests.integration.release.github_job import REPOSITORY, Undisturbed, end_state, job, world
+
+if TYPE_CHECKING:
+    from tests.github_server import Record
+
+ROOT = Path(__file__).parents[3]
+JOB = f"import os, pathlib, sys; from {github_job.__name__} import job; job(os.environ, pathlib.Path(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return Undisturbed.run(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_process_may_be_killed_at_every_request(
+    moment: str, undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "quiet", True)
+    requests = undisturbed.requests
+    tried = undisturbed.sample(3 if moment == "before" else 7)
+    for number in tried:
+        with world(tmp_path / f"{number}") as server:
+            environ = server.environment(REPOSITORY, server.token())
+            started: Future[subprocess.Popen[bytes]] = Future()
+
+            def kill(
+                record: Record, number: int = number, started: Future[subprocess.Popen[bytes]] = started
+            ) -> Fault | None:
+                if record.number != number:
+                    return None
+                if moment == "before":
+                    started.result().kill()
+                    return Fault(drop="before")
+                return Fault(drop="after", on_done=lambda: started.result().kill())
+
+            server.faults = kill
+            command = [sys.executable, "-c", JOB, str(undisturbed.dist)]
+            process = subprocess.Popen(command, env=os.environ | environ, cwd=ROOT)
+            started.set_result(process)
+            assert process.wait(timeout=600) == -signal.SIGKILL, requests[number - 1]
+            server.faults = lambda record: None
+            job(environ, undisturbed.dist)
+            assert end_state(server) == undisturbed.end, f"killed {moment} request {number}: {requests[number - 1]}"
+    print(f"\nkilled {moment} {len(tried)} of {len(requests)} requests")
+    assert tried

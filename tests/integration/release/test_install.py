@@ -1,0 +1,300 @@
+"""A release's wheel for the interpreter at hand: from a local forge, from GitHub with and without a token."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from mlir_release.errors import ConflictError, MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.forge.github import client as github_client
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.model.release_tags import parse_tag
+from mlir_release.model.targets import Matrix
+from mlir_release.release.decisions import yank
+from mlir_release.release.install import Installed, Provenance, install
+from mlir_release.release.install_check import make_environment
+from mlir_release.release.publish import publish, upload
+from mlir_release.snapshot.state import tag_message
+from tests.github_server import GitHubServer
+from tests.release_stage import TARGETS, Stage, make_stage
+from tests.serving import main_index
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.forge.base import Forge
+
+ROOT = Path(__file__).parents[3]
+REPOSITORY = "llvm/mlir-wheels"
+NEWER, NUMBERED = "snapshot-20261121.01", "llvm-22.1.8.01"
+MATRIX = Matrix.parse(TARGETS).only("llvm=mlir")
+
+
+def make_wheels(folder: Path, tag: str, version: str, *pythons: str, requires: tuple[str, ...] = ()) -> Path:
+    for python in pythons:
+        wheel = make_wheel(folder / tag, tag=tag, version=version, python=python, requires=requires)
+        make_report(folder / tag, wheel, target=f"smoke-mlir-linux-x86_64-{python}")
+    return folder / tag
+
+
+def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple[str, ...] = ()) -> None:
+    """Allocate a tag, and publish a wheel for each CPython of the matrix."""
+    head, parsed = forge.head("main"), parse_tag(tag)
+    assert head is not None
+    assert parsed is not None
+    message = tag_message(
+        parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
+    )
+    if all(known.name != tag for known in forge.tags()):
+        forge.create_tag(tag, head, message)
+        forge.create_draft(tag, title=tag, body="", prerelease=False)
+    upload(forge, tag, make_wheels(dist, tag, version, OTHER_PYTHON, PYTHON, requires=requires), MATRIX)
+    publish(forge, tag, MATRIX)
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    return make_environment(Path(sys.executable), tmp_path / "environment")
+
+
+def imported(python: Path) -> str:
+    """The tag of the mlir that an environment has."""
+    code = "import mlir._release as r; print(r.tag)"
+    return subprocess.run([python, "-I", "-c", code], capture_output=True, text=True).stdout.strip()
+
+
+# -- a local forge -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def test_by_tag_latest_and_numbered(stage: Stage, python: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    publish_in(stage.forge, stage.dist, NEWER, "20261121.1")
+    publish_in(stage.forge, stage.dist, NUMBERED, "22.1.8")
+    found = install(stage.forge, TAG, python=python)
+    assert (found.tag, found.revision, found.version, found.provenance) == (TAG, REVISION, VERSION, False)
+    assert PYTHON in found.filename
+    assert imported(python) == TAG
+    assert install(stage.forge, "latest", python=python, dry_run=True).tag == NEWER
+    assert imported(python) == TAG
+    assert install(stage.forge, "latest", python=python).version == "20261121.1"
+    assert imported(python) == NEWER
+    assert install(stage.forge, NUMBERED, python=python).version == "22.1.8"
+    assert imported(python) == NUMBERED
+
+
+def test_a_yanked_snapshot_is_not_the_latest_but_can_be_named(
+    stage: Stage, python: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    publish_in(stage.forge, stage.dist, NEWER, "20261121.1")
+    yank(stage.forge, NEWER, "miscompiles", branch="main")
+    assert install(stage.forge, "latest", python=python, dry_run=True).tag == TAG
+    assert install(stage.forge, NEWER, python=python, dry_run=True).tag == NEWER
+    assert "yanked: miscompiles" in capsys.readouterr().err
+
+
+def test_dependencies_come_from_the_index_and_mlir_does_not(
+    stage: Stage, python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    info = "helper-1.0.dist-info"
+    members = {
+        "helper.py": b"",
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: helper\nVersion: 1.0\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    (folder / "helper-1.0-py3-none-any.whl").write_bytes(pack(members, f"{info}/RECORD"))
+    publish_in(stage.forge, stage.dist, TAG, VERSION, requires=("helper>=1",))
+    with main_index(folder) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        install(stage.forge, TAG, python=python)
+    assert imported(python) == TAG
+    assert subprocess.run([python, "-I", "-c", "import helper"]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "id"),
+    [("nonsense", "install-tag-invalid"), (NEWER, "install-release-missing"), (TAG, "install-release-missing"),
+     ("latest", "install-release-missing")],
+)  # fmt: skip
+def test_no_such_release(stage: Stage, python: Path, tag: str, id: str) -> None:
+    with pytest.raises(UsageError) as caught:  # TAG has a draft only
+        install(stage.forge, tag, python=python)
+    assert caught.value.id == id
+
+
+def test_no_fitting_wheel_never_falls_back(stage: Stage, python: Path) -> None:
+    matrix = MATRIX.only(f"python={OTHER_PYTHON}")
+    upload(stage.forge, TAG, make_wheels(stage.dist, TAG, VERSION, OTHER_PYTHON), matrix)
+    publish(stage.forge, TAG, matrix)
+    with pytest.raises(VerificationError) as caught:
+        install(stage.forge, TAG, python=python)
+    assert caught.value.id == "install-no-wheel"
+    assert f"mlir-linux-x86_64-{OTHER_PYTHON}" in caught.value.why
+    with pytest.raises(VerificationError, match="no wheel of mlir-core"):
+        install(stage.forge, TAG, python=python, distribution="mlir-core")
+    assert imported(python) == ""
+
+
+def test_other_bytes_are_not_installed(stage: Stage, python: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    path = next((stage.forge.root / "releases" / TAG).glob(f"*{PYTHON}*.whl"))
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises((VerificationError, ConflictError)) as caught:
+        install(stage.forge, TAG, python=python)
+    assert caught.value.id in ("asset-corrupt", "install-digest")
+    assert imported(python) == ""
+
+
+def test_provenance_of_a_local_forge_can_not_be_required(stage: Stage, python: Path) -> None:
+    publish_in(stage.forge, stage.dist, TAG, VERSION)
+    with pytest.raises(UsageError) as caught:
+        install(stage.forge, TAG, python=python, provenance="require")
+    assert caught.value.id == "provenance-not-on-github"
+
+
+# -- GitHub ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    server: GitHubServer
+    python: Path
+    tools: Path  #: a folder of PATH
+    token: str
+
+    def install(self, tag: str = TAG, *, token: str = "", provenance: Provenance = "auto") -> Installed:
+        forge = GitHubForge.open(REPOSITORY, environ=self.server.environment(REPOSITORY, token))
+        return install(forge, tag, python=self.python, provenance=provenance)
+
+    def make_gh(self, status: int) -> Path:
+        """A gh that notes how it was called, since the real one asks github.com and its key servers."""
+        log, program = self.tools / "gh.json", self.tools / "gh"
+        program.write_text(
+            f"#!{sys.executable}\nimport hashlib, json, os, pathlib, sys\n"
+            f"digest = hashlib.sha256(pathlib.Path(sys.argv[3]).read_bytes()).hexdigest()\n"
+            f"pathlib.Path({str(log)!r}).write_text(json.dumps([sys.argv[1:], os.environ['GH_HOST'], digest]))\n"
+            f"sys.exit('verifying with Sigstore: no matching attestations' if {status} else 0)\n"
+        )
+        program.chmod(0o755)
+        return log
+
+
+@pytest.fixture
+def world(tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", str(tools))
+    files = {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": TARGETS.encode()}
+    with GitHubServer(tmp_path / "github") as server:
+        monkeypatch.setenv("PATH", os.pathsep.join([str(tools), os.defpath]))
+        server.add_repository(REPOSITORY, files)
+        token = server.token()
+        forge = GitHubForge.open(REPOSITORY, environ=server.environment(REPOSITORY, token))
+        publish_in(forge, tmp_path / "dist", TAG, VERSION)
+        publish_in(forge, tmp_path / "dist", NUMBERED, "22.1.8")
+        yield World(server, python, tools, token)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for gh is a script with a shebang")
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_github_with_and_without_a_token(world: World, anonymous: bool) -> None:
+    log = world.make_gh(0)
+    asked = len(world.server.requests)
+    found = world.install(token="" if anonymous else world.token)
+    assert found.provenance
+    assert imported(world.python) == TAG
+    arguments, host, digest = json.loads(log.read_text())
+    assert arguments[:2] == ["attestation", "verify"]
+    assert arguments[3:] == ["--repo", REPOSITORY]
+    assert host == world.server.url.partition("://")[2]
+    assert world.token not in arguments
+    release = next(r for r in world.server.repositories[REPOSITORY].releases.values() if r.tag == TAG)
+    content = next(asset.content for asset in release.assets if asset.name == found.filename)
+    assert digest == hashlib.sha256(content).hexdigest()
+    # An anonymous reader has sixty requests an hour, shared by everybody behind one address.
+    counted = [r for r in world.server.requests[asked:] if r.operation]
+    assert len(counted) <= 8, [(r.operation, r.path) for r in counted]
+    assert world.install("latest").tag == TAG  # the numbered one is newer, and no snapshot
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for gh is a script with a shebang")
+def test_what_does_not_verify_is_not_installed(world: World) -> None:
+    world.make_gh(1)
+    with pytest.raises(VerificationError) as caught:
+        world.install()
+    assert caught.value.id == "provenance-unverified"
+    assert "no matching attestations" in caught.value.why
+    assert imported(world.python) == ""
+    assert not world.install(provenance="skip").provenance
+    assert imported(world.python) == TAG
+
+
+def test_without_gh_the_default_is_to_stop(world: World) -> None:
+    with pytest.raises(MachineError) as caught:
+        world.install()
+    assert caught.value.id == "gh-missing"
+    assert imported(world.python) == ""
+
+
+def test_a_release_that_github_does_not_have(world: World) -> None:
+    for tag in (NEWER, "llvm-22.1.9.01"):
+        with pytest.raises(ReleaseError) as caught:
+            world.install(tag)
+        assert caught.value.id == "install-release-missing"
+
+
+def outputs_of(file: Path) -> dict[str, str]:
+    """Step outputs, as GitHub reads them."""
+    lines = file.read_text().splitlines()
+    return {line.partition("<<")[0]: lines[at + 1] for at, line in enumerate(lines) if "<<mlir-release-" in line}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for gh is a script with a shebang")
+@pytest.mark.parametrize("given", ["latest", NUMBERED])
+def test_the_action(world: World, tmp_path: Path, given: str) -> None:
+    """The step of actions/setup-mlir as a runner would run it, with this toolkit for the one that it installs."""
+    action = yaml.safe_load((ROOT / "actions" / "setup-mlir" / "action.yml").read_text())
+    step = next(step for step in action["runs"]["steps"] if step.get("id") == "install")
+    log, output = world.make_gh(0), tmp_path / "output"
+    scripts = tmp_path / "temp" / "mlir-release-install" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "mlir-release").write_text(f'#!/bin/sh\nexec {sys.executable} -m mlir_release "$@"\n')
+    (scripts / "mlir-release").chmod(0o755)
+    inputs = {"TAG": given, "PYTHON": str(world.python), "REPOSITORY": REPOSITORY}
+    defaults = {"DISTRIBUTION": "distribution", "PROVENANCE": "provenance"}
+    inputs |= {name: action["inputs"][key]["default"] for name, key in defaults.items()}
+    assert step["env"].keys() == {*inputs, "GITHUB_TOKEN"}
+    runner = {"RUNNER_TEMP": str(tmp_path / "temp"), "RUNNER_OS": "Linux", "GITHUB_OUTPUT": str(output)}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=ROOT,
+        env={**os.environ, **world.server.environment(REPOSITORY, world.token), **inputs, **runner},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = TAG if given == "latest" else given
+    assert imported(world.python) == expected
+    found = outputs_of(output)
+    assert found == {"tag": expected, "revision": REVISION, "version": found["version"], "cmake-dir": ""}
+    assert found.keys() == action["outputs"].keys()
+    assert json.loads(log.read_text())[0][:2] == ["attestation", "verify"]
+    assert world.token not in done.stdout + done.stderr

@@ -1,0 +1,141 @@
+"""A mirror of a forge: the same releases under the same names, whatever happened on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.index.generate import generate
+from mlir_release.release import decisions
+from mlir_release.release.draft import find_release
+from mlir_release.release.mirror import mirror
+from mlir_release.release.publish import publish, upload
+from tests.release_stage import NOW, Stage, make_stage
+from tests.serving import serve
+from tests.wheel_factory import PYTHON, TAG, VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Asset, Release
+
+NEWER = "snapshot-20261121.01"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A forge with two published releases, one of them yanked, and a draft."""
+    stage = make_stage(tmp_path)
+    stage.add_tag(NEWER, "20261121.1")
+    for tag, version in ((TAG, VERSION), (NEWER, "20261121.1")):
+        upload(stage.forge, tag, stage.fill(tag=tag, version=version), stage.matrix)
+        publish(stage.forge, tag, stage.matrix)
+    decisions.yank(stage.forge, TAG, "miscompiles", branch="main")
+    stage.add_tag("snapshot-20261122.01", "20261122.1")
+    return stage
+
+
+def empty(root: Path) -> LocalForge:
+    return LocalForge.create(root, {"README": b"a mirror\n"}, clock=lambda: NOW, identity="Mirror <m@example.org>")
+
+
+def contents(forge: LocalForge) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Published tags with the digests of their assets."""
+    return [(r.tag, sorted((a.name, a.sha256) for a in r.assets)) for r in forge.releases() if not r.draft]
+
+
+def test_the_mirror_has_the_same_releases(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    assert mirror(stage.forge, there, branch="main", dry_run=True).copied == (TAG, NEWER)
+    assert contents(there) == []
+    outcome = mirror(stage.forge, there, branch="main")
+    assert (outcome.copied, outcome.yanks) == ((TAG, NEWER), True)
+    assert contents(there) == contents(stage.forge)
+    assert not any(release.draft for release in there.releases())
+    messages = {tag.name: tag.message for tag in stage.forge.tags()}
+    assert {tag.name: tag.message for tag in there.tags()} == {TAG: messages[TAG], NEWER: messages[NEWER]}
+    again = mirror(stage.forge, there, branch="main")
+    assert (again.copied, again.present, again.yanks) == ((), 2, False)
+
+
+def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there, branch="main")
+    body = find_release(there, NEWER).body
+    assert str(tmp_path / "mirror") in body
+    assert str(stage.forge.root) not in body
+    generate(there, tmp_path / "pages", base_url=(tmp_path / "pages").as_uri())
+    assert "miscompiles" in (tmp_path / "pages" / "snapshots" / TAG / "index.html").read_text()
+
+
+class Cut(LocalForge):
+    """A forge whose connection breaks before the upload number ``left``."""
+
+    left = 0
+
+    def upload(self, release: Release, name: str, source: Path) -> Asset:
+        type(self).left -= 1
+        if type(self).left < 0:
+            raise ConnectionError("cut off")
+        return super().upload(release, name, source)
+
+
+@pytest.mark.parametrize("uploads", [0, 1, 3, 7])
+def test_one_that_was_cut_off_goes_on(stage: Stage, tmp_path: Path, uploads: int) -> None:
+    empty(tmp_path / "mirror")
+    Cut.left = uploads
+    with pytest.raises(ConnectionError):
+        mirror(stage.forge, Cut(tmp_path / "mirror", clock=lambda: NOW), branch="main")
+    there = LocalForge(tmp_path / "mirror", clock=lambda: NOW)
+    mirror(stage.forge, there, branch="main")
+    assert contents(there) == contents(stage.forge)
+    assert len(there.releases()) == 2
+
+
+def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    head = there.head("main")
+    assert head is not None
+    there.create_tag(TAG, head, "mine\n")
+    with pytest.raises(NeedsPersonError) as caught:
+        mirror(stage.forge, there, branch="main")
+    assert caught.value.id == "mirror-differs"
+    assert there.releases() == []
+
+
+def test_a_branch_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError) as caught:
+        mirror(stage.forge, empty(tmp_path / "mirror"), branch="trunk")
+    assert caught.value.id == "branch-missing"
+
+
+def test_any_web_server_serves_a_mirror(stage: Stage, tmp_path: Path) -> None:
+    there = empty(tmp_path / "mirror")
+    mirror(stage.forge, there, branch="main")
+    with serve(tmp_path) as served:
+        site = f"{served.url}/site"
+        command = ["index", "--forge", f"local:{there.root}", "-o", str(tmp_path / "site"), "--base-url", site]
+        urls = ["--files-url", f"{served.url}/mirror/releases"]
+        done = CliRunner().invoke(app, [*command, *urls], standalone_mode=False)
+        assert done.exception is None, done.output
+        options = ["--no-index", "--no-deps", "--platform", "manylinux_2_28_x86_64", "--only-binary", ":all:"]
+        options += ["--python-version", PYTHON.removeprefix("cp"), "--dest", str(tmp_path / "got")]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", *options]
+        subprocess.run([*pip, "-f", f"{site}/snapshots/latest/", "mlir>=20200101"], check=True)
+    (wheel,) = (tmp_path / "got").iterdir()
+    assert served.paths(wheel.name)
+
+
+def test_only_a_local_forges_files_can_be_served_elsewhere(tmp_path: Path) -> None:
+    command = ["index", "--forge", "github:o/n", "-o", str(tmp_path / "site"), "--files-url", "https://example.org"]
+    done = CliRunner().invoke(app, command, standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.id == "files-url-not-local"
+    assert not (tmp_path / "site").exists()

@@ -1,0 +1,440 @@
+"""Upload, verify, publish on a real local forge: what wins, what is refused, what a second run does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
+from mlir_release.model.manifest import Manifest
+from mlir_release.release import publish as releases
+from mlir_release.release.decisions import abandon, waive
+from mlir_release.release.draft import find_release
+from mlir_release.release.publish import discard, missing, publish, upload, verify
+from tests.release_stage import NEXT_REVISION, Stage, make_stage
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mlir_release.forge.base import Asset, Release
+
+TARGET = f"mlir-linux-x86_64-{PYTHON}"
+OTHER_TARGET = f"mlir-linux-x86_64-{OTHER_PYTHON}"
+WHEEL = f"mlir-{VERSION}-{PYTHON}-{PYTHON}-manylinux_2_28_x86_64.whl"
+EXPERIMENTAL = f"mlir-core-linux-x86_64-{PYTHON}"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def assets(stage: Stage, tag: str = TAG) -> dict[str, str]:
+    return {asset.name: asset.sha256 for asset in find_release(stage.again(), tag).assets}
+
+
+def go(stage: Stage, tag: str = TAG) -> releases.PublishOutcome:
+    return publish(stage.again(), tag, stage.matrix)
+
+
+def refused(kind: type[ReleaseError], id: str, action: Callable[[], object]) -> ReleaseError:
+    with pytest.raises(kind) as caught:
+        action()
+    assert caught.value.id == id, caught.value
+    assert caught.value.remedy
+    return caught.value
+
+
+# -- the way that it should go -----------------------------------------------------------------------------------------
+
+
+def test_from_a_folder_to_a_release(stage: Stage) -> None:
+    first = upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    assert len(first.names("uploaded")) == 6  # two wheels, their metadata, their reports
+    outcome = go(stage)
+    assert not outcome.already
+    found = find_release(stage.again(), TAG)
+    assert not found.draft
+    names = [asset.name for asset in found.assets]
+    assert sorted(names) == sorted([*first.names("uploaded"), "release.json"])
+    manifest = outcome.manifest
+    assert (manifest.revision, manifest.version, manifest.commit) == (REVISION, VERSION, stage.forge.head("main"))
+    assert [row.target for row in manifest.left_out] == [EXPERIMENTAL]
+    for wheel in manifest.wheels:
+        assert f"{wheel.filename}#sha256={wheel.sha256}" in found.body
+        beside = found.asset(wheel.filename + ".metadata")
+        assert beside is not None
+        assert beside.sha256 == wheel.metadata_sha256
+    published = stage.forge.root / "releases" / TAG / "release.json"
+    assert Manifest.from_text(published.read_bytes(), where="") == manifest
+
+
+def test_again_and_again(stage: Stage) -> None:
+    folder = stage.fill()
+    upload(stage.forge, TAG, folder, stage.matrix)
+    before = assets(stage)
+    second = upload(stage.again(), TAG, folder, stage.matrix)
+    assert Counter(put.action for put in second.puts) == {"present": 6}
+    assert assets(stage) == before
+    go(stage)
+    published = find_release(stage.again(), TAG)
+    outcome = go(stage)
+    assert outcome.already
+    third = upload(stage.again(), TAG, folder, stage.matrix)
+    assert third.published
+    assert not third.names("uploaded")
+    assert find_release(stage.again(), TAG) == published
+
+
+def test_dry_runs_change_nothing(stage: Stage) -> None:
+    folder = stage.fill()
+    planned = upload(stage.forge, TAG, folder, stage.matrix, dry_run=True)
+    assert len(planned.names("uploaded")) == 2
+    assert not assets(stage)
+    upload(stage.forge, TAG, folder, stage.matrix)
+    before = find_release(stage.again(), TAG)
+    assert publish(stage.forge, TAG, stage.matrix, dry_run=True).dry_run
+    assert discard(stage.forge, TAG, TARGET, stage.matrix, dry_run=True).removed
+    assert find_release(stage.again(), TAG) == before
+
+
+def test_what_changed_since_the_previous_release(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    go(stage)
+    later = "snapshot-20261121.01"
+    stage.add_tag(later, "20261121.1", revision=NEXT_REVISION)
+    folder = stage.fill(tag=later, version="20261121.1", revision=NEXT_REVISION, padding=900)
+    upload(stage.forge, later, folder, stage.matrix)
+    manifest = go(stage, later).manifest
+    assert (manifest.previous_tag, manifest.previous_revision) == (TAG, REVISION)
+    body = find_release(stage.again(), later).body
+    assert f"compare/{REVISION}...{NEXT_REVISION}" in body
+    assert "| +" in body  # the wheels grew
+
+
+def test_wheels_are_installed_and_imported(stage: Stage, tmp_path: Path) -> None:
+    import sys
+    from pathlib import Path as RealPath
+
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    verified = verify(stage.forge, TAG, stage.matrix, pythons=[RealPath(sys.executable)])
+    assert [(trial.filename, trial.imported) for trial in verified.trials] == [(WHEEL, ("mlir._release",))]
+
+
+def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:
+    import sys
+    from pathlib import Path as RealPath
+
+    upload(stage.forge, TAG, stage.fill(content="raise ImportError('libLLVM.so: not found')"), stage.matrix)
+    error = refused(
+        VerificationError,
+        "import-failed",
+        lambda: publish(stage.forge, TAG, stage.matrix, pythons=[RealPath(sys.executable)]),
+    )
+    assert "libLLVM.so: not found" in error.why
+    assert find_release(stage.again(), TAG).draft
+
+
+# -- what wins ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_complete_asset_in_the_draft_wins(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    before = assets(stage)
+    outcome = upload(stage.again(), TAG, stage.fill(content="rebuilt = True"), stage.matrix)
+    assert set(outcome.names("kept")) == {WHEEL, WHEEL.replace(PYTHON, OTHER_PYTHON)}
+    assert assets(stage) == before
+    assert any("--discard" in note for note in outcome.notes)
+    assert any("another build" in note for note in outcome.notes)  # and its reports were not taken
+    go(stage)
+
+
+def test_a_rebuild_under_another_file_name_does_not_stand_beside_the_first(stage: Stage, tmp_path: Path) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    make_wheel(tmp_path / "rebuilt", platform="manylinux_2_36_x86_64")
+    outcome = upload(stage.again(), TAG, tmp_path / "rebuilt", stage.matrix)
+    assert [put.action for put in outcome.puts] == ["kept"]
+    assert not [name for name in assets(stage) if "2_36" in name]
+
+
+def test_discard_starts_a_target_over(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    removed = discard(stage.again(), TAG, TARGET, stage.matrix).removed
+    assert set(removed) == {WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"}
+    lacking = missing(stage.again(), TAG, stage.matrix)
+    assert TARGET in lacking.wheels
+    assert OTHER_TARGET not in lacking.wheels
+    outcome = upload(stage.again(), TAG, stage.fill(content="rebuilt = True"), stage.matrix)
+    assert outcome.names("uploaded") == [WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"]
+    go(stage)
+
+
+def test_discard_a_test_or_a_file(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    assert discard(stage.again(), TAG, f"smoke-{TARGET}", stage.matrix).removed == (f"smoke-{TARGET}.tests.json",)
+    assert set(discard(stage.again(), TAG, WHEEL, stage.matrix).removed) == {WHEEL, f"{WHEEL}.metadata"}
+    refused(UsageError, "target-unknown", lambda: discard(stage.again(), TAG, "mlir-solaris", stage.matrix))
+
+
+def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage: Stage) -> None:
+    folder = stage.fill()
+    make_report(folder, folder / WHEEL, passed=False, failures=("test_x.py",))
+    outcome = upload(stage.forge, TAG, folder, stage.matrix)
+    assert any("test_x.py" in note for note in outcome.notes)
+    assert missing(stage.again(), TAG, stage.matrix).tests[0] == f"smoke-{TARGET}"
+    refused(NeedsPersonError, "release-incomplete", lambda: go(stage))
+    make_report(folder, folder / WHEEL)
+    assert upload(stage.again(), TAG, folder, stage.matrix).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
+    before = assets(stage)
+    make_report(folder, folder / WHEEL, passed=False)
+    assert upload(stage.again(), TAG, folder, stage.matrix).names("kept") == [f"smoke-{TARGET}.tests.json"]
+    assert assets(stage) == before
+    go(stage)
+
+
+def test_metadata_that_is_missing_is_taken_from_the_wheel_that_stands(stage: Stage) -> None:
+    # Killed between a wheel and its metadata; then the target was built again, with other requirements.
+    folder = stage.fill()
+    upload(stage.forge, TAG, folder, stage.matrix)
+    before = assets(stage)
+    release = find_release(stage.again(), TAG)
+    beside = release.asset(f"{WHEEL}.metadata")
+    assert beside is not None
+    stage.forge.delete_asset(release, beside)
+    make_wheel(folder, requires=("numpy",))
+    upload(stage.again(), TAG, folder, stage.matrix)
+    assert assets(stage) == before
+    go(stage)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_uploaded_if_one_file_is_wrong(stage: Stage) -> None:
+    folder = stage.fill()
+    data = (folder / WHEEL).read_bytes()
+    (folder / WHEEL).write_bytes(data[:-50])
+    refused(VerificationError, "wheel-corrupt", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    make_wheel(folder, tag="snapshot-20261120.01")
+    refused(VerificationError, "wheel-of-another-release", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    make_wheel(folder, target="mlir-solaris-sparc-cp312")
+    refused(UsageError, "target-unknown", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    make_wheel(folder, target=OTHER_TARGET)
+    (folder / WHEEL.replace(PYTHON, OTHER_PYTHON)).unlink()
+    refused(UsageError, "wheel-target-mismatch", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    assert not assets(stage)
+
+
+@pytest.mark.parametrize(
+    ("tag", "kind", "id"),
+    [
+        ("snapshot-20261120.03", UsageError, "tag-missing"),
+        ("main", UsageError, "tag-invalid"),
+        ("llvm-22.1.10", UsageError, "tag-invalid"),
+        ("snapshot-20261120.09", NeedsPersonError, "tag-not-ours"),
+        ("snapshot-20261120.04", UsageError, "draft-missing"),
+    ],
+)
+def test_tags_that_nothing_can_be_published_for(stage: Stage, tag: str, kind: type[ReleaseError], id: str) -> None:
+    head = stage.forge.head("main")
+    assert head is not None
+    stage.forge.create_tag("snapshot-20261120.09", head, "by hand\n")
+    stage.add_tag("snapshot-20261120.04", "20261120.4", draft=False)
+    folder = stage.fill()
+    refused(kind, id, lambda: upload(stage.forge, tag, folder, stage.matrix))
+    refused(kind, id, lambda: publish(stage.forge, tag, stage.matrix))
+    refused(kind, id, lambda: missing(stage.forge, tag, stage.matrix))
+
+
+def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
+    error = refused(NeedsPersonError, "release-incomplete", lambda: go(stage))
+    assert f"{TARGET}: there is no wheel" in error.why
+    assert f"{OTHER_TARGET}: there is no wheel" in error.why
+    assert EXPERIMENTAL not in error.why
+
+
+def test_a_waived_target_is_not_missed(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(pythons=[PYTHON]), stage.matrix)
+    assert missing(stage.again(), TAG, stage.matrix).wheels == (OTHER_TARGET, EXPERIMENTAL)
+    waive(stage.forge, TAG, OTHER_TARGET, "the runner is gone <b>")
+    assert missing(stage.again(), TAG, stage.matrix).wheels == (EXPERIMENTAL,)
+    assert f"smoke-{OTHER_TARGET}" not in missing(stage.again(), TAG, stage.matrix).tests
+    manifest = go(stage).manifest
+    assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(OTHER_TARGET, "the runner is gone <b>")]
+    assert "### Waived" in find_release(stage.again(), TAG).body
+    assert missing(stage.again(), TAG, stage.matrix) == releases.Missing(wheels=(), tests=())
+
+
+def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
+    folder = stage.fill()
+    wheel = make_wheel(folder, distribution="mlir-core", profile="core")
+    make_report(folder, wheel, target=f"smoke-{EXPERIMENTAL}", passed=False, failures=("x",))
+    upload(stage.forge, TAG, folder, stage.matrix)
+    manifest = go(stage).manifest
+    assert [(row.target, row.reason) for row in manifest.left_out] == [
+        (EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed (x)")
+    ]
+    assert not [name for name in assets(stage) if name.startswith("mlir_core")]
+
+
+def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tmp_path: Path) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    stage.forge.upload(find_release(stage.again(), TAG), "notes.txt", tmp_path / "notes.txt")
+    refused(VerificationError, "asset-unexpected", lambda: go(stage))
+    discard(stage.forge, TAG, "notes.txt", stage.matrix)
+    go(stage)
+
+
+def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    release = find_release(stage.again(), TAG)
+    beside = release.asset(f"{WHEEL}.metadata")
+    assert beside is not None
+    stage.forge.delete_asset(release, beside)
+    refused(VerificationError, "metadata-mismatch", lambda: go(stage))
+    (tmp_path / "METADATA").write_text("Metadata-Version: 2.4\nName: mlir\nVersion: 1\nRequires-Dist: evil\n")
+    stage.forge.upload(release, f"{WHEEL}.metadata", tmp_path / "METADATA")
+    refused(VerificationError, "metadata-mismatch", lambda: go(stage))
+    assert find_release(stage.again(), TAG).draft
+
+
+def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    (path,) = (stage.forge.root / "drafts").rglob(WHEEL)
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ReleaseError) as caught:
+        go(stage)
+    assert caught.value.id in ("asset-damaged", "asset-corrupt")
+    assert find_release(stage.again(), TAG).draft
+
+
+def test_an_abandoned_tag_is_not_published(stage: Stage) -> None:
+    folder = stage.fill()
+    upload(stage.forge, TAG, folder, stage.matrix)
+    abandon(stage.forge, TAG, "superseded")
+    stage.forge.create_draft(TAG, title="", body="", prerelease=True)  # its deletion was cut off, say
+    refused(NeedsPersonError, "tag-abandoned", lambda: upload(stage.again(), TAG, folder, stage.matrix))
+    refused(NeedsPersonError, "tag-abandoned", lambda: go(stage))
+
+
+def test_two_releases_never_share_a_version(stage: Stage) -> None:
+    for tag in ("llvm-22.1.8.01", "llvm-22.1.8.02"):  # both tagged before either was published
+        stage.add_tag(tag, "22.1.8")
+        upload(stage.forge, tag, stage.fill(tag=tag, version="22.1.8"), stage.matrix)
+    go(stage, "llvm-22.1.8.02")
+    error = refused(NeedsPersonError, "version-published", lambda: go(stage, "llvm-22.1.8.01"))
+    assert "llvm-22.1.8.02" in error.what
+    assert find_release(stage.again(), "llvm-22.1.8.01").draft
+
+
+def test_a_release_that_was_published_by_hand(stage: Stage) -> None:
+    stage.forge.publish(find_release(stage.forge, TAG))
+    refused(NeedsPersonError, "release-without-manifest", lambda: go(stage))
+
+
+# -- others at the same time -------------------------------------------------------------------------------------------
+
+
+def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None:
+    # The local forge has no incomplete assets; GitHub does. The adapter is made to show one.
+    folder = stage.fill()
+    upload(stage.forge, TAG, folder, stage.matrix)
+    deleted: list[str] = []
+
+    class HalfForge:
+        def __getattr__(self, name: str) -> object:
+            return getattr(stage.forge, name)
+
+        def releases(self) -> list[Release]:
+            return [replace(found, assets=tuple(map(half, found.assets))) for found in stage.forge.releases()]
+
+        def delete_asset(self, release: Release, asset: Asset) -> None:
+            deleted.append(asset.name)
+            stage.forge.delete_asset(release, asset)
+
+    def half(asset: Asset) -> Asset:
+        cut = asset.name == WHEEL and asset.name not in deleted
+        return replace(asset, complete=False, sha256="") if cut else asset
+
+    refused(VerificationError, "asset-incomplete", lambda: publish(HalfForge(), TAG, stage.matrix))  # type: ignore[arg-type]
+    upload(HalfForge(), TAG, folder, stage.matrix)  # type: ignore[arg-type]
+    assert deleted == [WHEEL]
+    assert assets(stage)[WHEEL] == hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
+    go(stage)
+
+
+def race(count: int, action: Callable[[int], object]) -> list[BaseException | None]:
+    """Run ``action`` in threads that start together; what each of them raised."""
+    errors: list[BaseException | None] = [None] * count
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        gate.wait()
+        try:
+            action(number)
+        except ReleaseError as error:
+            errors[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage) -> None:
+    folders = []
+    for number in range(4):
+        stage.dist = stage.dist.parent / f"dist{number}"
+        folders.append(stage.fill(content=f"build = {number}", padding=1000 * number))
+    assert race(4, lambda n: upload(stage.again(), TAG, folders[n], stage.matrix)) == [None] * 4
+    found = assets(stage)
+    assert len([name for name in found if name.endswith(".whl")]) == 2
+    for python in (PYTHON, OTHER_PYTHON):
+        name = WHEEL.replace(PYTHON, python)
+        digests = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for folder in folders]
+        assert found[name] in digests
+        report = find_release(stage.again(), TAG).asset(f"smoke-mlir-linux-x86_64-{python}.tests.json")
+        if report is not None:  # each build's own report was taken only if its wheel won
+            path = next((stage.forge.root / "drafts").rglob(report.name))
+            assert json.loads(path.read_text())["wheel_sha256"] == found[name]
+    for folder in folders:
+        upload(stage.again(), TAG, folder, stage.matrix)
+    go(stage)
+
+
+def test_publishing_at_once_publishes_once(stage: Stage) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    assert race(6, lambda _: go(stage)) == [None] * 6
+    found = find_release(stage.again(), TAG)
+    assert not found.draft
+    assert len(found.assets) == 7
+    assert go(stage).already
+
+
+def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    real = releases.verify
+
+    def slow(*args: object, **options: object) -> object:
+        verified = real(*args, **options)  # type: ignore[arg-type]
+        waive(stage.again(), TAG, EXPERIMENTAL, "late")
+        return verified
+
+    monkeypatch.setattr(releases, "verify", slow)
+    refused(ConflictError, "draft-changed", lambda: go(stage))
+    assert find_release(stage.again(), TAG).draft
+    monkeypatch.undo()
+    go(stage)

@@ -1,0 +1,79 @@
+"""The honest platform tag, by the real auditwheel, on small libraries."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.host.pythons import describe
+from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.wheels.backends import Job, retag, this_machine
+from mlir_release.wheels.inspect import inspect
+from tests.wheel_factory import REVISION, make_wheel
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="auditwheel is Linux's"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="compiles a small library"),
+]
+
+PLATFORM = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+EXTENSION = f"mlir/_x{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    info = SdkInfo(
+        revision=REVISION, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
+        runtime_requirements=(), minimum_python="3.10", source_epoch=1_700_000_000, linked=(), file_count=0, size=0,
+        digest="x",
+    )  # fmt: skip
+    return Job(
+        sdk=Sdk(root=tmp_path / "sdk", info=info), python=describe(Path(sys.executable)), project=tmp_path,
+        profile="core", workdir=tmp_path, cache=tmp_path, log=tmp_path / "log",
+    )  # fmt: skip
+
+
+def compiled(folder: Path, source: str, name: str, *flags: str) -> bytes:
+    (folder / "x.c").write_text(source)
+    command = ["cc", "-shared", "-fPIC", "-o", str(folder / name), str(folder / "x.c"), *flags]
+    subprocess.run(command, check=True, capture_output=True)
+    return (folder / name).read_bytes()
+
+
+def test_the_tag_is_what_the_binaries_need_and_the_bytes_are_the_same_each_time(job: Job, tmp_path: Path) -> None:
+    source = (
+        "#include <sys/random.h>\nlong f(void *p) { return getrandom(p, 1, 0); }\nvoid *PyInit__x(void) { return 0; }"
+    )
+    extension = compiled(tmp_path, source, "x.so")
+    wheel = make_wheel(tmp_path / "built", python=job.python.tag, platform=PLATFORM, files={EXTENSION: extension})
+    first, usage = retag(wheel, job)
+    report = inspect(first)
+    assert report.problems == ()
+    assert report.tags == (f"{job.python.tag}-{job.python.tag}-{report.true_platform_tag}",)
+    assert report.true_platform_tag.startswith("manylinux_2_")
+    assert usage.cpu > 0
+    digest = report.sha256
+    assert inspect(retag(wheel, job)[0]).sha256 == digest
+
+
+def test_a_wheel_that_needs_an_outside_library_is_refused(job: Job, tmp_path: Path) -> None:
+    compiled(tmp_path, "int other(void) { return 1; }", "libother.so", "-Wl,-soname,libother.so")
+    source = "int other(void);\nint f(void) { return other(); }\nvoid *PyInit__x(void) { return 0; }"
+    extension = compiled(tmp_path, source, "x.so", f"-L{tmp_path}", "-lother")
+    wheel = make_wheel(tmp_path / "built", python=job.python.tag, platform=PLATFORM, files={EXTENSION: extension})
+    with pytest.raises(VerificationError) as raised:
+        retag(wheel, job)
+    assert raised.value.id == "wheel-needs-outside-library"
+    assert "libother.so" in raised.value.why
+
+
+def test_this_machines_own_tag() -> None:
+    tag = this_machine()
+    assert tag == "" or tag.startswith("manylinux_2_")

@@ -1,0 +1,178 @@
+"""Suites on real environments: a wheel with a made-up mlir is installed by pip and asked what the real one is asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+import sysconfig
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host import venv
+from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.testing import suites
+from mlir_release.testing.behaviours import MlirError
+from mlir_release.testing.mlir import ToolsMlir, WheelMlir
+from mlir_release.testing.report import Outcome
+from mlir_release.testing.test import test_wheel as run_wheel_suites
+from tests.wheel_factory import REVISION, make_wheel
+
+if TYPE_CHECKING:
+    from mlir_release.testing.report import TestReport
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes tools of shell scripts")
+
+PYTHON = Path(sys.executable)
+TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
+PLATFORM = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+#: Enough of mlir.ir for the driver: modules are their text, bytecode is the text in UTF-8.
+FAKE_IR = b"""
+import os, sys
+class MLIRError(Exception): pass
+class Context:
+    def __enter__(self): return self
+    def __exit__(self, *args): pass
+class Operation:
+    def __init__(self, text): self.text = text
+    def get_asm(self, enable_debug_info=False):
+        return self.text if enable_debug_info else "module {}"
+    def write_bytecode(self, file): file.write(self.text.encode())
+class Module:
+    def __init__(self, text): self.operation = Operation(text)
+    @staticmethod
+    def parse(text):
+        if isinstance(text, bytes): text = text.decode()
+        if "broken" in text: raise MLIRError("1:1: it is broken")
+        return Module(text)
+"""
+FAKE_FILES = {"mlir/ir.py": FAKE_IR, "mlir/dialects/__init__.py": b"", "mlir/dialects/llvm.py": b""}
+
+
+@pytest.fixture
+def sdk(tmp_path: Path) -> Sdk:
+    """An SDK whose mlir-translate says what it was given."""
+    info = SdkInfo(
+        revision=REVISION, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
+        runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0, digest="x",
+    )  # fmt: skip
+    sdk = Sdk(root=tmp_path / "sdk", info=info)
+    tool(sdk, "mlir-translate", 'echo "translated by the tool: $@"; cat')
+    return sdk
+
+
+def tool(sdk: Sdk, name: str, script: str) -> None:
+    sdk.tools.mkdir(parents=True, exist_ok=True)
+    path = sdk.tools / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def fake_wheel(folder: Path, files: dict[str, bytes] | None = None, *, revision: str = REVISION) -> Path:
+    return make_wheel(folder, python=TAG, platform=PLATFORM, files=files or FAKE_FILES, revision=revision)
+
+
+def run(wheel: Path, sdk: Sdk, workdir: Path, *names: str) -> TestReport:
+    return run_wheel_suites(wheel, sdk=sdk, python=PYTHON, suites=names, workdir=workdir)
+
+
+def test_a_clean_environment_has_the_wheel_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "intruder"))
+    environment = venv.create(tmp_path / "environment", PYTHON)
+    environment.install(fake_wheel(tmp_path))
+    assert (environment.site_packages() / "mlir" / "ir.py").is_file()
+    assert not (environment.site_packages() / "pip").exists()
+    assert "PYTHONPATH" not in environment.variables()
+    assert environment.variables()["PATH"].startswith(str(environment.scripts))
+
+
+def test_pip_says_why_it_failed(tmp_path: Path) -> None:
+    environment = venv.create(tmp_path / "environment", PYTHON)
+    with pytest.raises(MachineError) as raised:
+        environment.install("--no-index", "there-is-no-such-distribution")
+    assert raised.value.id == "pip-failed"
+    assert "there-is-no-such-distribution" in raised.value.why
+
+
+def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as raised:
+        venv.create(tmp_path / "environment", Path("/bin/false"))
+    assert raised.value.id == "venv-failed"
+
+
+def test_a_cached_environment_is_made_once_and_again_when_it_is_half_made(tmp_path: Path) -> None:
+    first = venv.cached(tmp_path, PYTHON, [])
+    (first.root / "mine").touch()
+    assert (venv.cached(tmp_path, PYTHON, []).root / "mine").exists()
+    (first.root / ".requirements").unlink()  # as if it had been killed
+    assert not (venv.cached(tmp_path, PYTHON, []).root / "mine").exists()
+
+
+def test_a_wheel_that_does_not_work_fails_with_each_checks_traceback(sdk: Sdk, tmp_path: Path) -> None:
+    report = run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke")
+    assert not report.passed
+    failures = {result.name: result.message for result in report.suites[0].failures}
+    assert "dialects" in failures
+    assert "ModuleNotFoundError" in failures["passes"]
+    outcomes = {result.name: result.outcome for result in report.suites[0].results}
+    assert outcomes["import"] is Outcome.PASS
+    assert outcomes["release"] is Outcome.PASS
+    assert report.target == f"smoke-mlir-linux-x86_64-{TAG}"
+    assert json.loads(report.write(tmp_path).read_text())["passed"] is False
+
+
+def test_a_crash_is_told(sdk: Sdk, tmp_path: Path) -> None:
+    crash = {**FAKE_FILES, "mlir/passmanager.py": b"import os; os.abort()"}
+    report = run(fake_wheel(tmp_path, crash), sdk, tmp_path / "work", "smoke")
+    (result,) = [result for result in report.suites[0].results if result.name == "runs-to-the-end"]
+    assert result.outcome is Outcome.FAIL
+    assert "exit code -6" in result.message
+
+
+def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> None:
+    with pytest.raises(VerificationError) as raised:
+        run(fake_wheel(tmp_path, revision="f" * 40), sdk, tmp_path / "work", "smoke")
+    assert raised.value.id == "wheel-revision-mismatch"
+    assert not (tmp_path / "work" / "environment").exists()
+
+
+@pytest.mark.parametrize(
+    ("wheel", "names", "id"),
+    [(None, ["smoke"], "suite-needs-wheel"), (None, ["smok"], "suite-unknown")],
+)
+def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: list[str], id: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        run_wheel_suites(wheel, sdk=sdk, python=PYTHON, suites=names, workdir=tmp_path)
+    assert raised.value.id == id
+
+
+def test_every_suite_of_the_matrix_can_be_run() -> None:
+    from mlir_release.model.targets import SUITES
+
+    assert set(SUITES) == set(suites.SUITES)
+
+
+def test_mlir_reached_through_a_wheel(sdk: Sdk, tmp_path: Path) -> None:
+    environment = venv.create(tmp_path / "environment", PYTHON)
+    environment.install(fake_wheel(tmp_path))
+    mlir = WheelMlir(python=environment.python, environment=environment.variables(), tools=sdk.tools)
+    before, after = mlir.round_trip("module {} loc(unknown)\n")
+    assert before.strip() == after.strip() == "module {} loc(unknown)"
+    assert mlir.to_llvm_ir("text") == "translated by the tool: --mlir-to-llvmir -\ntext"
+    with pytest.raises(MlirError, match="it is broken"):
+        mlir.round_trip("broken")
+
+
+def test_mlir_reached_through_tools(sdk: Sdk) -> None:
+    script = 'case "$*" in *emit-bytecode*) cat > "$3";; *.mlirbc) cat "$2";; *) cat;; esac'
+    tool(sdk, "mlir-opt", script)
+    mlir = ToolsMlir(tools=sdk.tools)
+    assert mlir.round_trip("text") == ("text", "text")
+    assert mlir.run("text", "builtin.module(cse)", print_locations=True) == "text"
+    tool(sdk, "mlir-translate", "echo 'must have a !dbg location' >&2; exit 1")
+    with pytest.raises(MlirError, match="must have a !dbg location"):
+        mlir.to_llvm_ir("text")

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.host.pythons import Python, describe, find_pythons, installed
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes interpreters of shell scripts")
+
+
+def fake(path: Path, version: tuple[int, int, int], **facts: Any) -> Path:
+    """A program that answers our question as an interpreter of this kind would."""
+    answer = {
+        "implementation": "CPython",
+        "version": version,
+        "final": True,
+        "threads": False,
+        "headers": True,
+        "base": None,
+        **facts,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose CPythons are those that a test makes, on the PATH in ``bin`` and in pyenv."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "none"), raising=False)
+    return tmp_path
+
+
+def test_found_on_the_path_and_in_pyenv_newest_first(machine: Path) -> None:
+    fake(machine / "bin" / "python3.11", (3, 11, 9))
+    fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))
+    fake(machine / "pyenv" / "versions" / "3.12.7" / "bin" / "python", (3, 12, 7))
+    fake(machine / "bin" / "python3.13t", (3, 13, 0), threads=True)
+    fake(machine / "bin" / "python3-config", (3, 10, 0))
+    assert [(python.tag, python.version) for python in installed()] == [
+        ("cp313t", "3.13.0"), ("cp312", "3.12.7"), ("cp311", "3.11.9"),
+    ]  # fmt: skip
+
+
+def test_shims_prereleases_and_other_implementations_are_left_out(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(machine / "pyenv" / "shims" / "python3.11", (3, 11, 9))
+    monkeypatch.setenv("PATH", f"{machine / 'pyenv' / 'shims'}:{machine / 'bin'}")
+    fake(machine / "bin" / "python3.14", (3, 14, 0), final=False)
+    fake(machine / "bin" / "python3.10", (3, 10, 9), implementation="PyPy")
+    (machine / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (machine / "bin" / "python3").chmod(0o755)
+    assert installed() == []
+
+
+def test_the_one_with_headers_wins(machine: Path) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 9), headers=False)
+    with_headers = fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))
+    assert [python.executable for python in find_pythons()] == [with_headers]
+
+
+@pytest.mark.parametrize("text", ["3.12", "cp312", "312", "3.12.1", "python3.12"])
+def test_a_version_can_be_written_in_many_ways(machine: Path, text: str) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 1))
+    assert [python.tag for python in find_pythons([text])] == ["cp312"]
+
+
+def test_an_exact_version_is_found_beside_a_newer_one(machine: Path) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 7))
+    fake(machine / "pyenv" / "versions" / "3.12.1" / "bin" / "python", (3, 12, 1))
+    assert find_pythons(["3.12.1"])[0].version == "3.12.1"
+    assert find_pythons(["3.12"])[0].version == "3.12.7"
+
+
+def test_free_threaded_ones_are_another_kind(machine: Path) -> None:
+    fake(machine / "bin" / "python3.13t", (3, 13, 0), threads=True)
+    assert find_pythons(["3.13t"])[0].tag == "cp313t"
+    with pytest.raises(UsageError) as raised:
+        find_pythons(["3.13"])
+    assert raised.value.id == "python-missing"
+
+
+def test_the_order_asked_for_and_no_repetition(machine: Path) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 1))
+    fake(machine / "bin" / "python3.11", (3, 11, 1))
+    assert [python.tag for python in find_pythons(["cp311", "3.12", "3.11"])] == ["cp311", "cp312"]
+
+
+def test_a_version_that_is_not_there_says_what_is(machine: Path) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 1))
+    with pytest.raises(UsageError) as raised:
+        find_pythons(["3.14"])
+    assert raised.value.id == "python-missing"
+    assert "3.12.1" in raised.value.why
+
+
+@pytest.mark.parametrize("text", ["3.9", "cp38", "3.6"])
+def test_one_that_is_too_old(machine: Path, text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        find_pythons([text])
+    assert raised.value.id == "python-too-old"
+    assert "3.10" in raised.value.what
+
+
+def test_a_path_of_one_that_is_too_old(machine: Path) -> None:
+    path = fake(machine / "old" / "python", (3, 9, 18))
+    with pytest.raises(UsageError) as raised:
+        find_pythons([str(path)])
+    assert raised.value.id == "python-too-old"
+
+
+def test_a_path(machine: Path) -> None:
+    path = fake(machine / "mine" / "python", (3, 12, 1))
+    assert find_pythons([str(path)]) == [Python(tag="cp312", version="3.12.1", executable=path)]
+
+
+@pytest.mark.parametrize("text", ["pypy", "2.7", "four", ""])
+def test_what_is_no_version(machine: Path, text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        find_pythons([text])
+    assert raised.value.id == "python-not-understood"
+
+
+def test_a_path_that_is_not_there(machine: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        find_pythons([str(machine / "nothing" / "python3.12")])
+    assert raised.value.id == "python-missing"
+    assert "no such file" in raised.value.why
+
+
+def test_no_headers(machine: Path) -> None:
+    fake(machine / "bin" / "python3.12", (3, 12, 1), headers=False)
+    with pytest.raises(MachineError) as raised:
+        find_pythons(["3.12"])
+    assert raised.value.id == "python-headers-missing"
+    with pytest.raises(MachineError) as raised:
+        find_pythons()
+    assert raised.value.id == "no-python"
+
+
+def test_a_virtual_environment_stands_for_what_it_was_made_with(machine: Path) -> None:
+    base = fake(machine / "base" / "python", (3, 12, 1))
+    environment = fake(machine / "venv" / "python", (3, 12, 1), base=str(base))
+    assert describe(environment).executable == base
+
+
+def test_this_very_interpreter() -> None:
+    found = describe(Path(sys.executable))
+    assert found.order == sys.version_info[:3]
+    assert found.short_version == f"{sys.version_info.major}.{sys.version_info.minor}"

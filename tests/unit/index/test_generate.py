@@ -1,0 +1,348 @@
+"""The pages: what is shown, and that the way there leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.model.manifest import LeftOut, Manifest, Waiver, Yank, format_yanks
+from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = {"platforms": ("manylinux_2_28_x86_64", "win_amd64"), "pythons": ("cp312", "cp313")}
+HOSTILE = "\"'><script>alert(1)</script>{{ 7*7 }}</title>&amp;"
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def site(tmp_path: Path, *manifests: Manifest, yanks: tuple[Yank, ...] = (), **options: object) -> dict[str, str]:
+    """The pages of some releases, made from nothing."""
+    forge = PaperForge(yanks=format_yanks(yanks).encode())
+    for manifest in manifests:
+        forge.add(manifest)
+    shutil.rmtree(tmp_path / "site", ignore_errors=True)
+    make_index(forge, tmp_path / "site", **options)
+    return {name: data.decode() for name, data in tree(tmp_path / "site").items()}
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects links and text."""
+
+    VOID = frozenset({"meta", "link", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[dict[str, str | None]] = []
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag in ("a", "link"):
+            self.links.append(dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_files_that_there_are(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    tag = "snapshot-20261120.02"
+    for folder, one in (("snapshots", tag), ("releases", "llvm-22.1.8.01")):
+        for name in ("index.html", "latest/index.html", "simple/index.html", "simple/index.json"):
+            assert f"{folder}/{name}" in found
+        for name in ("index.html", "index.json"):
+            assert f"{folder}/simple/mlir/{name}" in found
+        for name in ("index.html", f"requirements-{one}.txt", "pylock.toml", "release.json"):
+            assert f"{folder}/{one}/{name}" in found
+    assert {"index.html", "style.css", "feed.xml", "state.json"} <= set(found)
+    for name, text in found.items():
+        if name.endswith(".html"):
+            page = Page(text)
+            assert "script" not in page.tags
+            for link in page.links:  # nothing is loaded from elsewhere
+                assert link.get("rel") is None or not re.match(r"https?:|//", link["href"] or "")
+
+
+def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(20, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    root = tmp_path / "site"
+    for name, text in found.items():
+        if name.endswith(".html"):
+            for link in Page(text).links:
+                href = link["href"] or ""
+                if not href.startswith("http"):
+                    target = (root / name).parent / href.partition("#")[0]
+                    assert (target / "index.html" if href.endswith("/") or not href else target).is_file(), (name, href)
+
+
+def test_snapshots_and_numbered_releases_never_share_a_page(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(2, **SMALL), make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL))  # type: ignore[arg-type]
+    for name, text in found.items():
+        if name.startswith("snapshots/"):
+            assert "mlir-22.1.8-" not in text, name
+        if name.startswith("releases/"):
+            assert "mlir-2026" not in text, name
+
+
+def test_only_published_releases_with_our_tags_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forge = PaperForge()
+    shown, draft, bare = many(3, **SMALL)
+    forge.add(shown)
+    forge.add(draft, draft=True)
+    forge.add(bare)
+    forge.found[-1] = replace(forge.found[-1], assets=())  # published by hand
+    forge.found.append(replace(forge.found[0], id="9", tag="v1.2.3"))  # the toolkit's own release
+    outcome = make_index(forge, tmp_path / "site")
+    assert outcome.releases == 1
+    everything = b"".join(tree(tmp_path / "site").values())
+    assert shown.version.encode() in everything
+    for hidden in (draft.version, bare.version, "v1.2.3"):
+        assert hidden.encode() not in everything
+    assert "published without release.json" in capsys.readouterr().err
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data: st.DataObject) -> None:
+    one = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
+    manifests = [*many(3, **one), make_manifest("llvm-22.1.8.01", version="22.1.8", **one)]  # type: ignore[arg-type]
+    forge = PaperForge()
+    incremental = tmp_path / "incremental"
+    shutil.rmtree(incremental, ignore_errors=True)
+    for manifest in data.draw(st.permutations(manifests)):
+        forge.add(manifest)
+        action = data.draw(st.sampled_from(["index", "wait", "yank", "damage", "lose state"]))
+        if action == "yank":
+            forge.yanks = format_yanks([Yank(tag=manifest.tag, reason="r")]).encode()
+        if action == "damage" and incremental.exists():
+            victim = data.draw(st.sampled_from(sorted(tree(incremental))))
+            (incremental / victim).write_bytes(b"damaged")
+        if action == "lose state":
+            (incremental / "state.json").unlink(missing_ok=True)
+        if action != "wait":
+            make_index(forge, incremental)
+    forge.yanks = b""
+    make_index(forge, incremental)
+    fresh = tmp_path / "fresh"
+    shutil.rmtree(fresh, ignore_errors=True)
+    make_index(forge, fresh)
+    assert tree(incremental) == tree(fresh)
+
+
+def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> None:
+    forge = PaperForge()
+    *older, newest = many(6, **SMALL)
+    for manifest in older:
+        forge.add(manifest)
+    make_index(forge, tmp_path / "site")
+    forge.add(newest)
+    forge.downloads = 0
+    outcome = make_index(forge, tmp_path / "site")
+    assert (outcome.fetched, forge.downloads) == (1, 1)
+    others = [name for name in outcome.written if f"snapshots/{newest.tag}/" not in name]
+    assert others == [
+        "snapshots/simple/mlir/index.html",
+        "snapshots/simple/mlir/index.json",
+        "snapshots/latest/index.html",
+        "snapshots/index.html",
+        "feed.xml",
+        "index.html",
+    ]
+    assert not make_index(forge, tmp_path / "site").written
+    assert forge.downloads == 1
+
+
+def test_a_release_that_is_gone_leaves_no_page(tmp_path: Path) -> None:
+    forge = PaperForge()
+    for manifest in many(2, **SMALL):
+        forge.add(manifest)
+    make_index(forge, tmp_path / "site")
+    (tmp_path / "site" / "CNAME").write_text("mlir.example")
+    gone = forge.found.pop()
+    outcome = make_index(forge, tmp_path / "site")
+    assert f"snapshots/{gone.tag}/release.json" in outcome.removed
+    assert not [name for name in tree(tmp_path / "site") if gone.tag in name]
+    assert (tmp_path / "site" / "CNAME").is_file()  # somebody else's file stays
+
+
+def test_nothing_is_published_yet(tmp_path: Path) -> None:
+    found = site(tmp_path)
+    assert "Nothing is published yet" in Page(found["index.html"]).text
+    assert found["snapshots/latest/index.html"]
+    assert not [name for name in found if name.startswith("releases/")]
+    ET.fromstring(found["feed.xml"])
+
+
+def test_the_latest_page_reaches_back_ninety_days_from_the_newest(tmp_path: Path) -> None:
+    old = make_manifest("snapshot-20260822.01", created=START - timedelta(days=90, hours=1), **SMALL)  # type: ignore[arg-type]
+    edge = make_manifest("snapshot-20260822.02", created=START - timedelta(days=90), **SMALL)  # type: ignore[arg-type]
+    new = make_manifest("snapshot-20261120.01", created=START, **SMALL)  # type: ignore[arg-type]
+    found = site(tmp_path, old, edge, new)
+    latest = found["snapshots/latest/index.html"]
+    assert [version in latest for version in (old.version, edge.version, new.version)] == [False, True, True]
+    assert old.version in found["snapshots/simple/mlir/index.html"]  # and for ever
+    numbered = [make_manifest(f"llvm-{v}.01", version=v, created=START - timedelta(days=400 * n), **SMALL)  # type: ignore[arg-type]
+                for n, v in enumerate(["22.1.8", "21.1.8"])]  # fmt: skip
+    assert "21.1.8" in site(tmp_path, *numbered)["releases/latest/index.html"]
+
+
+def test_yanked_releases_are_marked_everywhere_and_not_offered(tmp_path: Path) -> None:
+    older, newest = many(2, **SMALL)
+    yank = Yank(tag=newest.tag, reason=HOSTILE)
+    found = site(tmp_path, older, newest, yanks=(yank,))
+    for name in (
+        "snapshots/latest/index.html",
+        "snapshots/simple/mlir/index.html",
+        f"snapshots/{newest.tag}/index.html",
+    ):
+        page = Page(found[name])
+        mine = [link for link in page.links if f"mlir-{newest.version}-" in (link["href"] or "")]
+        assert mine
+        assert all(link["data-yanked"] == HOSTILE for link in mine), name
+        theirs = [link for link in page.links if f"mlir-{older.version}-" in (link["href"] or "")]
+        assert not [link for link in theirs if "data-yanked" in link]
+    files = json.loads(found["snapshots/simple/mlir/index.json"])["files"]
+    assert {file["yanked"] for file in files} == {False, HOSTILE}
+    landing = Page(found["index.html"])
+    assert f"Snapshot {older.version}" in landing.text
+    assert HOSTILE in landing.text
+    assert "# YANKED:" in found[f"snapshots/{newest.tag}/requirements-{newest.tag}.txt"]
+
+
+def test_one_yanked_file(tmp_path: Path) -> None:
+    (manifest,) = many(1, **SMALL)
+    file = manifest.wheels[0].filename
+    found = site(tmp_path, manifest, yanks=(Yank(tag=manifest.tag, file=file, reason="bad"),))
+    for name in ("index.html", "snapshots/latest/index.html", "snapshots/simple/mlir/index.html"):
+        for link in Page(found[name]).links:
+            if ".whl" in (link["href"] or ""):
+                assert ("data-yanked" in link) == (file in (link["href"] or ""))
+
+
+def test_all_links_to_one_wheel_say_the_same(tmp_path: Path) -> None:
+    # pip takes each link of a page for a file: one without the attributes would undo the others'.
+    for name, text in site(tmp_path, *many(2, **SMALL)).items():
+        if name.endswith(".html"):
+            seen: dict[str, dict[str, str | None]] = {}
+            for link in Page(text).links:
+                href = link["href"] or ""
+                if ".whl" in href:
+                    attributes = {key: value for key, value in link.items() if key != "title"}
+                    assert seen.setdefault(href.partition("#")[0], attributes) == attributes
+
+
+def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    manifest = make_manifest(
+        "snapshot-20261120.02",
+        upstream=f"https://github.com/llvm/{HOSTILE}",
+        llvm_version=HOSTILE,
+        waivers=(Waiver(target=HOSTILE, reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
+        left_out=(LeftOut(target=HOSTILE, reason=HOSTILE),),
+        **SMALL,  # type: ignore[arg-type]
+    )
+    found = site(tmp_path, manifest, title=HOSTILE)
+    for name, text in found.items():
+        if name.endswith(".html") and "/simple/" not in name:
+            page = Page(text)
+            assert "script" not in page.tags
+            assert HOSTILE in page.text, name
+    feed = ET.fromstring(found["feed.xml"])
+    assert feed.findtext("{http://www.w3.org/2005/Atom}title") == HOSTILE
+
+
+def test_the_feed(tmp_path: Path) -> None:
+    manifests = many(3, **SMALL)
+    feed = ET.fromstring(site(tmp_path, *manifests, yanks=(Yank(tag=manifests[1].tag, reason="r"),))["feed.xml"])
+    atom = "{http://www.w3.org/2005/Atom}"
+    titles = [entry.findtext(f"{atom}title") for entry in feed.iter(f"{atom}entry")]
+    assert titles == [
+        "MLIR snapshot 20261120.2",
+        "MLIR snapshot 20261120.1 (yanked)",
+        "MLIR snapshot 20261119.2",
+    ]
+    assert feed.findtext(f"{atom}updated") == "2026-11-20T19:00:00Z"
+
+
+def test_provenance_is_linked_where_there_is_any(tmp_path: Path) -> None:
+    (manifest,) = many(1, **SMALL)
+    first = replace(manifest.wheels[0], provenance=manifest.wheels[0].filename + ".provenance")
+    found = site(tmp_path, replace(manifest, wheels=(first, *manifest.wheels[1:])))
+    links = [link for link in Page(found["snapshots/simple/mlir/index.html"]).links if "data-provenance" in link]
+    assert [str(link["data-provenance"]).rpartition("/")[2] for link in links] == [first.provenance]
+    assert "provenance" in Page(found[f"snapshots/{manifest.tag}/index.html"]).text
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    forge = PaperForge()
+    for manifest in many(2, **SMALL):
+        forge.add(manifest)
+    outcome = make_index(forge, tmp_path / "site", dry_run=True)
+    assert outcome.dry_run
+    assert len(outcome.written) > 10
+    assert not tree(tmp_path / "site")
+
+
+def test_a_file_system_has_no_index_pages(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(1, **SMALL), base_url=(tmp_path / "site").as_uri())
+    assert (
+        f"pip install -f {(tmp_path / 'site').as_uri()}/snapshots/latest/index.html" in Page(found["index.html"]).text
+    )
+
+
+@pytest.mark.parametrize("name", ["tag", "asset"])
+def test_a_release_whose_manifest_does_not_fit_it(tmp_path: Path, name: str) -> None:
+    forge = PaperForge()
+    first, second = many(2, **SMALL)
+    forge.add(first)
+    forge.add(second)
+    if name == "tag":
+        forge.found[1] = replace(forge.found[1], assets=forge.found[0].assets)
+        forge.contents[second.tag] = forge.contents[first.tag]
+        id = "manifest-invalid"
+    else:
+        kept = tuple(asset for asset in forge.found[1].assets if asset.name != second.wheels[0].filename)
+        forge.found[1] = replace(forge.found[1], assets=kept)
+        id = "release-damaged"
+    with pytest.raises(VerificationError) as caught:
+        make_index(forge, tmp_path / "site")
+    assert caught.value.id == id
+    assert not tree(tmp_path / "site")
+
+
+def test_yanks_that_cannot_be_read_stop_everything(tmp_path: Path) -> None:
+    forge = PaperForge(yanks=b"[[yank]\n")
+    with pytest.raises(UsageError) as caught:
+        make_index(forge, tmp_path / "site")
+    assert caught.value.id == "yanks-invalid"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "site").write_text("a file")
+    with pytest.raises(MachineError) as caught:
+        make_index(PaperForge(), tmp_path / "site")
+    assert caught.value.id == "index-not-written"

@@ -1,0 +1,114 @@
+"""Pinned requirements and lock files: on every machine exactly one line counts, and it is the right one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import UTC, datetime
+
+import pytest
+from packaging.pylock import Pylock
+from packaging.requirements import Requirement
+
+from mlir_release.index.lockfiles import pylock, pylock_name, requirements, requirements_name
+from mlir_release.index.site import Published
+from mlir_release.model.manifest import Manifest, Yank
+from tests.paper_forge import make_manifest
+
+TAG = "snapshot-20261120.02"
+MACHINES = {
+    ("linux", "x86_64"): "manylinux_2_28_x86_64",
+    ("linux", "aarch64"): "manylinux_2_28_aarch64",
+    ("darwin", "arm64"): "macosx_11_0_arm64",
+    ("darwin", "x86_64"): "macosx_11_0_x86_64",
+    ("win32", "AMD64"): "win_amd64",
+    ("win32", "ARM64"): None,
+    ("linux", "riscv64"): None,
+    ("freebsd14", "x86_64"): None,
+}
+
+
+def published(manifest: Manifest, *yanks: Yank) -> Published:
+    return Published(
+        manifest=manifest,
+        text=manifest.to_text(),
+        page_url="https://forge.example/tag",
+        published_at=datetime(2026, 11, 20, tzinfo=UTC),
+        urls={wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels},
+        yanks=yanks,
+    )
+
+
+def lines(text: str) -> list[Requirement]:
+    return [Requirement(line) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("python", ["3.9", "3.10", "3.12", "3.14", "3.15", "4.1"])
+@pytest.mark.parametrize("machine", MACHINES, ids="-".join)
+def test_on_every_machine_one_line_counts(python: str, machine: tuple[str, str]) -> None:
+    release = published(make_manifest(TAG))
+    environment = {"python_version": python, "sys_platform": machine[0], "platform_machine": machine[1]}
+    found = [r for r in lines(requirements(release, "mlir")) if r.marker is not None and r.marker.evaluate(environment)]
+    assert len(found) == 1
+    tag, platform = f"cp{python.replace('.', '')}", MACHINES[machine]
+    fits = platform is not None and python in ("3.10", "3.12", "3.14")
+    name = str(found[0].url).rpartition("/")[2]
+    assert name.startswith(f"mlir-20261120.2-{tag}-{tag}-{platform}.whl#sha256=") == fits
+    if not fits:  # a wheel that pip refuses there
+        assert f"-{tag}-{platform}" not in name
+
+
+def test_every_line_has_the_hash_of_its_wheel() -> None:
+    manifest = make_manifest(TAG)
+    digests = {wheel.filename: wheel.sha256 for wheel in manifest.wheels}
+    for requirement in lines(requirements(published(manifest), "mlir")):
+        name, _, fragment = str(requirement.url).rpartition("/")[2].partition("#sha256=")
+        assert fragment == digests[name]
+
+
+def test_free_threaded_wheels_are_named_but_not_chosen() -> None:
+    text = requirements(published(make_manifest(TAG, platforms=("win_amd64",))), "mlir")
+    assert (
+        "# Not listed, because markers can't select it: https://forge.example/mlir-20261120.2-cp314-cp314t-win" in text
+    )
+    assert "cp314t" not in "".join(str(requirement.url) for requirement in lines(text))
+
+
+@pytest.mark.parametrize(("python", "count"), [("3.11", 0), ("3.12", 1), ("3.20", 1)])
+def test_a_wheel_for_the_stable_abi_is_for_newer_pythons_too(python: str, count: int) -> None:
+    manifest = make_manifest(TAG, platforms=("win_amd64",), pythons=("cp312",))
+    data = manifest.to_text().replace("-cp312-cp312-", "-cp312-abi3-")
+    manifest = Manifest.from_text(data, where="")
+    first, last = lines(requirements(published(manifest), "mlir"))
+    environment = {"python_version": python, "sys_platform": "win32", "platform_machine": "AMD64"}
+    assert first.marker is not None
+    assert last.marker is not None
+    assert first.marker.evaluate(environment) == bool(count)
+    assert last.marker.evaluate(environment) == (not count)
+
+
+def test_a_yanked_release_says_so_on_one_line() -> None:
+    release = published(make_manifest(TAG), Yank(tag=TAG, reason="bad\nimport os ; evil"))
+    for text in (requirements(release, "mlir"), pylock(release, "mlir", index="https://x/simple/")):
+        assert "# YANKED: bad import os ; evil\n" in text
+    assert len(lines(requirements(release, "mlir"))) == 26  # nothing was smuggled in
+
+
+def test_the_lock_file_is_one() -> None:
+    manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
+    release = published(manifest)
+    lock = Pylock.from_dict(tomllib.loads(pylock(release, "mlir-core", index="https://mlir.example/simple/")))
+    (package,) = lock.packages
+    assert (package.name, str(package.version)) == ("mlir-core", manifest.version)
+    assert package.wheels is not None
+    wanted = {w.filename: w.sha256 for w in manifest.wheels if w.distribution == "mlir-core"}
+    assert {wheel.name: wheel.hashes["sha256"] for wheel in package.wheels} == wanted
+
+
+def test_names() -> None:
+    release = published(make_manifest(TAG, distributions=("mlir-full", "mlir-core", "mlir")))
+    assert release.distributions == ("mlir", "mlir-core", "mlir-full")
+    names = [(requirements_name(release, name), pylock_name(release, name)) for name in release.distributions]
+    assert names[0] == (f"requirements-{TAG}.txt", "pylock.toml")
+    assert names[1] == (f"requirements-{TAG}-mlir-core.txt", "pylock.mlir-core.toml")
+    assert all(re.fullmatch(r"pylock(\.[^.]+)?\.toml", lock) for _, lock in names)  # PEP 751

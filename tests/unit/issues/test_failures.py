@@ -1,0 +1,115 @@
+"""What fails, told once: a platform without an SDK is one failure, whatever it takes down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_release.issues.failures import Findings, judge_draft
+from mlir_release.model.targets import Matrix
+from mlir_release.release.assets import Report
+from tests.job_factory import make_job
+from tests.release_stage import TARGETS
+from tests.wheel_factory import OTHER_PYTHON, PYTHON
+
+MATRIX = Matrix.parse(TARGETS)
+TAG = "snapshot-20261120.01"
+PLATFORM = "linux-x86_64"
+WHEEL, OTHER, CORE = f"mlir-{PLATFORM}-{PYTHON}", f"mlir-{PLATFORM}-{OTHER_PYTHON}", f"mlir-core-{PLATFORM}-{PYTHON}"
+WHEELS = tuple(wheel.name for wheel in MATRIX.wheels)
+TESTS = tuple(test.name for test in MATRIX.tests)
+SDK = f"sdk-{PLATFORM}"
+
+
+def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str | None) -> Findings:
+    """``ends``: how the SDK's two jobs ended."""
+    names = {"first": SDK, "second": f"{SDK} (resumed)"}
+    jobs = {names[key]: make_job(names[key], end) for key, end in ends.items()}
+    return judge_draft(TAG, MATRIX, wheels=wheels, tests=tests, reports={}, jobs=jobs)
+
+
+def test_what_could_not_be_tried_is_neither_failing_nor_well() -> None:
+    found = judge((WHEEL,), (f"smoke-{WHEEL}",))
+    assert set(found.failing) == {WHEEL}
+    assert f"smoke-{WHEEL}" not in found.passing
+    assert {OTHER, f"smoke-{OTHER}", SDK} <= found.passing
+
+
+def test_an_experimental_target_fails_nothing() -> None:
+    assert judge((CORE,), (f"smoke-{CORE}",)).failing == {}
+
+
+def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
+    for first, second in (("failure", "success"), ("success", "timed_out"), ("cancelled", None)):
+        found = judge(WHEELS, first=first, second=second)
+        (failure,) = found.failing.values()
+        assert failure.name == SDK
+        assert set(failure.takes_down) == {WHEEL, OTHER}  # the required ones
+        assert failure.summary == "there is no SDK"
+        assert found.passing == frozenset()
+
+
+def test_wheels_that_fail_by_themselves_are_failures_of_their_own() -> None:
+    found = judge(WHEELS, first="success", second="success")
+    assert set(found.failing) == {WHEEL, OTHER}
+    assert found.passing == {SDK}
+    assert judge(WHEELS, first="success").passing == frozenset()  # the second job may have more to do
+    assert SDK not in judge((WHEEL,), first="success").failing
+
+
+def test_an_sdk_that_fails_only_the_tests_takes_down_those() -> None:
+    test = f"smoke-{WHEEL}"
+    (failure,) = judge((), (test,), first="failure").failing.values()
+    assert (failure.name, failure.takes_down) == (SDK, (test,))
+
+
+def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
+    name = f"smoke-{WHEEL}"
+    report = Report(
+        path=Path("report"),
+        target=name,
+        suite="smoke",
+        wheel="w",
+        wheel_sha256="0" * 64,
+        passed=False,
+        counts={},
+        failures=("x" * 5000,),
+    )
+    jobs = {SDK: make_job(SDK, "failure")}
+    found = judge_draft(TAG, MATRIX, wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
+    assert set(found.failing) == {SDK, name}
+    assert found.failing[name].summary == "1 test failed"
+    assert len(found.failing[name].detail) < 1000
+    assert found.failing[SDK].takes_down == (OTHER,)
+
+
+def test_without_jobs_a_platform_without_a_wheel_is_one_failure() -> None:
+    (failure,) = judge(WHEELS).failing.values()
+    assert (failure.name, failure.summary) == (SDK, "there is no wheel of this platform at all")
+    assert set(judge((WHEEL, OTHER)).failing) == {WHEEL, OTHER}  # one that is not required is there
+    assert set(judge(WHEELS, first=None).failing) == {SDK}  # it still runs
+
+
+def test_who_is_waived_is_neither_failing_nor_well() -> None:
+    found = judge_draft(TAG, MATRIX, wheels=(), tests=(), reports={}, waived=(WHEEL, f"smoke-{OTHER}"))
+    assert found.failing == {}
+    assert found.passing == {OTHER, SDK, CORE, f"smoke-{CORE}"}
+
+
+ENDS = st.sampled_from([None, "success", "failure", "cancelled"])
+
+
+@given(st.sets(st.sampled_from(WHEELS)), st.sets(st.sampled_from(TESTS)), st.sets(st.sampled_from(WHEELS)), ENDS, ENDS)
+def test_every_required_gap_is_told_exactly_once(
+    missing: set[str], tests: set[str], waived: set[str], first: str | None, second: str | None
+) -> None:
+    missing -= waived
+    jobs = {name: make_job(name, end) for name, end in ((SDK, first), (f"{SDK} (resumed)", second))}
+    found = judge_draft(TAG, MATRIX, wheels=missing, tests=tests, reports={}, waived=waived, jobs=jobs)
+    told = [name for failure in found.failing.values() for name in failure.takes_down or (failure.name,)]
+    assert len(told) == len(set(told))
+    assert not found.passing & {*told, *found.failing, *waived}
+    required = {wheel.name for wheel in MATRIX.wheels if wheel.required}
+    assert required & missing == set(told) & set(WHEELS)

@@ -1,0 +1,140 @@
+"""What a log is quoted with: the lines that say why, and nothing that a terminal needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_release.errors import ForgeError
+from mlir_release.forge.base import Run
+from mlir_release.issues.failures import Failure
+from mlir_release.issues.job_logs import (
+    MAX_ERRORS,
+    MAX_LINE,
+    TAIL,
+    Evidence,
+    Excerpt,
+    clean,
+    excerpt,
+    gather,
+    latest_jobs,
+)
+from tests.job_factory import START, make_job
+from tests.memory_forge import MemoryForge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from mlir_release.forge.base import Job
+
+TIME = "2026-11-20T12:00:00.1234567Z "
+
+
+class Logs:
+    """Logs by the names of their jobs."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+        self.of_run: dict[str, list[Job]] = {}
+
+    def jobs(self, run: Run) -> Sequence[Job]:
+        if run.id not in self.of_run:
+            raise ForgeError("github-forbidden", "the token may not do this", where="here", why="403")
+        return self.of_run[run.id]
+
+    def log(self, job: Job, destination: Path) -> None:
+        if job.name not in self.texts:
+            raise ForgeError("github-not-found", "GitHub has no such thing", where="here")
+        destination.write_text(self.texts[job.name], encoding="utf-8")
+
+
+def test_times_colours_and_overwritten_lines_go() -> None:
+    assert clean("\ufeff" + TIME + "\x1b[36;1mninja\x1b[0m: \x1b]0;title\x07done\x00\r\n") == "ninja: done"
+    assert clean(TIME + "10%\r20%\r100%\r\n") == "100%"
+    assert clean("a\tb") == "a\tb"
+    assert clean("2026-11-20 is a date") == "2026-11-20 is a date"
+    assert len(clean("x" * 2000)) <= MAX_LINE + 2
+
+
+def test_the_end_of_the_step_that_failed_and_not_of_the_cleaning_up() -> None:
+    lines = [f"{TIME}line {n}\n" for n in range(100)]
+    lines += [f"{TIME}##[error]wheel too large\n", f"{TIME}##[error]Process completed with exit code 6.\n"]
+    lines += [f"{TIME}Cleaning up {n}\n" for n in range(50)]
+    found = excerpt(lines)
+    assert found.errors == ("wheel too large",)
+    assert len(found.tail) == TAIL
+    assert found.tail[-2:] == ("##[error]wheel too large", "##[error]Process completed with exit code 6.")
+
+
+def test_a_log_without_an_exit_code_ends_at_its_last_error_else_at_its_end() -> None:
+    assert excerpt(["a", "##[error]lost", "b"]).tail == ("a", "##[error]lost")
+    assert excerpt(["a", "b"]) == Excerpt(errors=(), tail=("a", "b"))
+    assert excerpt([]) == Excerpt(errors=(), tail=())
+    assert len(excerpt(f"##[error]{n}" for n in range(99)).errors) == MAX_ERRORS
+    assert excerpt(["##[error]x"] * 9).errors == ("x",)
+
+
+@given(st.lists(st.text(max_size=80)), st.integers(0, 3000))
+def test_nothing_in_a_log_ends_the_quotation_or_breaks_the_room(lines: list[str], room: int) -> None:
+    found = Evidence(job=make_job("a", "failure"), excerpt=excerpt(lines))
+    paragraph = Evidence(job=found.job).markdown(0)
+    text = found.markdown(room)
+    assert text.startswith(paragraph)
+    assert len(text) <= max(room, len(paragraph))
+    for line in text.splitlines():
+        assert line == "" or line.isprintable() or "\t" in line or not any(ord(c) < 32 for c in line)
+
+
+def test_the_failed_job_is_quoted_and_linked() -> None:
+    jobs = {"sdk-x": make_job("sdk-x", "success"), "sdk-x (resumed)": make_job("sdk-x (resumed)", "failure", number=2)}
+    failure = Failure(name="sdk-x", summary="why", jobs=("sdk-x (resumed)", "sdk-x"))
+    found = gather(failure, jobs, Logs(**{"sdk-x (resumed)": f"{TIME}##[error]no ```space``` left\n"}))
+    assert found is not None
+    text = found.markdown(10_000)
+    assert "[`sdk-x (resumed)`](https://example.org/jobs/2) ended as *failure*" in text
+    assert "````text\nno ```space``` left\n````" in text
+
+
+def forge_with(*names: str) -> Any:
+    """A forge with these runs of release.yml on ``t``, the oldest first."""
+    forge = MemoryForge({})
+    run = Run(id="", workflow="release.yml", ref="t", status="completed", conclusion="failure", created_at=START)
+    forge.run_list = [replace(run, id=name) for name in names]
+    return forge
+
+
+def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> None:
+    logs = Logs()
+    second = "sdk-x (resumed)"
+    logs.of_run = {
+        "new": [make_job("sdk-x", "success", number=9, minutes=5), make_job("sdk-x", "failure", number=10)],
+        "old": [make_job(second, "failure"), make_job("a", "failure"), make_job("sdk-x", "cancelled")],
+    }
+    found = latest_jobs(forge_with("old", "new"), logs, "t", "release.yml")
+    assert {name: job.conclusion for name, job in found.items()} == {"sdk-x": "success", "a": "failure"}
+    assert found["sdk-x"].id == "9"
+
+
+def test_jobs_that_can_not_be_read_are_said_and_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert latest_jobs(forge_with("hidden"), Logs(), "t", "release.yml") == {}
+    assert "can't be read: the token may not do this (403)" in capsys.readouterr().err
+
+
+def test_what_can_not_be_quoted_is_said() -> None:
+    failure = Failure(name="a", summary="why", jobs=("a",))
+
+    def said(end: str | None, logs: Logs) -> str:
+        found = gather(failure, {"a": make_job("a", end)}, logs)
+        assert found is not None
+        return found.markdown(10_000)
+
+    assert "can't be read (any more): GitHub has no such thing" in said("failure", Logs())
+    assert "came after it" in said("success", Logs())
+    assert "not ended" in said(None, Logs())
+    assert gather(failure, {}, Logs()) is None

@@ -1,0 +1,141 @@
+"""The manifest, waivers and yanks: round trips, and what a wrong value is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.model.manifest import (
+    LeftOut,
+    Manifest,
+    Waiver,
+    Yank,
+    format_yanks,
+    parse_yanks,
+    read_waiver,
+    yank_reason,
+)
+from tests.paper_forge import make_manifest
+
+TAG = "snapshot-20261120.02"
+HOSTILE = "</code><script>alert(1)</script> \" ' & \\ ]( \u202e \n"
+
+
+def full() -> Manifest:
+    return make_manifest(
+        TAG,
+        waivers=(Waiver(target="b", reason=HOSTILE, by="Ada <ada@example.org>", at="2026-11-20T12:00:00Z"),),
+        left_out=(LeftOut(target="z", reason="x"), LeftOut(target="a", reason="y")),
+    )
+
+
+def test_text_reads_back() -> None:
+    manifest = full()
+    assert Manifest.from_text(manifest.to_text(), where="here") == manifest
+    assert [row.target for row in manifest.left_out] == ["a", "z"]
+
+
+def test_text_does_not_depend_on_the_order_of_rows() -> None:
+    manifest = full()
+    shuffled = replace(manifest, wheels=manifest.wheels[::-1], tests=manifest.tests[::-1])
+    assert shuffled.to_text() == manifest.to_text()
+
+
+def test_fields_of_later_versions_are_passed_over() -> None:
+    data = {**full().to_json(), "mood": "sunny"}
+    assert Manifest.from_json(data, where="here") == full()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("schema",), 2, "schema is 2, and this version of mlir-release reads 1"),
+        (("tag",), "v1.0.0", "tag is 'v1.0.0', which is not a release tag"),
+        (("tag",), None, "tag is missing"),
+        (("kind",), "numbered", "kind is not 'snapshot'"),
+        (("version",), "20261120.02", "version is '20261120.02', which is not a canonical"),
+        (("version",), "x", "version is 'x', which is not a canonical"),
+        (("revision",), "abc", "revision is 'abc', not a commit of 40 hex digits"),
+        (("created_at",), "2026-11-20", "created_at is '2026-11-20', not a UTC time like 2026-11-20T12:00:00Z"),
+        (("wheels",), {}, "wheels is not a list"),
+        (("wheels", 0), 7, "wheels[0] is not an object"),
+        (("wheels", 3, "sha256"), "0" * 63, "wheels[3].sha256 is"),
+        (("wheels", 3, "size"), -1, "wheels[3].size is not a whole number"),
+        (("wheels", 3, "size"), True, "wheels[3].size is not a whole number"),
+        (("wheels", 3, "filename"), "../../etc/x.whl", "wheels[3].filename is"),
+        (("wheels", 3, "filename"), 'a"b.whl', "wheels[3].filename is"),
+        (("wheels", 0, "platforms", 0), 1, "wheels[0].platforms[0] is not a string"),
+        (("tests", 0, "counts", "pass"), "many", "tests[0].counts.pass is not a whole number"),
+        (("waivers", 0, "reason"), None, "waivers[0].reason is missing"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], value: object, said: str) -> None:
+    data = json.loads(full().to_text())
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(VerificationError) as caught:
+        Manifest.from_json(data, where="the asset")
+    assert caught.value.id == "manifest-invalid"
+    assert caught.value.what.startswith(said)
+    assert caught.value.where == "the asset"
+
+
+def test_one_file_name_twice_is_refused() -> None:
+    data = json.loads(full().to_text())
+    data["wheels"][1]["filename"] = data["wheels"][0]["filename"]
+    with pytest.raises(VerificationError, match="twice"):
+        Manifest.from_json(data, where="")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_what_is_no_manifest_at_all(content: bytes) -> None:
+    with pytest.raises(VerificationError) as caught:
+        Manifest.from_text(content, where="")
+    assert caught.value.id == "manifest-invalid"
+
+
+TEXT = st.text(min_size=1).filter(lambda text: "\r" not in text)
+
+
+@given(st.lists(st.builds(Yank, tag=st.just(TAG), reason=TEXT, file=st.just("") | TEXT, by=TEXT), max_size=4))
+def test_yanks_read_back(yanks: list[Yank]) -> None:
+    assert list(parse_yanks(format_yanks(yanks))) == yanks
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[[yank]]\ntag = 'snapshot-20261120.02'\n", "yank[0].reason is missing"),
+        ("[[yank]]\ntag = 'main'\nreason = 'x'\n", "yank[0].tag is 'main', which is not a release tag"),
+        ("[[yank]]\ntag='snapshot-20261120.02'\nreason='x'\nflie='y'\n", "yank[0].flie is not known; known are"),
+        ("[[yanked]]\ntag='snapshot-20261120.02'\n", "yanked is not known"),
+        ("tag = ", "Invalid value"),
+    ],
+)
+def test_a_wrong_yank_is_named(content: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_yanks(content, where="main:yanked.toml")
+    assert caught.value.id == "yanks-invalid"
+    assert said in caught.value.why
+
+
+def test_a_release_is_yanked_whole_or_by_the_file() -> None:
+    yanks = (Yank(tag=TAG, reason="file", file="a.whl"), Yank(tag="snapshot-20261120.01", reason="all"))
+    assert yank_reason(yanks, TAG) is None
+    assert yank_reason(yanks, TAG, "a.whl") == "file"
+    assert yank_reason(yanks, TAG, "b.whl") is None
+    assert yank_reason(yanks, "snapshot-20261120.01", "b.whl") == "all"
+
+
+def test_a_waiver_that_is_none() -> None:
+    with pytest.raises(VerificationError) as caught:
+        read_waiver(b'{"target": "x"}', where="waiver-x.json")
+    assert (caught.value.id, caught.value.why) == ("waiver-invalid", "reason is missing")

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_release.errors import UsageError
+from mlir_release.model.release_tags import parse_numbered, parse_snapshot
+from mlir_release.model.targets import TARGETS_FILE, Matrix, python_version
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / TARGETS_FILE).read_text()
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return Matrix.parse(TEXT)
+
+
+def test_names_are_derived_and_unique(matrix: Matrix) -> None:
+    names = [wheel.name for wheel in matrix.wheels] + [test.name for test in matrix.tests]
+    assert len(names) == len(set(names))
+    assert matrix.wheel("mlir-core-linux-x86_64-cp312").profile == "core"
+    assert {"bindings-mlir-linux-x86_64-cp312", "regression-mlir-linux-x86_64"} <= {test.name for test in matrix.tests}
+
+
+def test_a_suite_that_runs_once_a_platform_gates_all_its_wheels(matrix: Matrix) -> None:
+    test = next(test for test in matrix.tests if test.name == "regression-mlir-linux-x86_64")
+    assert test.python is None
+    assert test.required
+    assert "mlir-linux-x86_64-cp310" in test.wheels
+    assert len(test.wheels) == 5
+
+
+def test_filters_choose_wheels(matrix: Matrix) -> None:
+    chosen = matrix.only("os=linux and python=cp312 and required")
+    assert {wheel.name for wheel in chosen.wheels} == {
+        "mlir-linux-x86_64-cp312", "mlir-core-linux-x86_64-cp312", "mlir-full-linux-x86_64-cp312",
+        "mlir-linux-aarch64-cp312",
+    }  # fmt: skip
+    platforms = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x64")
+    assert [wheel.name for wheel in matrix.only("experimental").wheels] == [f"mlir-{p}-cp314t" for p in platforms]
+    with pytest.raises(UsageError, match="no target fits"):
+        matrix.only("os=macos and llvm=mlir-core")
+
+
+def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matrix: Matrix) -> None:
+    def full(due: Matrix) -> bool:
+        return any(wheel.distribution == "mlir-full" for wheel in due.wheels)
+
+    assert full(matrix.due(parse_snapshot("snapshot-20261123.01")))
+    assert not full(matrix.due(parse_snapshot("snapshot-20261124.01")))
+    assert full(matrix.due(parse_numbered("llvm-22.1.8.01")))
+
+
+def test_unknown_target(matrix: Matrix) -> None:
+    with pytest.raises(UsageError) as caught:
+        matrix.wheel("mlir-linux-x86_64-cp27")
+    assert caught.value.id == "target-unknown"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "hint"),
+    [
+        ('profile = "host"', 'profil = "host"', "llvm.mlir", "did you mean 'profile'"),
+        ('profile = "host"', 'profile = "hots"', "llvm.mlir", "host, core, full"),
+        ('profile = "host"', "", "llvm.mlir", "profile is missing"),
+        ('runtime = "linux-x86_64"', 'runtime = "linux-x86"', "[[target]] number 1", "linux-x86_64"),
+        ("required = true", 'required = "yes"', "[[target]] number 1", "not a bool"),
+        ('"regression"]', '"regresion"]', "[[target]] number 1", "regression"),
+        ('"cp310", ', '"py310", ', "runtime.linux-x86_64", "cp312"),
+        ('"cp310", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
+        ('"cp310", ', '"cp311", ', "runtime.linux-x86_64", "names one twice"),
+        ('profile = "host"', 'profile = "hots"', "llvm.mlir", "did you mean 'host'"),
+        ('os = "linux"', 'os = "linx"', "runtime.linux-x86_64", "did you mean 'linux'"),
+        ('floor = "manylinux_2_28"', 'floor = "manylinux2014"', "runtime.linux-x86_64", "manylinux_2_28"),
+        ('floor = "win_amd64"', 'floor = "manylinux_2_28"', "runtime.windows-x64", "win_amd64"),
+        ("[[target]]\n", "[[targets]]\n", "the top level", "did you mean 'target'"),
+        ('# [release.green]', '[release.green]\ncheck = ["a"]', "release.green", "'checks'"),
+        ('# [release.green]', '[release.green]\nchecks = []', "release.green", "empty"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = 0', "release.green", "from 1"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\ndepth = "5"', "release.green", "int"),
+        ('# [release.green]', '[release.green]\nchecks = ["a"]\nfallback = "heed"', "release.green",
+         "did you mean 'head'"),
+        ("schema = 1", "schema = 2", "schema", "schema 1"),
+        ("schema = 1", "schema = 1\nsurprise = 1", "the top level", "unknown key"),
+        ('[llvm.mlir-core]', "[llvm.Mlir_]", "llvm.Mlir_", "lower-case"),
+        ('distribution = "mlir-core"', 'distribution = "mlir"', "mlir-linux-x86_64-cp310", "both would make"),
+        ('llvm = "mlir-core"\n', 'llvm = "mlir"\n', "target mlir-linux-x86_64-cp310", "two rows make it"),
+    ],
+)  # fmt: skip
+def test_each_typo_gets_a_message_that_names_it(old: str, new: str, place: str, hint: str) -> None:
+    assert old in TEXT
+    with pytest.raises(UsageError) as caught:
+        Matrix.parse(TEXT.replace(old, new, 1))
+    assert caught.value.id == "targets-invalid"
+    assert place in caught.value.what
+    assert hint in str(caught.value)
+
+
+def test_the_projects_own_platforms(matrix: Matrix) -> None:
+    ordinary = {"cp310", "cp311", "cp312", "cp313", "cp314"}
+    for runtime in matrix.runtimes:
+        rows = [wheel for wheel in matrix.wheels if wheel.runtime == runtime and wheel.distribution == "mlir"]
+        assert {wheel.python for wheel in rows if wheel.required} == ordinary
+        assert {wheel.python for wheel in rows if not wheel.required} == {"cp314t"}
+        assert not runtime.runner.endswith("-latest")
+    assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
+        ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),
+    }  # fmt: skip
+
+
+NAMES = st.from_regex(r"[a-z0-9]+(?:[-_][a-z0-9]+)*", fullmatch=True).filter(lambda name: len(name) < 12)
+
+
+@given(st.sets(NAMES, min_size=1, max_size=3), st.sets(NAMES, min_size=1, max_size=3))
+def test_names_are_a_function_of_the_words_and_never_collide(llvms: set[str], runtimes: set[str]) -> None:
+    """Whatever the tables are called."""
+    text = ["schema = 1", '[release]\nupstream = "u"']
+    text += [f'[llvm.{name}]\ndistribution = "{name}"\nprofile = "host"' for name in sorted(llvms)]
+    text += [
+        f'[runtime.{name}]\nos = "linux"\narch = "x86_64"\nrunner = "r"\nfloor = "manylinux_2_28"\n'
+        f'pythons = ["cp3{10 + number}"]'
+        for number, name in enumerate(sorted(runtimes))
+    ]
+    text += [
+        f'[[target]]\nllvm = "{llvm}"\nruntime = "{runtime}"\nsuites = ["smoke"]\nrequired = true'
+        for llvm in sorted(llvms)
+        for runtime in sorted(runtimes)
+    ]
+    found = Matrix.parse("\n".join(text))
+    names = [wheel.name for wheel in found.wheels]
+    assert len(names) == len(set(names)) == len(llvms) * len(runtimes)
+    assert all(found.wheel(wheel.name) is wheel for wheel in found.wheels)
+    assert all(wheel.name.startswith(wheel.configuration.name + "-" + wheel.runtime.name) for wheel in found.wheels)
+
+
+def test_not_toml() -> None:
+    with pytest.raises(UsageError) as caught:
+        Matrix.parse("schema = \n", where="here")
+    assert caught.value.id == "targets-not-toml"
+    assert "line 1" in caught.value.why
+
+
+def test_python_versions() -> None:
+    assert python_version("cp312") == "3.12"
+    assert python_version("cp314t") == "3.14t"
+    with pytest.raises(ValueError, match="not a CPython tag"):
+        python_version("pp310")

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
+from mlir_release.model.manifest import Manifest, WheelEntry
+from mlir_release.pypi.project import IndexFile, Project, read_project, simple_url
+from mlir_release.pypi.publish import FILE_LIMIT, check_name, final_tag, make_plan
+from tests.serving import serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZE = 40_000_000
+
+
+def wheel(filename: str, *, distribution: str = "mlir", size: int = SIZE) -> WheelEntry:
+    return WheelEntry(
+        filename=filename, target="t", distribution=distribution, profile="host", python="cp312", platforms=(),
+        requires_python="", requires_dist=(), size=size, sha256=hashlib.sha256(filename.encode()).hexdigest(),
+        metadata_sha256="0" * 64,
+    )  # fmt: skip
+
+
+def name(version: str = "22.1.8", python: str = "cp312") -> str:
+    return f"mlir-{version}-{python}-{python}-manylinux_2_28_x86_64.whl"
+
+
+def manifest(*wheels: WheelEntry, tag: str = "llvm-22.1.8.01", version: str = "22.1.8") -> Manifest:
+    return Manifest(
+        tag=tag, kind="numbered", version=version, revision="a" * 40, commit="b" * 40, upstream="",
+        created_at="2026-11-20T12:00:00Z", toolkit_version="1", wheels=wheels,
+    )  # fmt: skip
+
+
+def project(*files: IndexFile, owners: frozenset[str] | None = None) -> Project:
+    return Project(name="mlir", url="https://i.example/mlir/", files={f.filename: f for f in files}, owners=owners)
+
+
+def on_index(entry: WheelEntry, **changes: object) -> IndexFile:
+    file = IndexFile(filename=entry.filename, sha256=entry.sha256, size=entry.size, version="22.1.8")
+    return replace(file, **changes)  # type: ignore[arg-type]
+
+
+def test_a_plan_skips_what_is_there_and_other_distributions() -> None:
+    first, second = wheel(name()), wheel(name(python="cp313"))
+    core = wheel("mlir_core-22.1.8-cp312-cp312-win_amd64.whl", distribution="mlir-core", size=FILE_LIMIT * 2)
+    plan = make_plan(manifest(first, second, core), project(on_index(first)))
+    assert (plan.upload, plan.there) == ((second,), (first,))
+    assert (plan.size, plan.used) == (SIZE, SIZE)
+
+
+def test_the_budget_counts_what_is_there() -> None:
+    first, second = wheel(name()), wheel(name(python="cp313"))
+    there = on_index(first)
+    assert make_plan(manifest(first, second), project(there), project_limit=2 * SIZE).upload == (second,)
+    with pytest.raises(VerificationError) as caught:
+        make_plan(manifest(first, second), project(there), project_limit=2 * SIZE - 1)
+    assert caught.value.id == "pypi-over-budget"
+    # Nothing left to upload: a full project is no reason to fail.
+    assert make_plan(manifest(first), project(there), project_limit=1).upload == ()
+    # An index that does not tell sizes sets no budget.
+    assert make_plan(manifest(first, second), project(replace(there, size=None)), project_limit=1).used is None
+
+
+@pytest.mark.parametrize("known", ["", "f" * 64])
+def test_a_file_that_may_be_another_is_refused(known: str) -> None:
+    entry = wheel(name())
+    with pytest.raises(VerificationError) as caught:
+        make_plan(manifest(entry), project(on_index(entry, sha256=known)))
+    assert caught.value.id == "pypi-other-bytes"
+
+
+@pytest.mark.parametrize("size", [FILE_LIMIT, FILE_LIMIT + 1])
+def test_the_limit_of_a_file(size: int) -> None:
+    entry = manifest(wheel(name(), size=size))
+    if size <= FILE_LIMIT:
+        assert make_plan(entry, project()).size == size
+        return
+    with pytest.raises(VerificationError) as caught:
+        make_plan(entry, project())
+    assert caught.value.id == "pypi-file-too-large"
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [("22.1.8", True), ("22.1.8.post1", True), ("22.1.8+sha", False), ("22.1.8rc1", False), ("22.1.7", False),
+     ("22.1.8.dev1", False)],
+)  # fmt: skip
+def test_versions(version: str, fits: bool) -> None:
+    entry = manifest(wheel(name(version)), version=version)
+    if fits:
+        assert make_plan(entry, project()).version == version
+        return
+    with pytest.raises(VerificationError) as caught:
+        make_plan(entry, project())
+    assert caught.value.id == "pypi-version-invalid"
+
+
+def test_a_wheel_of_another_version_than_the_release() -> None:
+    with pytest.raises(VerificationError, match="version"):
+        make_plan(manifest(wheel(name("22.1.8.post1"))), project())
+
+
+def test_a_release_without_the_distribution() -> None:
+    with pytest.raises(UsageError) as caught:
+        make_plan(manifest(), project())
+    assert caught.value.id == "pypi-nothing"
+
+
+def test_names() -> None:
+    stub = IndexFile(filename="mlir-0.0.1-py3-none-any.whl", sha256="a" * 64, size=1, version="0.0.1")
+    check_name(project(), (), ours=())  # nobody has it
+    check_name(project(on_index(wheel(name()))), (), ours={"22.1.8"})
+    check_name(project(stub, owners=frozenset({"llvm", "ada"})), ("llvm",), ours=())  # transferred, with its past
+    for files, owners, expected in (
+        ((stub,), None, ()),
+        ((stub,), None, ("llvm",)),
+        ((), frozenset({"stranger"}), ("llvm",)),
+        ((), frozenset({"llvm"}), ()),
+        ((), frozenset(), ("llvm",)),
+    ):
+        with pytest.raises(NeedsPersonError) as caught:
+            check_name(project(*files, owners=owners), expected, ours={"22.1.8"})
+        assert caught.value.id == "pypi-name-foreign"
+
+
+def test_tags() -> None:
+    assert final_tag("llvm-22.1.8.02").number == 2
+    for tag in ("llvm-22.1.8rc1.01", "snapshot-20261120.01", "main"):
+        with pytest.raises(UsageError, match="PyPI"):
+            final_tag(tag)
+
+
+def test_addresses() -> None:
+    assert simple_url("https://upload.pypi.org/legacy") == "https://pypi.org/simple/"
+    assert simple_url("http://localhost:8080") == "http://localhost:8080/simple/"
+
+
+def test_an_index_as_pypi_answers(tmp_path: Path) -> None:
+    page = {
+        "meta": {"api-version": "1.1"},
+        "name": "mlir",
+        "versions": ["22.1.8"],
+        "files": [{"filename": name(), "url": "x", "hashes": {"sha256": "a" * 64}, "size": 7}],
+    }
+    ownership = {"roles": [{"role": "Owner", "user": "ada"}, {"role": "Maintainer", "user": "bob"}]}
+    (tmp_path / "simple" / "mlir").mkdir(parents=True)
+    (tmp_path / "simple" / "mlir" / "index.json").write_text(json.dumps(page))
+    (tmp_path / "pypi" / "mlir").mkdir(parents=True)
+    answer = tmp_path / "pypi" / "mlir" / "json"
+    with serve(tmp_path, json=True) as served:
+
+        def read(ownership: object) -> Project:
+            answer.write_text(json.dumps({"info": {}, "ownership": ownership}))
+            return read_project(f"{served.url}/simple/", "mlir")
+
+        found = read({**ownership, "organization": "llvm"})
+        assert found.owners == frozenset({"ada", "llvm"})
+        assert (found.size, found.versions) == (7, frozenset({"22.1.8"}))
+        assert read({**ownership, "organization": None}).owners == frozenset({"ada"})
+        assert read(None).owners is None
+        answer.write_text("not JSON")
+        assert read_project(f"{served.url}/simple/", "mlir").owners is None
+        assert read_project(f"{served.url}/simple/", "nothing").files == {}

@@ -1,0 +1,86 @@
+"""The text of a release's page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from mlir_release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.release.notes import format_total, github_page, notes, platform, python_name, total_change
+from tests.paper_forge import make_manifest
+
+PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
+
+
+def body(manifest: Manifest, previous: Manifest | None = None) -> str:
+    urls = {wheel.filename: f"https://forge.example/dl/{wheel.filename}" for wheel in manifest.wheels}
+    return notes(manifest, page_url=PAGE, urls=urls, previous=previous)
+
+
+def html(text: str) -> str:
+    return str(MarkdownIt("commonmark", {"html": True}).enable("table").render(text))
+
+
+def test_pip_finds_every_wheel_with_its_hash() -> None:
+    manifest = make_manifest("snapshot-20261120.02")
+    links = re.findall(r'<a href="([^"]+)"', html(body(manifest)))
+    for wheel in manifest.wheels:
+        assert f"https://forge.example/dl/{wheel.filename}#sha256={wheel.sha256}" in links
+
+
+def test_the_command_names_the_version() -> None:
+    assert f"pip install -f {PAGE} mlir==20261120.2\n" in body(make_manifest("snapshot-20261120.02"))
+
+
+def test_what_changed() -> None:
+    before = make_manifest("snapshot-20261120.01", revision="a" * 40)
+    after = make_manifest("snapshot-20261120.02", revision="b" * 40, previous=before)
+    text = body(after, before)
+    assert f"https://github.com/llvm/llvm-project/compare/{'a' * 40}...{'b' * 40}" in text
+    assert re.search(r"\| 35\.\d MB \| [+-]\d\.\d% \|", text)
+    assert "built again" in body(replace(after, revision="a" * 40), before)
+    assert "The first release of its kind." in body(before)
+    mirror = replace(after, upstream="/srv/llvm-project.git")
+    assert f"llvm-project `{'a' * 12}...{'b' * 12}`" in body(mirror, before)
+
+
+def test_the_change_is_of_the_wheels_that_both_have() -> None:
+    before = make_manifest("snapshot-20261120.01", platforms=("win_amd64",))
+    wheels = tuple(replace(wheel, size=wheel.size * 2) for wheel in before.wheels)
+    more = make_manifest("snapshot-20261120.02", platforms=("macosx_11_0_arm64",)).wheels
+    assert total_change(replace(before, wheels=wheels + more), before) == "+100.0%"
+    assert total_change(before, None) == ""
+    assert total_change(replace(before, wheels=more), before) == ""
+
+
+@pytest.mark.parametrize("reason", ["<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "a | b\n\n# c", "`*_~"])
+def test_hostile_reasons_are_shown_and_not_obeyed(reason: str) -> None:
+    manifest = make_manifest(
+        "snapshot-20261120.02",
+        waivers=(Waiver(target="t", reason=reason, by=reason, at="2026-11-20T12:00:00Z"),),
+        left_out=(LeftOut(target="u", reason=reason),),
+    )
+    shown = html(body(manifest))
+    for forbidden in ("<img", "javascript:alert(1)&quot;", 'href="javascript', "<h1>", "<em>"):
+        assert forbidden not in shown
+    assert shown.count("<li>") == 2
+
+
+def test_upstreams_on_github() -> None:
+    page = "https://github.com/llvm/llvm-project"
+    for upstream in (page, f"{page}.git", f"{page}/", "git@github.com:llvm/llvm-project.git"):
+        assert github_page(upstream) == page
+    for upstream in ("/srv/llvm", "https://evil.example/github.com/a/b", "https://github.com/a/b/c", f"{page}\n<x>"):
+        assert github_page(upstream) == ""
+
+
+def test_words_for_people() -> None:
+    assert str(platform(("manylinux_2_17_x86_64", "manylinux2014_x86_64"))) == "Linux x86_64, glibc ≥ 2.17"
+    assert str(platform(("macosx_11_0_arm64",))) == "macOS arm64, version ≥ 11.0"
+    assert str(platform(("win_amd64",))) == "Windows x86_64"
+    assert sorted([platform(("win_amd64",)), platform(("linux_x86_64",))])[0].name == "Linux x86_64"
+    assert [python_name(tag) for tag in ("cp312", "cp314t", "py3")] == ["3.12", "3.14t", "py3"]
+    assert [format_total(n) for n in (999, 2_635_500_000)] == ["999 B", "2.64 GB"]

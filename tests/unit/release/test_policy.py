@@ -1,0 +1,168 @@
+"""What may be published: required and experimental targets, reports, waivers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.model.manifest import Waiver
+from mlir_release.model.targets import Matrix
+from mlir_release.release.assets import Report, Wheel, read_report, read_wheel
+from mlir_release.release.policy import Judgement, judge
+from tests.wheel_factory import make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MATRIX = Matrix.parse("""\
+schema = 1
+[release]
+upstream = "https://example.org/llvm-project.git"
+[llvm.mlir]
+distribution = "mlir"
+profile = "host"
+[runtime.linux-x86_64]
+os = "linux"
+arch = "x86_64"
+runner = "ubuntu-24.04"
+floor = "manylinux_2_28"
+pythons = ["cp312", "cp313"]
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+pythons = ["cp312"]
+suites = ["smoke", "regression"]
+required = true
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+pythons = ["cp313"]
+suites = ["smoke"]
+required = false
+""")
+REQUIRED, EXPERIMENTAL = "mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"
+REGRESSION = "regression-mlir-linux-x86_64"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> list[Wheel]:
+    return [read_wheel(make_wheel(tmp_path, python=python)) for python in ("cp312", "cp313")]
+
+
+def report(wheel: Wheel | None, name: str, **options: object) -> Report:
+    folder = (wheel.path.parent if wheel else options.pop("folder")) / "reports"  # type: ignore[operator]
+    path = wheel.path if wheel else None
+    return read_report(make_report(folder, path, suite=name.partition("-")[0], target=name, **options))  # type: ignore[arg-type]
+
+
+def reports(wheels: Sequence[Wheel]) -> list[Report]:
+    return [
+        report(wheels[0], f"smoke-{REQUIRED}"),
+        report(wheels[1], f"smoke-{EXPERIMENTAL}"),
+        report(None, REGRESSION, folder=wheels[0].path.parent),
+    ]
+
+
+def weigh(wheels: Sequence[Wheel], reports: Sequence[Report], *waived: str) -> Judgement:
+    waivers = {name: Waiver(target=name, reason="because", by="Ada", at="") for name in waived}
+    return judge(MATRIX, {wheel.slot: wheel for wheel in wheels}, {r.target: r for r in reports}, waivers)
+
+
+def test_all_is_well(wheels: list[Wheel]) -> None:
+    found = weigh(wheels, reports(wheels))
+    assert [wheel.target for wheel in found.wheels] == [REQUIRED, EXPERIMENTAL]
+    assert len(found.reports) == 3
+    assert not found.problems + found.left_out + found.waivers + found.excluded
+
+
+def test_a_required_wheel_is_missing(wheels: list[Wheel]) -> None:
+    found = weigh(wheels[1:], reports(wheels))
+    assert found.problems == (f"{REQUIRED}: there is no wheel",)
+
+
+def test_a_required_wheel_is_waived(wheels: list[Wheel]) -> None:
+    found = weigh(wheels[1:], reports(wheels)[1:], REQUIRED)
+    assert not found.problems
+    assert [waiver.target for waiver in found.waivers] == [REQUIRED]
+
+
+def test_a_required_test_was_not_run(wheels: list[Wheel]) -> None:
+    found = weigh(wheels, reports(wheels)[:2])
+    assert found.problems == (f"{REGRESSION}: was not run",)
+
+
+def test_a_required_test_failed(wheels: list[Wheel]) -> None:
+    failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False, failures=("a", "b", "c", "d"))
+    found = weigh(wheels, [failed, *reports(wheels)[1:]])
+    assert found.problems == (f"smoke-{REQUIRED}: failed (a, b, c …)",)
+
+
+def test_a_failed_test_is_waived_and_the_wheel_is_published(wheels: list[Wheel]) -> None:
+    failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False)
+    found = weigh(wheels, [failed, *reports(wheels)[1:]], f"smoke-{REQUIRED}")
+    assert not found.problems
+    assert REQUIRED in [wheel.target for wheel in found.wheels]
+    assert [waiver.target for waiver in found.waivers] == [f"smoke-{REQUIRED}"]
+    assert failed not in found.reports
+
+
+def test_a_wheel_of_a_waived_target_that_fails_is_left_out(wheels: list[Wheel]) -> None:
+    failed = report(wheels[0], f"smoke-{REQUIRED}", passed=False)
+    found = weigh(wheels, [failed, *reports(wheels)[1:]], REQUIRED)
+    assert not found.problems
+    assert [wheel.target for wheel in found.excluded] == [REQUIRED]
+    assert [wheel.target for wheel in found.wheels] == [EXPERIMENTAL]
+
+
+def test_a_waiver_that_is_not_needed_is_not_recorded(wheels: list[Wheel]) -> None:
+    found = weigh(wheels, reports(wheels), REQUIRED, f"smoke-{REQUIRED}", "unknown")
+    assert not found.waivers
+    assert len(found.reports) == 3
+
+
+def test_a_report_about_another_build_does_not_count(wheels: list[Wheel], tmp_path: Path) -> None:
+    other = read_wheel(make_wheel(tmp_path / "other", python="cp312", content="x = 1"))
+    found = weigh(wheels, [report(other, f"smoke-{REQUIRED}"), *reports(wheels)[1:]])
+    assert found.problems == (f"smoke-{REQUIRED}: tested another build of the wheel than the draft has",)
+
+
+def test_a_report_on_a_wheel_must_name_it(wheels: list[Wheel], tmp_path: Path) -> None:
+    nameless = report(None, f"smoke-{REQUIRED}", folder=tmp_path)
+    found = weigh(wheels, [nameless, *reports(wheels)[1:]])
+    assert found.problems == (f"smoke-{REQUIRED}: does not say which wheel it tested",)
+
+
+def test_experimental_targets_are_left_out_for_the_same_reason_before_and_after_their_wheel_goes(
+    wheels: list[Wheel],
+) -> None:
+    failed = report(wheels[1], f"smoke-{EXPERIMENTAL}", passed=False, failures=("x",))
+    others = [*reports(wheels)[::2], failed]
+    before, after = weigh(wheels, others), weigh(wheels[:1], others)
+    assert not before.problems + after.problems
+    assert [wheel.target for wheel in before.excluded] == [EXPERIMENTAL]
+    assert before.left_out == after.left_out
+    assert before.left_out[0].reason == f"smoke-{EXPERIMENTAL}: failed (x)"
+
+
+def test_an_experimental_wheel_without_tests_is_left_out(wheels: list[Wheel]) -> None:
+    found = weigh(wheels, reports(wheels)[::2])
+    assert [wheel.target for wheel in found.excluded] == [EXPERIMENTAL]
+    assert found.left_out[0].reason == "there is no tested wheel"
+
+
+def test_a_wheel_that_no_target_makes(wheels: list[Wheel], tmp_path: Path) -> None:
+    stray = read_wheel(make_wheel(tmp_path / "stray", python="cp310"))
+    found = weigh([*wheels, stray], reports(wheels))
+    assert found.problems == (f"{stray.filename}: no target of the build matrix makes such a wheel",)
+
+
+def test_a_wheel_that_says_another_target(wheels: list[Wheel], tmp_path: Path) -> None:
+    liar = read_wheel(make_wheel(tmp_path / "liar", python="cp312", target=EXPERIMENTAL))
+    found = weigh([liar, wheels[1]], reports(wheels))
+    assert found.problems == (f"{liar.filename}: says that its target is {EXPERIMENTAL}; here it is {REQUIRED}",)
+
+
+def test_an_empty_release_is_not_published() -> None:
+    assert weigh([], [], REQUIRED).problems == ("nothing is left to publish: every target is left out or waived",)

@@ -1,0 +1,135 @@
+"""Where LLVM is compiled, and with which commands."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError
+from mlir_release.host.containers import Engine
+from mlir_release.host.venv import VirtualEnvironment
+from mlir_release.sdk import build_environment as workshop
+from mlir_release.sdk.build_environment import Container, Native, choose_workshop, is_too_new
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers are run on Linux")
+
+
+class Tools(VirtualEnvironment):
+    """An environment that need not exist."""
+
+    def site_packages(self) -> Path:
+        return self.root / "lib" / "python3.12" / "site-packages"
+
+
+@pytest.fixture(autouse=True)
+def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines that do nothing, with success."""
+    folder = tmp_path / "engines"
+    folder.mkdir()
+    for name in ("docker", "podman"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def container(tmp_path: Path, engine: str = "podman", *arguments: str) -> Container:
+    return Container(
+        source=tmp_path / "llvm",
+        root=tmp_path / "llvm" / ".build",
+        tools=Tools(root=tmp_path / "tools"),
+        engine=Engine(name=engine, create_args=arguments),
+        image="image",
+        compiler_cache=tmp_path / "sccache",
+    )
+
+
+@pytest.mark.parametrize(
+    ("libc", "floor", "expected"),
+    [
+        (("glibc", "2.39"), "manylinux_2_28", True),
+        (("glibc", "2.28"), "manylinux_2_28", False),
+        (("glibc", "2.17"), "manylinux_2_28_x86_64", False),
+        (("glibc", "3.0"), "manylinux_2_28", True),
+        (("glibc", "2.39"), "", False),
+        (("", ""), "macosx_13_0", False),
+        (("", ""), "manylinux_2_28", False),
+    ],
+)
+def test_a_glibc_above_the_floor_is_too_new(
+    libc: tuple[str, str], floor: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "libc_ver", lambda: libc)
+    assert is_too_new(floor) is expected
+
+
+def test_a_container_only_where_it_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workshop, "build_tools", lambda cache: Tools(root=tmp_path / "tools"))
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.39"))
+    assert isinstance(choose_workshop(tmp_path, tmp_path, floor="", cache=tmp_path), Native)
+    assert isinstance(choose_workshop(tmp_path, tmp_path, floor="manylinux_2_39", cache=tmp_path), Native)
+    chosen = choose_workshop(tmp_path, tmp_path, floor="manylinux_2_28", cache=tmp_path)
+    assert isinstance(chosen, Container)
+    assert "manylinux_2_28" in chosen.key
+
+
+def test_everything_has_a_fixed_place_in_the_container(tmp_path: Path) -> None:
+    place = container(tmp_path, "podman", "--network=none")
+    command = place.command("ninja", "-C", place.path(place.root / "build"))
+    assert command[:2] == ["podman", "run"]
+    assert command[-4:] == ["image", "/tools/bin/ninja", "-C", "/sdk-build/build"]
+    assert "--network=none" in command
+    assert f"--volume={tmp_path}/llvm:/llvm-project:ro" in command
+    assert f"--volume={tmp_path}/sccache:/sccache" in command
+    assert not any(word.startswith("--user") for word in command)
+    assert place.path(place.source / "llvm") == "/llvm-project/llvm"
+    with pytest.raises(ValueError, match="not seen"):
+        place.path(tmp_path)
+
+
+def test_cmake_itself_and_not_the_script_that_starts_it(tmp_path: Path) -> None:
+    assert "/tools/lib/python3.12/site-packages/cmake/data/bin/cmake" in container(tmp_path).command("cmake")
+
+
+def test_dockers_containers_leave_no_files_of_roots(tmp_path: Path) -> None:
+    assert "--user" in container(tmp_path, "docker").command("cmake")
+
+
+def test_one_build_is_one_container(tmp_path: Path) -> None:
+    """So that one that a killed build left behind is found again, and two builds don't meet."""
+
+    def name(place: Container) -> str:
+        command = place.command("ninja")
+        return command[command.index("--name") + 1]
+
+    assert name(container(tmp_path)) == name(container(tmp_path)) != name(container(tmp_path / "other"))
+
+
+def test_an_engine_that_does_not_work(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        container(tmp_path, "no-such-engine").check()
+    assert caught.value.id == "container-engine-unusable"
+    assert not (tmp_path / "sccache").exists()
+
+
+def test_an_image_without_python(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        container(tmp_path).settings()
+    assert caught.value.id == "container-without-python"
+
+
+def test_caches_find_the_same_file_in_another_folder(tmp_path: Path) -> None:
+    native = Native(source=tmp_path / "a", root=tmp_path / "a" / ".build", tools=Tools(root=tmp_path))
+    assert native.variables()["SCCACHE_BASEDIRS"] == native.variables()["CCACHE_BASEDIR"] == str(tmp_path / "a")
+
+
+def test_launchers_that_people_set_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CMAKE_CXX_COMPILER_LAUNCHER", "mine")
+    settings = Native(source=tmp_path, root=tmp_path, tools=Tools(root=tmp_path)).settings()
+    assert settings["CMAKE_CXX_COMPILER_LAUNCHER"] == "mine"
+    assert settings["CMAKE_C_COMPILER_LAUNCHER"] != "mine"

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INFO = SdkInfo(
+    revision="c" * 40,
+    llvm_version="22.1.8",
+    provider="debian",
+    platform="linux-x86_64",
+    configuration="release",
+    code_generators=("X86", "NVPTX"),
+    native_code_generator="X86",
+    binding_library="nanobind",
+    binding_requirements=("nanobind>=2.9",),
+    runtime_requirements=("numpy>=1",),
+    minimum_python="3.10",
+    source_epoch=1,
+    linked=(LinkedLibrary(name="zlib", version="1.2.13", license="Zlib"),),
+    file_count=0,
+    size=0,
+    digest="sha256:0",
+)
+
+
+def test_the_description_reads_back_the_same() -> None:
+    assert SdkInfo.from_json(INFO.to_json(), where="here") == INFO
+
+
+def test_all_requirements_are_for_building_and_running() -> None:
+    from pathlib import Path
+
+    assert Sdk(root=Path("/sdk"), info=INFO).requirements == ("nanobind>=2.9", "numpy>=1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"schema": 99}', json.dumps({**json.loads(INFO.to_json()), "unknown": 1}), "\x00"],
+)
+def test_other_descriptions_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / DESCRIPTION).write_text(text)
+    with pytest.raises(UsageError) as caught:
+        Sdk.load(tmp_path)
+    assert caught.value.id == "sdk-description-invalid"
+    assert caught.value.where == str(tmp_path / DESCRIPTION)
+
+
+def test_a_folder_without_description_is_no_sdk(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        Sdk.load(tmp_path)
+    assert caught.value.id == "sdk-missing"
+
+
+class TestDigest:
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        root = tmp_path / "tree"
+        (root / "a").mkdir(parents=True)
+        (root / "a" / "file").write_text("text")
+        (root / "link").symlink_to("a/file")
+        (root / DESCRIPTION).write_text("left out")
+        return root
+
+    def test_counts_and_moves(self, tree: Path, tmp_path: Path) -> None:
+        digest, count, size = digest_tree(tree)
+        assert (count, size) == (2, 4)
+        moved = tree.rename(tmp_path / "moved")
+        os.utime(moved / "a" / "file", (0, 0))
+        (moved / DESCRIPTION).write_text("something else")
+        assert digest_tree(moved)[0] == digest
+
+    def test_sees_content_mode_name_and_links(self, tree: Path) -> None:
+        seen = {digest_tree(tree)[0]}
+        (tree / "a" / "file").write_text("TEXT")
+        seen.add(digest_tree(tree)[0])
+        (tree / "a" / "file").chmod(0o755)
+        seen.add(digest_tree(tree)[0])
+        (tree / "a" / "file").rename(tree / "a" / "other")
+        seen.add(digest_tree(tree)[0])
+        (tree / "link").unlink()
+        (tree / "link").symlink_to("a/other")
+        seen.add(digest_tree(tree)[0])
+        assert len(seen) == 5

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.sdk import programs as tools
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ELF programs are moved on Linux only")
+
+
+def test_a_link_to_a_neighbour_stays_a_link_and_brings_it(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    shutil.copy("/bin/true", origin / "lld")
+    (origin / "ld.lld").symlink_to("lld")
+    assert tools.bring_tools(origin, tmp_path / "sdk") == ["ld.lld"]
+    assert (tmp_path / "sdk" / "bin" / "ld.lld").readlink() == Path("lld")
+    assert not (tmp_path / "sdk" / "bin" / "lld").is_symlink()
+
+
+def test_a_link_to_elsewhere_becomes_the_file(tmp_path: Path) -> None:
+    (tmp_path / "origin").mkdir()
+    shutil.copy("/bin/true", tmp_path / "real")
+    (tmp_path / "origin" / "opt").symlink_to("../real")
+    tools.bring_tools(tmp_path / "origin", tmp_path / "sdk")
+    assert not (tmp_path / "sdk" / "bin" / "opt").is_symlink()
+
+
+def test_a_hard_link_is_made_and_else_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_text("text")
+    tools.link_or_copy(source, tmp_path / "a" / "linked")
+    assert (tmp_path / "a" / "linked").samefile(source)
+
+    def refuse(*paths: object) -> None:
+        raise OSError("cross-device link")
+
+    monkeypatch.setattr("os.link", refuse)
+    tools.link_or_copy(source, tmp_path / "a" / "copied")
+    assert (tmp_path / "a" / "copied").read_text() == "text"
+    assert not (tmp_path / "a" / "copied").samefile(source)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A prefix whose ``opt`` needs libdeep by way of libnear, which only the folder of its libraries has."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    prefix = tmp_path / "prefix"
+    for folder in ("bin", "lib"):
+        (prefix / folder).mkdir(parents=True)
+    sources = {
+        "libdeep.so": "int deep(void) { return 42; }",
+        "libnear.so": "int deep(void); int near(void) { return deep(); }",
+    }
+    for name, code in sources.items():
+        (tmp_path / f"{name}.c").write_text(code)
+        libraries = ["-L", str(prefix / "lib"), "-ldeep"] if name == "libnear.so" else []
+        compile_c(tmp_path / f"{name}.c", prefix / "lib" / name, "-shared", "-fPIC", f"-Wl,-soname,{name}", *libraries)
+    (tmp_path / "opt.c").write_text("int near(void); int main(void) { return near() - 42; }")
+    compile_c(
+        tmp_path / "opt.c",
+        prefix / "bin" / "opt",
+        f"-L{prefix}/lib",
+        "-lnear",
+        "-Wl,-rpath,$ORIGIN/../lib",
+        f"-Wl,-rpath-link,{prefix}/lib",
+    )
+    return prefix
+
+
+def compile_c(source: Path, output: Path, *arguments: str) -> None:
+    subprocess.run(["cc", str(source), "-o", str(output), *arguments], check=True)
+
+
+def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
+    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+    shutil.rmtree(program)
+    moved = (tmp_path / "sdk").rename(tmp_path / "moved")
+    # libnear.so had no run path: without one of its own it would not find libdeep.so.
+    assert subprocess.run([moved / "bin" / "opt"], check=False).returncode == 0
+    tools.check_relocated(moved)
+
+
+def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
+    (program / "lib" / "libdeep.so").unlink()
+    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    with pytest.raises(MachineError) as caught:
+        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+    assert (caught.value.id, caught.value.why) == ("sdk-shared-library-missing", "libdeep.so")
+
+
+def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Path) -> None:
+    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    with pytest.raises(VerificationError) as caught:
+        tools.check_relocated(tmp_path / "sdk")
+    assert caught.value.id == "sdk-not-relocatable"
+    assert "libnear.so" in caught.value.why
+
+
+def test_without_patchelf_it_says_where_to_get_it(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    real = shutil.which
+    monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
+    with pytest.raises(MachineError) as caught:
+        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+    assert caught.value.id == "patchelf-missing"

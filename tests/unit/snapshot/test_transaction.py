@@ -1,0 +1,658 @@
+"""The release transaction on a forge in memory: every state it can be resumed from, and every order of racing steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
+from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.git.repository import format_message, parse_trailers
+from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.targets import ReleaseConfig
+from mlir_release.snapshot.plan import Request, Step
+from mlir_release.snapshot.state import abandon_tag, states, tag_message
+from mlir_release.snapshot.transaction import PATIENCE, Outcome, _Transaction, default_request_id, number, snapshot
+from mlir_release.snapshot.upstream import Revision
+from tests.memory_forge import NOON, MemoryForge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.forge.base import Forge
+
+OLD = "a" * 40
+NEW = "b" * 40
+OTHER = "c" * 40
+CONFIG = ReleaseConfig(upstream="https://example.org/llvm-project.git")
+
+
+def revision(sha: str = NEW) -> Revision:
+    return Revision(sha=sha, epoch=1, subject="[mlir] Do something (#1)", selector="head", trailers={})
+
+
+def make_forge(pin: bytes | None = f"{OLD}\n".encode(), *, now: datetime = NOON) -> MemoryForge:
+    return MemoryForge({} if pin is None else {"llvm-project.version": pin}, now=now)
+
+
+def port(forge: MemoryForge) -> Forge:
+    return cast("Forge", forge)
+
+
+def snap(forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False) -> Outcome:
+    return snapshot(port(forge), revision(sha), CONFIG, request_id=id, force=force, dry_run=dry_run)
+
+
+def numb(
+    forge: MemoryForge, version: str = "22.1.8", sha: str = NEW, id: str = "r1", *, force: bool = False
+) -> Outcome:
+    return number(port(forge), version, revision(sha), CONFIG, request_id=id, force=force)
+
+
+def hand_made(forge: MemoryForge, name: str, message: str = "by hand\n", commit: str | None = None) -> None:
+    forge.create_tag(name, commit or forge.branches["main"], message)
+
+
+def ours(forge: MemoryForge, name: str, sha: str, commit: str | None = None, id: str = "x") -> None:
+    tag = parse_tag(name)
+    assert tag is not None
+    wheel_version = str(tag.version)
+    message = tag_message(tag, revision=sha, request_id=id, wheel_version=wheel_version, toolkit_version="0.1")
+    hand_made(forge, name, message, commit)
+
+
+def pins(forge: MemoryForge) -> int:
+    return sum(message.startswith("Pin llvm-project") for _, message in forge.commits)
+
+
+# -- one process ------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_snapshot() -> None:
+    forge = make_forge()
+    outcome = snap(forge)
+    assert outcome.action == "started"
+    assert outcome.tag == "snapshot-20261120.01"
+    assert outcome.wheel_version == "20261120.1"
+    assert [step.split()[0] for step in outcome.steps] == ["pin", "create", "create", "dispatch"]
+    assert forge.read("llvm-project.version", commit=forge.branches["main"]) == f"{NEW}\n".encode()
+    message = forge.commit_message(forge.branches["main"])
+    assert parse_trailers(message)["LLVM-Revision"] == NEW
+    assert "[mlir] Do something (#1)" in message
+    (tag,) = forge.tags()
+    assert tag.commit == forge.branches["main"] == outcome.commit
+    trailers = parse_trailers(tag.message)
+    assert trailers["LLVM-Revision"] == NEW
+    assert trailers["Request-Id"] == "r1"
+    assert trailers["Wheel-Version"] == "20261120.1"
+    assert trailers["Toolkit-Version"]
+    assert [(release.tag, release.draft) for release in forge.releases()] == [("snapshot-20261120.01", True)]
+    assert [(run.workflow, run.ref) for run in forge.run_list] == [("release.yml", "snapshot-20261120.01")]
+
+
+def test_an_outcome_can_be_shown() -> None:
+    outcome = snap(make_forge())
+    assert outcome.text().splitlines()[0] == (
+        "started snapshot-20261120.01 (llvm-project bbbbbbbbbbbb, wheels 20261120.1)"
+    )
+    assert json.loads(json.dumps(outcome.to_json()))["steps"] == list(outcome.steps)
+
+
+def test_dry_run_changes_nothing() -> None:
+    forge = make_forge()
+    before = forge.key()
+    outcome = snap(forge, dry_run=True)
+    assert outcome.action == "planned"
+    assert outcome.tag == "snapshot-20261120.01"
+    assert len(outcome.steps) == 4
+    assert forge.key() == before
+    assert snap(forge).steps[0] == outcome.steps[0]
+
+
+def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many steps were done before the crash, the second run does exactly the others."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    whole = make_forge()
+    total = len(snap(whole).steps)
+    for done in range(total + 1):
+        forge = make_forge()
+        transaction = _Transaction(port(forge), request(), "subject")
+        for _ in range(done):
+            _, plan = transaction.look()
+            transaction.apply(plan.steps[0])
+        outcome = snap(forge, id="another")
+        assert len(outcome.steps) == total - done
+        assert outcome.action == ("started" if done < 2 else "resumed" if done < total else "under-way")
+        assert [tag.name for tag in forge.tags()] == ["snapshot-20261120.01"]
+        assert (pins(forge), len(forge.releases()), len(forge.run_list)) == (1, 1, 1)
+
+
+def request(id: str = "r1", *, sha: str = NEW, force: bool = False, version: str | None = None) -> Request:
+    branch = "main" if version is None else f"release/{version}"
+    return Request(
+        revision=sha,
+        request_id=id,
+        branch=branch,
+        base_branch="main",
+        workflow="release.yml",
+        version=version,
+        force=force,
+    )
+
+
+def test_nothing_to_do_only_once_published() -> None:
+    forge = make_forge()
+    snap(forge)
+    assert snap(forge).action == "under-way"
+    forge.publish(forge.release_list[0])
+    before = forge.key()
+    outcome = snap(forge, id="later")
+    assert (outcome.action, outcome.tag, outcome.steps) == ("nothing-to-do", "snapshot-20261120.01", ())
+    assert forge.key() == before
+
+
+def test_a_pin_without_a_tag_is_resumed_without_another_commit() -> None:
+    forge = make_forge(f"{NEW}\n".encode())
+    outcome = snap(forge)
+    assert outcome.action == "started"
+    assert pins(forge) == 0
+    assert forge.tags()[0].commit == f"{1:040x}"
+
+
+def test_a_pending_tag_is_resumed_days_later_although_the_branch_moved_on() -> None:
+    forge = make_forge()
+    snap(forge)
+    forge.delete_draft(forge.release_list[0])
+    forge.run_list.clear()
+    forge.time += timedelta(days=3)
+    snap(forge, OTHER)
+    outcome = snap(forge, NEW)
+    assert (outcome.action, outcome.tag) == ("resumed", "snapshot-20261120.01")
+    assert forge.read("llvm-project.version", commit=forge.branches["main"]) == f"{OTHER}\n".encode()
+
+
+def test_an_abandoned_tag_is_not_resumed() -> None:
+    forge = make_forge()
+    snap(forge)
+    (state,) = states(port(forge))
+    abandon_tag(port(forge), state, reason="broken", by="Ada")
+    assert [state.state for state in states(port(forge))] == ["abandoned"]
+    assert not forge.releases()
+    outcome = snap(forge)
+    assert (outcome.action, outcome.tag) == ("started", "snapshot-20261120.02")
+    assert pins(forge) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "conclusion", "again"),
+    [("queued", None, 0), ("in_progress", None, 0), ("completed", "success", 0), ("completed", "failure", 1)],
+)
+def test_a_build_is_dispatched_again_only_after_it_failed(status: str, conclusion: str | None, again: int) -> None:
+    forge = make_forge()
+    snap(forge)
+    if status == "completed":
+        assert conclusion is not None
+        forge.end_run("snapshot-20261120.01", conclusion)
+    assert len(snap(forge).steps) == again
+    assert len(forge.run_list) == 1 + again
+
+
+def test_the_oldest_draft_counts_and_empty_others_go() -> None:
+    forge = make_forge()
+    snap(forge)
+    for _ in range(3):
+        forge.create_draft("snapshot-20261120.01", title="", body="", prerelease=True)
+    forge.give_asset(forge.release_list[2], "a.whl")
+    kept = [forge.release_list[0].id, forge.release_list[2].id]
+    outcome = snap(forge)
+    assert [release.id for release in forge.releases()] == kept
+    assert "1 more drafts with assets" in outcome.notes[0]
+
+
+def test_what_else_is_pending_is_mentioned() -> None:
+    forge = make_forge()
+    snap(forge)
+    outcome = snap(forge, OTHER)
+    assert any("release abandon snapshot-20261120.01" in note for note in outcome.notes)
+
+
+# -- force ------------------------------------------------------------------------------------------------------------
+
+
+def test_force_is_keyed_by_the_request_id() -> None:
+    forge = make_forge()
+    snap(forge)
+    assert snap(forge, id="f1", force=True).tag == "snapshot-20261120.02"
+    assert snap(forge, id="f2", force=True).tag == "snapshot-20261120.03"
+    assert snap(forge, id="f1", force=True).action == "under-way"
+    assert snap(forge, id="f1", force=True).tag == "snapshot-20261120.02"
+    assert pins(forge) == 1
+    forge.publish(next(release for release in forge.releases() if release.tag == "snapshot-20261120.02"))
+    assert snap(forge, id="f1", force=True).action == "nothing-to-do"
+    assert snap(forge, id="f3", force=True).tag == "snapshot-20261120.04"
+
+
+def test_a_forced_request_is_resumed_although_head_has_moved() -> None:
+    forge = make_forge()
+    snap(forge, NEW, "f1", force=True)
+    outcome = snap(forge, OTHER, "f1", force=True)
+    assert (outcome.action, outcome.tag, outcome.revision) == ("under-way", "snapshot-20261120.01", NEW)
+
+
+@pytest.mark.parametrize("id", ["", "two words", "a\nb", "x" * 101, "-x"])
+def test_a_request_id_is_one_word(id: str) -> None:
+    forge = make_forge()
+    with pytest.raises(UsageError) as caught:
+        snap(forge, id=id)
+    assert caught.value.id == "request-id-invalid"
+
+
+def test_the_default_request_id_is_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_RUN_ID", raising=False)
+    assert default_request_id() != default_request_id()
+    monkeypatch.setenv("GITHUB_RUN_ID", "77")
+    assert default_request_id() == "run-77"
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def check_refused(forge: MemoryForge, id: str, kind: type[ReleaseError]) -> ReleaseError:
+    before = forge.key()
+    with pytest.raises(kind) as caught:
+        snap(forge)
+    assert caught.value.id == id
+    assert caught.value.remedy
+    assert forge.key() == before, "something was half-done"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("pin", "id"),
+    [
+        (None, "pin-missing"),
+        (b"", "pin-empty"),
+        (b"0123abc\n", "pin-short"),
+        (b"main\n", "pin-junk"),
+        (b"\xff\xfe\x00", "pin-junk"),
+    ],
+)
+def test_bad_pins(pin: bytes | None, id: str) -> None:
+    check_refused(make_forge(pin), id, UsageError)
+
+
+def test_no_branch() -> None:
+    forge = make_forge()
+    forge.branches["trunk"] = forge.branches.pop("main")
+    check_refused(forge, "branch-missing", UsageError)
+
+
+def test_a_tag_dated_2099_needs_a_person() -> None:
+    forge = make_forge()
+    ours(forge, "snapshot-20990101.01", OTHER)
+    error = check_refused(forge, "tag-in-future", NeedsPersonError)
+    assert "delete that tag" in error.remedy
+
+
+def test_a_tag_dated_2099_that_is_not_ours_is_ignored() -> None:
+    forge = make_forge()
+    hand_made(forge, "snapshot-20990101.01")
+    hand_made(forge, "snapshot-20990101.02", format_message("x", "", {"LLVM-Revision": "not a sha"}))
+    assert snap(forge).tag == "snapshot-20261120.01"
+
+
+def test_ninety_nine_snapshots_in_a_day() -> None:
+    forge = make_forge()
+    for nn in range(1, 100):
+        ours(forge, f"snapshot-20261120.{nn:02d}", OTHER)
+    check_refused(forge, "snapshot-numbers-exhausted", NeedsPersonError)
+
+
+def test_a_name_taken_by_hand_is_skipped_and_mentioned() -> None:
+    forge = make_forge()
+    hand_made(forge, "snapshot-20261120.01")
+    hand_made(forge, "snapshot-20261120.02", commit=f"{1:040x}")
+    outcome = snap(forge)
+    assert outcome.tag == "snapshot-20261120.03"
+    assert "snapshot-20261120.01 was made by somebody else" in outcome.notes[0]
+    assert snap(forge).action == "under-way"
+
+
+def test_a_published_release_on_a_hand_made_tag_means_nothing() -> None:
+    forge = make_forge(f"{NEW}\n".encode())
+    hand_made(forge, "snapshot-20261120.01")
+    forge.publish(forge.create_draft("snapshot-20261120.01", title="", body="", prerelease=False))
+    assert snap(forge).action == "started"
+
+
+def test_a_tag_that_contradicts_its_pin_needs_a_person() -> None:
+    forge = make_forge()
+    ours(forge, "snapshot-20261120.01", NEW)
+    error = check_refused(forge, "tag-contradicts-pin", NeedsPersonError)
+    assert OLD in error.what
+    assert "release abandon snapshot-20261120.01" in error.remedy
+
+
+def test_clocks_that_go_back_or_run_ahead_a_day() -> None:
+    forge = make_forge()
+    ours(forge, "snapshot-20261121.07", OTHER)
+    assert snap(forge).tag == "snapshot-20261121.08"
+
+
+class MovingForge(MemoryForge):
+    """Somebody commits between each look and each commit."""
+
+    moves = 0
+
+    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+        if self.moves:
+            self.moves -= 1
+            super().commit(branch, expected=expected, files={"README.md": b"%d" % self.moves}, message="README\n")
+        return super().commit(branch, expected=expected, files=files, message=message)
+
+
+def test_a_branch_that_moves_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    forge = MovingForge({"llvm-project.version": f"{OLD}\n".encode()})
+    forge.moves = 5
+    assert snap(forge).action == "started"
+    assert pins(forge) == 1
+    files, _ = forge.commits[-1]
+    assert set(files) == {"README.md", "llvm-project.version"}
+
+
+def test_a_branch_that_never_rests_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    forge = MovingForge({"llvm-project.version": f"{OLD}\n".encode()})
+    forge.moves = 10**6
+    with pytest.raises(ConflictError) as caught:
+        snap(forge)
+    assert caught.value.id == "forge-contested"
+    assert not forge.tags()
+
+
+def pinned_and_tagged() -> MemoryForge:
+    """A forge on which another process (request id x) has just made its tag, and not yet the draft."""
+    forge = make_forge(f"{NEW}\n".encode())
+    ours(forge, "snapshot-20261120.01", NEW)
+    return forge
+
+
+def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+
+    def meanwhile(pause: float) -> None:
+        if "snapshot-20261121.01" not in {tag.name for tag in forge.tags()}:
+            ours(forge, "snapshot-20261121.01", NEW, id="y")
+        elif not forge.releases():
+            first, _ = states(port(forge))
+            abandon_tag(port(forge), first, reason="snapshot-20261121.01 does the same job", by="x")
+            forge.create_draft("snapshot-20261121.01", title="", body="", prerelease=True)
+
+    monkeypatch.setattr("time.sleep", meanwhile)
+    outcome = snap(forge)
+    assert outcome.tag == "snapshot-20261121.01"
+    assert [release.tag for release in forge.releases()] == ["snapshot-20261121.01"]
+    assert [run.ref for run in forge.run_list] == ["snapshot-20261121.01"]
+
+
+def test_a_fresh_tag_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    assert snap(forge).action == "resumed"
+    assert tuple(pauses) == PATIENCE
+    assert [release.tag for release in forge.releases()] == ["snapshot-20261120.01"]
+
+
+def test_nobody_waits_for_oneself(monkeypatch: pytest.MonkeyPatch) -> None:
+    forge = pinned_and_tagged()
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("this is our own tag"))
+    assert snap(forge, id="x").action == "resumed"
+
+
+# -- numbered releases ------------------------------------------------------------------------------------------------
+
+
+def test_a_numbered_release_has_its_own_branch() -> None:
+    forge = make_forge()
+    outcome = numb(forge)
+    assert (outcome.action, outcome.tag, outcome.wheel_version) == ("started", "llvm-22.1.8.01", "22.1.8")
+    assert outcome.branch == "release/22.1.8"
+    assert forge.read("llvm-project.version", commit=forge.branches["main"]) == f"{OLD}\n".encode()
+    assert forge.read("llvm-project.version", commit=forge.branches["release/22.1.8"]) == f"{NEW}\n".encode()
+    assert forge.tags()[0].commit == forge.branches["release/22.1.8"]
+    assert not forge.release_list[0].prerelease
+    assert numb(forge).action == "under-way"
+    forge.publish(forge.release_list[0])
+    assert numb(forge).action == "nothing-to-do"
+    again = numb(forge, id="f1", force=True)
+    assert (again.tag, again.wheel_version) == ("llvm-22.1.8.02", "22.1.8.post1")
+
+
+def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    total = len(numb(make_forge()).steps)
+    assert total == 5
+    for done in range(total + 1):
+        forge = make_forge()
+        transaction = _Transaction(port(forge), request(version="22.1.8"), "subject")
+        for _ in range(done):
+            _, plan = transaction.look()
+            transaction.apply(plan.steps[0])
+        assert len(numb(forge, id="another").steps) == total - done
+        assert [tag.name for tag in forge.tags()] == ["llvm-22.1.8.01"]
+        assert (pins(forge), len(forge.releases()), len(forge.run_list)) == (1, 1, 1)
+
+
+def test_a_candidate_is_a_prerelease_in_its_one_spelling() -> None:
+    forge = make_forge()
+    outcome = numb(forge, "23.1.0-rc2")
+    assert (outcome.tag, outcome.wheel_version) == ("llvm-23.1rc2.01", "23.1rc2")
+    assert forge.release_list[0].prerelease
+
+
+def test_two_pending_releases_of_one_version_are_refused() -> None:
+    forge = make_forge()
+    numb(forge)
+    before = forge.key()
+    for sha, id, force in ((NEW, "f1", True), (OTHER, "r2", False)):
+        with pytest.raises(NeedsPersonError) as caught:
+            numb(forge, sha=sha, id=id, force=force)
+        assert caught.value.id == "numbered-release-pending"
+        assert forge.key() == before
+    (state,) = states(port(forge))
+    abandon_tag(port(forge), state, reason="wrong commit", by="Ada")
+    outcome = numb(forge, sha=OTHER)
+    assert (outcome.tag, outcome.wheel_version) == ("llvm-22.1.8.02", "22.1.8")
+
+
+@pytest.mark.parametrize("version", ["22.1", "22.1.8.1", "22.1.8+sha", "22.1.8.dev1", "x"])
+def test_versions_that_no_release_can_have(version: str) -> None:
+    forge = make_forge()
+    before = forge.key()
+    with pytest.raises(UsageError) as caught:
+        numb(forge, version)
+    assert caught.value.id == "llvm-version-invalid"
+    assert forge.key() == before
+
+
+def test_a_junk_pin_stops_a_numbered_release_before_its_branch_is_made() -> None:
+    forge = make_forge(b"junk\n")
+    with pytest.raises(UsageError):
+        numb(forge)
+    assert set(forge.branches) == {"main"}
+
+
+def test_snapshots_and_numbered_releases_do_not_know_each_other() -> None:
+    forge = make_forge()
+    snap(forge)
+    forge.publish(forge.release_list[0])
+    assert numb(forge).action == "started"
+    assert [str(state.tag) for state in states(port(forge))] == ["snapshot-20261120.01", "llvm-22.1.8.01"]
+    assert [state.state for state in states(port(forge))] == ["published", "pending"]
+
+
+# -- races: every order of events -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Racer:
+    """A process: it looks, then does the first step of its plan, and so on; its clock may differ from the others'."""
+
+    request: Request
+    now: datetime
+    crashes: int = 0  #: how often it may still be killed and started again
+    pinned: str | None = None
+    made: str | None = None
+    step: Step | None = None
+    ended: str = ""
+
+    def key(self) -> object:
+        return (self.pinned, self.made, self.step, self.ended, self.crashes)
+
+
+@dataclass
+class Exploration:
+    """All orders in which the racers' looks and steps can happen, each state visited once."""
+
+    ends: list[MemoryForge] = field(default_factory=list)
+    seen: set[object] = field(default_factory=set)
+
+    def explore(self, forge: MemoryForge, racers: tuple[Racer, ...]) -> None:
+        stack = [(forge, racers)]
+        while stack:
+            forge, racers = stack.pop()
+            key = (forge.key(), tuple(racer.key() for racer in racers))
+            if key in self.seen:
+                continue
+            self.seen.add(key)
+            assert len(self.seen) < 200_000, "the racers do not come to an end"
+            running = [index for index, racer in enumerate(racers) if not racer.ended]
+            if not running:
+                self.ends.append(forge)
+            for index in running:
+                for crash in (False, True) if racers[index].crashes else (False,):
+                    world = forge.fork()
+                    moved = list(racers)
+                    moved[index] = restarted(racers[index]) if crash else advance(world, racers[index])
+                    stack.append((world, tuple(moved)))
+
+
+def restarted(racer: Racer) -> Racer:
+    return Racer(racer.request, racer.now, racer.crashes - 1)
+
+
+def advance(forge: MemoryForge, racer: Racer) -> Racer:
+    """One atomic action: a look, or one step."""
+    forge.time = racer.now
+    transaction = _Transaction(port(forge), racer.request, "subject")
+    transaction.pinned, transaction.made = racer.pinned, racer.made
+    step, ended = None, ""
+    if racer.step is None:
+        try:
+            _, plan = transaction.look()
+            step = plan.steps[0] if plan.steps else None
+            ended = "" if plan.steps else str(plan.tag)
+        except NeedsPersonError as error:
+            ended = error.id
+    else:
+        with suppress(BranchMoved, Taken):
+            transaction.apply(racer.step)
+    return Racer(racer.request, racer.now, racer.crashes, transaction.pinned, transaction.made, step, ended)
+
+
+BEFORE = datetime.fromisoformat("2026-11-20T23:59:59+00:00")
+AFTER = datetime.fromisoformat("2026-11-21T00:00:01+00:00")
+
+
+def living(forge: MemoryForge) -> list[str]:
+    return [state.name for state in states(port(forge)) if state.state != "abandoned"]
+
+
+@pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER), (AFTER, BEFORE)])
+def test_two_racers_for_one_revision_make_one_release(clocks: tuple[datetime, ...]) -> None:
+    exploration = Exploration()
+    racers = tuple(Racer(request(f"r{number}"), now) for number, now in enumerate(clocks))
+    exploration.explore(make_forge(), racers)
+    assert len(exploration.seen) > 50
+    for end in exploration.ends:
+        (tag,) = living(end)
+        assert pins(end) == 1
+        assert next(release.tag for release in end.releases() if release.draft) == tag
+        assert {release.tag for release in end.releases()} == {tag}
+        assert tag in [run.ref for run in end.run_list]
+
+
+@pytest.mark.skipif("MLIR_RELEASE_EXHAUSTIVE" not in os.environ, reason="half a minute: set MLIR_RELEASE_EXHAUSTIVE=1")
+def test_three_racers_around_midnight_make_one_release() -> None:
+    exploration = Exploration()
+    racers = tuple(Racer(request(f"r{number}"), now) for number, now in enumerate((BEFORE, AFTER, AFTER)))
+    exploration.explore(make_forge(f"{NEW}\n".encode()), racers)
+    for end in exploration.ends:
+        assert len(living(end)) == 1
+
+
+@pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER)])
+def test_racers_that_are_killed_and_started_again_make_one_release(clocks: tuple[datetime, ...]) -> None:
+    exploration = Exploration()
+    racers = tuple(Racer(request(f"r{number}"), now, crashes=1) for number, now in enumerate(clocks))
+    exploration.explore(make_forge(f"{NEW}\n".encode()), racers)
+    for end in exploration.ends:
+        (tag,) = living(end)
+        assert {release.tag for release in end.releases()} == {tag}
+        assert tag in [run.ref for run in end.run_list]
+
+
+def test_forced_racers_with_different_ids_make_consecutive_tags() -> None:
+    exploration = Exploration()
+    exploration.explore(make_forge(), tuple(Racer(request(f"f{n}", force=True), NOON) for n in range(3)))
+    for end in exploration.ends:
+        assert living(end) == [f"snapshot-20261120.0{n}" for n in (1, 2, 3)]
+        assert pins(end) == 1
+
+
+@pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER)])
+def test_forced_racers_with_one_id_make_one_release(clocks: tuple[datetime, ...]) -> None:
+    exploration = Exploration()
+    exploration.explore(make_forge(), tuple(Racer(request("f", force=True), now) for now in clocks))
+    for end in exploration.ends:
+        assert len(living(end)) == 1
+
+
+def test_racers_for_different_revisions_each_make_a_release_of_their_own() -> None:
+    exploration = Exploration()
+    exploration.explore(make_forge(), (Racer(request("r1"), NOON), Racer(request("r2", sha=OTHER), NOON)))
+    for end in exploration.ends:
+        found = states(port(end))
+        assert {state.revision for state in found} == {NEW, OTHER}
+        assert len(found) == 2
+        for state in found:
+            pin = end.read("llvm-project.version", commit=state.commit)
+            assert pin == f"{state.revision}\n".encode()
+
+
+def test_forced_racers_for_one_numbered_version_never_share_a_wheel_version() -> None:
+    exploration = Exploration()
+    racers = tuple(Racer(request(f"f{n}", force=True, version="22.1.8"), NOON) for n in range(2))
+    exploration.explore(make_forge(), racers)
+    for end in exploration.ends:
+        versions = [state.wheel_version for state in states(port(end)) if state.state != "abandoned"]
+        assert versions == ["22.1.8"]
+
+
+def test_snapshot_tags_sort_as_they_were_made() -> None:
+    forge = make_forge()
+    made = []
+    for hours in (0, 1, 30, 20, 60):
+        forge.time = NOON + timedelta(hours=hours)
+        made.append(parse_tag(snap(forge, id=f"f{hours}", force=True).tag))
+    tags = [tag for tag in made if isinstance(tag, SnapshotTag)]
+    assert tags == sorted(tags)
+    assert len(set(tags)) == 5

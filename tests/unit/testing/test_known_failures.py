@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.model.targets import SUITES
+from mlir_release.testing.known_failures import DEFAULT_LIST, KnownFailure, Situation, judge, load, version_in
+from mlir_release.testing.report import Outcome, TestResult
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HERE = Situation(llvm_version="22.1.8", python="3.12", profile="full", provider="debian", platform="linux-x86_64")
+
+
+def entry(*tests: str, suite: str = "bindings", llvm: str = ">=19", **narrower: str | tuple[str, ...]) -> KnownFailure:
+    return KnownFailure(suite=suite, tests=tests, llvm=llvm, reason="why", link="where", **narrower)  # type: ignore[arg-type]
+
+
+def outcomes(results: dict[str, Outcome], *entries: KnownFailure, suite: str = "bindings") -> dict[str, Outcome]:
+    given = [TestResult(name=name, outcome=outcome, message="said") for name, outcome in results.items()]
+    return {result.name: result.outcome for result in judge(given, suite, HERE, entries)}
+
+
+def test_a_listed_failure_is_expected_and_says_why() -> None:
+    (result,) = judge([TestResult(name="a", outcome=Outcome.FAIL, message="crash")], "bindings", HERE, [entry("a")])
+    assert result.outcome is Outcome.EXPECTED_FAIL
+    assert result.message == "why (where)"
+
+
+def test_an_unlisted_failure_stays_one() -> None:
+    assert outcomes({"a": Outcome.FAIL, "b": Outcome.FAIL}, entry("a"))["b"] is Outcome.FAIL
+
+
+def test_a_listed_test_that_passes_is_unexpected() -> None:
+    assert outcomes({"a": Outcome.PASS}, entry("a")) == {"a": Outcome.UNEXPECTED_PASS}
+
+
+def test_a_listed_test_that_is_unsupported_stays_so() -> None:
+    assert outcomes({"a": Outcome.UNSUPPORTED}, entry("a")) == {"a": Outcome.UNSUPPORTED}
+
+
+def test_a_listed_test_that_does_not_exist_is_a_failure() -> None:
+    assert outcomes({"a": Outcome.PASS}, entry("gone")) == {"a": Outcome.PASS, "gone": Outcome.FAIL}
+
+
+def test_each_pattern_of_an_entry_must_match() -> None:
+    found = outcomes({"CAPI/ir.c": Outcome.FAIL, "b": Outcome.PASS}, entry("CAPI/*.c", "Other/*.c"))
+    assert found == {"CAPI/ir.c": Outcome.EXPECTED_FAIL, "b": Outcome.PASS, "Other/*.c": Outcome.FAIL}
+
+
+def test_every_match_of_a_pattern_must_fail() -> None:
+    found = outcomes({"CAPI/ir.c": Outcome.FAIL, "CAPI/pass.c": Outcome.PASS}, entry("CAPI/*.c"))
+    assert found["CAPI/pass.c"] is Outcome.UNEXPECTED_PASS
+
+
+@pytest.mark.parametrize(
+    "narrower",
+    [
+        {"suite": "regression"},
+        {"llvm": "<20"},
+        {"python": ">=3.13"},
+        {"profiles": ("core",)},
+        {"providers": ("source",)},
+        {"platforms": ("macos-*",)},
+    ],
+)
+def test_an_entry_about_another_situation_does_not_count(narrower: dict[str, str]) -> None:
+    assert outcomes({"a": Outcome.FAIL}, entry("a", **narrower)) == {"a": Outcome.FAIL}
+
+
+def test_an_entry_about_this_situation_counts() -> None:
+    narrower = entry(
+        "a", llvm=">=22,<23", python="<3.13", profiles=("core", "full"), providers=("debian",), platforms=("linux-*",)
+    )
+    assert outcomes({"a": Outcome.FAIL}, narrower) == {"a": Outcome.EXPECTED_FAIL}
+
+
+@pytest.mark.parametrize(
+    ("version", "specifiers", "expected"),
+    [
+        ("22.1.8", ">=22,<23", True),
+        ("23.0.0git", ">=22,<23", False),
+        ("23.0.0git", ">=23", True),
+        ("22.0.0rc1", ">=22", False),
+        ("22.1.0rc1", ">=22", True),
+        ("19.1.7", "<20", True),
+    ],
+)
+def test_versions_of_llvm(version: str, specifiers: str, expected: bool) -> None:
+    assert version_in(version, specifiers) is expected
+
+
+def test_the_list_that_is_shipped() -> None:
+    entries = load()
+    assert entries
+    for known in entries:
+        assert known.suite in SUITES
+        assert known.link.startswith("https://github.com/")
+        assert len(known.reason) > 20
+        assert len(set(known.tests)) == len(known.tests)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[failure]",
+        "[[failure]]\nsuite = 'bindings'\n",
+        "[[failure]]\nsuite='s'\ntests=[]\nllvm='>=1'\nreason='r'\nlink='l'\n",
+        "[[failure]]\nsuite='s'\ntests=['a']\nllvm='new'\nreason='r'\nlink='l'\n",
+        "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason=''\nlink='l'\n",
+        "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason='r'\nlink='l'\nmood='bad'\n",
+    ],
+)
+def test_a_list_with_a_mistake(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "list.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        load(path)
+    assert raised.value.id == "known-failures-invalid"
+
+
+def test_a_list_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="known failures"):
+        load(tmp_path / "nothing")
+    assert DEFAULT_LIST.is_file()

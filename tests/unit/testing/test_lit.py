@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.testing.lit import LitSetup, fill_in, find_lit, read_results, run_lit, write_site_configuration
+from mlir_release.testing.report import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def sdk(tmp_path: Path) -> Sdk:
+    info = SdkInfo(
+        revision="0" * 40, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        code_generators=("X86", "NVPTX"), native_code_generator="X86", binding_library="nanobind",
+        binding_requirements=(), runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(),
+        file_count=0, size=0, digest="sha256:0",
+    )  # fmt: skip
+    sdk = Sdk(root=tmp_path / "sdk", info=info)
+    (sdk.source / "test").mkdir(parents=True)
+    return sdk
+
+
+def setup(sdk: Sdk, tmp_path: Path, *, bindings: bool = False, execution_engine: bool = True) -> LitSetup:
+    return LitSetup(
+        sdk=sdk,
+        python=tmp_path / "python",
+        bindings=bindings,
+        code_generators=("NVPTX",),
+        execution_engine=execution_engine,
+    )
+
+
+def test_names_without_a_value_are_empty_or_off() -> None:
+    template = 'a = "@A@"\nb = @B@\nc = "x@C@y"\nd = @D@\ne = r"@E@"\n'
+    assert fill_in(template, {"A": "one", "D": "1"}) == 'a = "one"\nb = 0\nc = "x0y"\nd = 1\ne = r""\n'
+
+
+def test_upstreams_template_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
+    template = (
+        "@LIT_SITE_CFG_IN_HEADER@\n"
+        "config.python = '@Python3_EXECUTABLE@'\n"
+        "config.bindings = @MLIR_ENABLE_BINDINGS_PYTHON@\n"
+        "config.cuda = @LLVM_HAS_NVPTX_TARGET@\n"
+        "config.rocm = @MLIR_ENABLE_ROCM_CONVERSIONS@\n"
+        "config.new = @FROM_TOMORROW@\n"
+        "config.lib = path(r'@SHLIBDIR@')\n"
+    )
+    (sdk.source / "test" / "lit.site.cfg.py.in").write_text(template)
+    folder = write_site_configuration(setup(sdk, tmp_path, bindings=True, execution_engine=False), tmp_path / "work")
+
+    class Configuration:
+        excludes = ("a",)
+        available_features = {"host-supports-jit", "other"}  # noqa: RUF012
+
+    config = Configuration()
+    exec((folder / "lit.site.cfg.py").read_text(), {"config": config})
+    assert vars(config) == {
+        "python": str(tmp_path / "python"), "bindings": 1, "cuda": 1, "rocm": 0, "new": 0,
+        "lib": str(sdk.libraries), "excludes": {"a", "Unit"},
+    }  # fmt: skip
+    assert config.available_features == {"other"}
+
+
+def test_an_sdk_without_tests(sdk: Sdk, tmp_path: Path) -> None:
+    with pytest.raises(VerificationError) as raised:
+        write_site_configuration(setup(sdk, tmp_path), tmp_path / "work")
+    assert raised.value.id == "sdk-without-tests"
+
+
+def test_results_are_read() -> None:
+    codes = ["PASS", "FAIL", "XFAIL", "XPASS", "UNSUPPORTED", "UNRESOLVED", "TIMEOUT", "NEWCODE", "EXCLUDED"]
+    tests = [{"name": f"MLIR :: python/{code}.py", "code": code, "elapsed": 1.5, "output": "said"} for code in codes]
+    results = {result.name: result for result in read_results({"tests": tests})}
+    assert {name: result.outcome for name, result in results.items()} == {
+        "python/PASS.py": Outcome.PASS,
+        "python/FAIL.py": Outcome.FAIL,
+        "python/XFAIL.py": Outcome.EXPECTED_FAIL,
+        "python/XPASS.py": Outcome.UNEXPECTED_PASS,
+        "python/UNSUPPORTED.py": Outcome.UNSUPPORTED,
+        "python/UNRESOLVED.py": Outcome.FAIL,
+        "python/TIMEOUT.py": Outcome.FAIL,
+        "python/NEWCODE.py": Outcome.FAIL,
+    }
+    assert results["python/FAIL.py"].message == "said"
+    assert results["python/PASS.py"].message == ""
+
+
+CONFIGURATION = """
+import lit.formats
+config.name = "Own"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".txt"]
+config.excludes = []
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    folder = tmp_path / "test"
+    folder.mkdir()
+    (folder / "lit.site.cfg.py").write_text(CONFIGURATION)
+    (folder / "good.txt").write_text("RUN: true\n")
+    (folder / "bad.txt").write_text("RUN: echo the reason\nRUN: false\n")
+    return folder
+
+
+def test_lit_really_runs(suite: Path) -> None:
+    results = run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
+    assert [(result.name, result.outcome) for result in results] == [
+        ("bad.txt", Outcome.FAIL),
+        ("good.txt", Outcome.PASS),
+    ]
+    assert "the reason" in results[0].message
+
+
+def test_some_tests_only_and_all_others(suite: Path) -> None:
+    def names(**filters: list[str]) -> list[str]:
+        results = run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own", **filters)
+        return [result.name for result in results]
+
+    assert names(only=["good.txt"]) == ["good.txt"]
+    assert names(without=["good.txt"]) == ["bad.txt"]
+
+
+def test_lit_that_stumbles(suite: Path) -> None:
+    (suite / "lit.site.cfg.py").write_text("raise ValueError('broken configuration')")
+    with pytest.raises(VerificationError, match="stopped") as raised:
+        run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
+    assert raised.value.id == "lit-failed"
+    assert "broken configuration" in raised.value.why

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from mlir_release.testing.report import MESSAGE_LIMIT, Outcome, SuiteReport, TestReport, TestResult, shorten
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def result(name: str, outcome: Outcome, message: str = "", seconds: float = 0.5) -> TestResult:
+    return TestResult(name=name, outcome=outcome, message=message, seconds=seconds)
+
+
+def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312") -> TestReport:
+    suite = SuiteReport(suite="bindings", results=results, seconds=12.34)
+    return TestReport(target=target, wheel="mlir-1-cp312-cp312-x.whl", wheel_sha256="ab" * 32, suites=(suite,))
+
+
+GOOD = (
+    result("python/a.py", Outcome.PASS),
+    result("python/b.py", Outcome.EXPECTED_FAIL, "a reason (a link)"),
+    result("python/c.py", Outcome.UNSUPPORTED, "Test requires x\nmore"),
+)
+
+
+def test_the_json_has_the_agreed_form(tmp_path: Path) -> None:
+    path = report(*GOOD).write(tmp_path)
+    assert path.name == "bindings-mlir-linux-x86_64-cp312.tests.json"
+    assert json.loads(path.read_text()) == {
+        "schema": 1,
+        "target": "bindings-mlir-linux-x86_64-cp312",
+        "suite": "bindings",
+        "wheel": "mlir-1-cp312-cp312-x.whl",
+        "wheel_sha256": "ab" * 32,
+        "passed": True,
+        "counts": {"pass": 1, "fail": 0, "expected_fail": 1, "unsupported": 1, "unexpected_pass": 0},
+        "seconds": 12.3,
+        "failures": [],
+    }
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
+    assert report(*GOOD).write(tmp_path / "reports").parent == tmp_path / "reports"
+    assert report(*GOOD).write(tmp_path / "other" / "x.json").name == "x.json"
+
+
+def test_failures_and_unexpected_passes_fail() -> None:
+    for outcome in (Outcome.FAIL, Outcome.UNEXPECTED_PASS):
+        bad = report(*GOOD, result("python/d.py", outcome, "said"))
+        assert not bad.passed
+        assert bad.as_json()["failures"] == [{"name": "python/d.py", "message": "said"}]
+
+
+def test_nothing_run_is_no_pass() -> None:
+    assert not report().passed
+    assert not report(result("a", Outcome.UNSUPPORTED)).passed
+    assert not TestReport(target="t", wheel=None, wheel_sha256=None, suites=()).passed
+
+
+def test_one_bad_suite_fails_the_report() -> None:
+    good = SuiteReport(suite="smoke", results=(result("a", Outcome.PASS),), seconds=1.0)
+    bad = SuiteReport(suite="bindings", results=(result("b", Outcome.FAIL),), seconds=2.0)
+    both = TestReport(target="t", wheel=None, wheel_sha256=None, suites=(good, bad))
+    assert not both.passed
+    assert both.suite == "smoke+bindings"
+    assert both.seconds == 3.0
+    assert both.counts["pass"] == both.counts["fail"] == 1
+
+
+def test_junit(tmp_path: Path) -> None:
+    path = report(*GOOD, result("python/ir/d.py", Outcome.FAIL, "bad\x00\x1b[31m < & output")).write_junit(tmp_path)
+    suite = ET.parse(path).getroot().find("testsuite")
+    assert suite is not None
+    assert suite.attrib["name"] == "bindings-mlir-linux-x86_64-cp312.bindings"
+    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["skipped"]) == ("4", "1", "2")
+    cases = {f"{case.attrib['classname']}/{case.attrib['name']}": case for case in suite}
+    failure = cases["bindings.python.ir/d.py"].find("failure")
+    assert failure is not None
+    assert failure.text is not None
+    assert "< & output" in failure.text
+    skipped = cases["bindings.python/b.py"].find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "known failure: a reason (a link)"
+
+
+def test_markdown_shows_what_failed_and_what_is_known() -> None:
+    text = report(*GOOD, result("python/d.py", Outcome.FAIL, "a ``` fence")).markdown()
+    assert text.startswith("### ❌ bindings-mlir-linux-x86_64-cp312")
+    assert "| bindings | 1 | 1 | 1 | 0 | 1 | 12 s |" in text
+    assert "<code>python/d.py</code>" in text
+    assert "````\na ``` fence\n````" in text
+    assert "- `python/b.py`: a reason (a link)" in text
+    assert report(*GOOD).markdown().startswith("### ✅")
+
+
+def test_long_messages_keep_their_end() -> None:
+    text = shorten("x" * 10 * MESSAGE_LIMIT + "the reason")
+    assert text.endswith("the reason")
+    assert len(text) < MESSAGE_LIMIT + 10
+    assert shorten("short\n") == "short"

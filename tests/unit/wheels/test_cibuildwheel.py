@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.errors import MachineError
+from mlir_release.host.containers import Engine, image_name
+from mlir_release.host.pythons import Python
+from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.wheels.backends import Job
+from mlir_release.wheels.cibuildwheel import (
+    configuration,
+    container_cpu,
+    fetch_wheelhouse,
+    identifier,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
+
+
+def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, str] | None = None) -> Job:
+    info = SdkInfo(
+        revision="0" * 40, llvm_version="22.1.8", provider="debian", platform=platform, configuration="release",
+        code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
+        runtime_requirements=("numpy>=1.19.5",), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0,
+        digest="sha256:0",
+    )  # fmt: skip
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (project / "pyproject.toml").write_text('[build-system]\nrequires = ["nanobind==2.9.2"]\n')
+    return Job(
+        sdk=Sdk(root=tmp_path / "sdk", info=info),
+        python=Python(tag="cp312", version="3.12.1", executable=Path("/x/python")),
+        project=project,
+        profile="core",
+        workdir=tmp_path,
+        cache=tmp_path / "cache",
+        log=tmp_path / "log",
+        slots=slots or {},
+    )
+
+
+def linux(text: str) -> dict[str, Any]:
+    settings: dict[str, Any] = tomllib.loads(text)["tool"]["cibuildwheel"]["linux"]
+    return settings
+
+
+def test_the_configuration_of_a_container(tmp_path: Path) -> None:
+    slots = {"MAKEFLAGS": " -j4 --jobserver-auth=fifo:/tmp/jobs/slots"}
+    engine = Engine(name="podman", create_args=("--cgroups=disabled",))
+    settings = linux(configuration(job(tmp_path, slots=slots), engine, "localhost/own", tmp_path / "house"))
+    arguments = settings["container-engine"]["create-args"]
+    assert arguments[0] == "--cgroups=disabled"
+    assert f"--volume={tmp_path / 'sdk'}:/sdk:ro" in arguments
+    assert f"--volume={tmp_path / 'house'}:/wheelhouse:ro" in arguments
+    assert "--volume=/tmp/jobs:/slots" in arguments
+    assert settings["container-engine"]["disable-host-mount"] is True
+    assert settings["environment"]["MLIR_RELEASE_SDK"] == "/sdk"
+    assert settings["environment"]["MAKEFLAGS"] == " -j4 --jobserver-auth=fifo:/slots/slots"
+    assert settings["environment"]["PIP_NO_INDEX"] == "1"
+    assert '"nanobind==2.9.2"' in settings["before-build"]
+    assert "--only-plat" in settings["repair-wheel-command"]
+    assert "smoke.py core" in settings["test-command"]
+
+
+def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
+    from cibuildwheel.options import CommandLineArguments, Options
+
+    made = job(tmp_path)
+    config = tmp_path / "cibuildwheel.toml"
+    config.write_text(
+        configuration(made, Engine(name="podman"), image_name("x86_64", environment={}), tmp_path / "house")
+    )
+    arguments = CommandLineArguments.defaults()
+    arguments.package_dir = made.project
+    arguments.config_file = str(config)
+    arguments.only = identifier(made)
+    options = Options(platform="linux", command_line_arguments=arguments, env={})
+    build = options.build_options(identifier(made))
+    assert build.build_frontend.name == "build"
+    assert list(build.build_frontend.args) == ["--no-isolation"]
+    assert build.container_engine.name == "podman"
+    assert f"--volume={tmp_path / 'sdk'}:/sdk:ro" in build.container_engine.create_args
+    assert build.manylinux_images is not None
+    assert "manylinux_2_28" in build.manylinux_images["x86_64"]
+    assert build.test_command is not None
+    assert build.test_command.startswith("python -I {project}/smoke.py core")
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"),
+    [
+        ("linux-aarch64", "cp312-manylinux_aarch64"),
+        ("macos-arm64", "cp312-macosx_arm64"),
+        ("windows-amd64", "cp312-win_amd64"),
+        ("windows-x86_64", "cp312-win_amd64"),
+    ],
+)
+def test_names_of_builds(tmp_path: Path, platform: str, expected: str) -> None:
+    assert identifier(job(tmp_path, platform=platform)) == expected
+
+
+def test_the_time_that_a_build_took_in_its_container(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("x\nmlir-release-cpu-seconds: 1.5\nmlir-release-cpu-seconds: 12.25\nend\n")
+    assert container_cpu(log) == 12.25
+    log.write_text("nothing")
+    assert container_cpu(log) == 0.0
+
+
+def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    class Done:
+        returncode = 0
+
+    def call(command: list[str], **options: object) -> Done:
+        calls.append(command)
+        return Done()
+
+    monkeypatch.setattr("subprocess.run", call)
+    made, house = job(tmp_path), tmp_path / "house" / "cp312"
+    fetch_wheelhouse(made, house)
+    fetch_wheelhouse(made, house)
+    assert len(calls) == 1
+    assert {"nanobind==2.9.2", "numpy>=1.19.5", "virtualenv"} <= set(calls[0])
+    assert "manylinux_2_28_x86_64" in calls[0]
+    assert "manylinux_2_36_x86_64" not in calls[0]
+    (made.project / "pyproject.toml").write_text('[build-system]\nrequires = ["nanobind==2.10.0"]\n')
+    fetch_wheelhouse(made, house)
+    assert len(calls) == 2
+
+
+def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done:
+        returncode = 1
+        stderr = "no matching distribution"
+
+    monkeypatch.setattr("subprocess.run", lambda command, **options: Done())
+    with pytest.raises(MachineError) as raised:
+        fetch_wheelhouse(job(tmp_path), tmp_path / "house" / "cp312")
+    assert raised.value.id == "pip-failed"
+    assert not (tmp_path / "house" / "cp312" / "requirements.json").exists()

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from mlir_release.wheels.elf import ElfFacts
+from mlir_release.wheels.platform_tags import PlatformTruth, check_tags, glibc_of, platforms_of
+
+WHEEL = "Tag: cp311-cp311-{}\n"
+
+
+def elf(**facts: object) -> ElfFacts:
+    return ElfFacts(machine="x86_64", **facts)  # type: ignore[arg-type]
+
+
+def check(platform: str, truth: PlatformTruth, files: dict[str, ElfFacts]) -> set[str]:
+    tags = (f"cp311-cp311-{platform}",)
+    return {id for id, _ in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
+
+
+def test_the_glibc_of_a_tag() -> None:
+    assert glibc_of("manylinux_2_28_x86_64") == (2, 28)
+    assert glibc_of("manylinux2014_aarch64") == (2, 17)
+    assert glibc_of("linux_x86_64") is None
+    assert glibc_of("macosx_13_0_arm64") is None
+
+
+def test_platforms_keep_their_order() -> None:
+    tags = ("cp311-cp311-manylinux_2_17_x86_64", "cp312-cp312-manylinux_2_17_x86_64", "cp311-cp311-linux_x86_64")
+    assert platforms_of(tags) == ("manylinux_2_17_x86_64", "linux_x86_64")
+
+
+def test_packed_relocations_need_a_new_glibc_even_where_they_do_not_say_so() -> None:
+    quiet = elf(packed_relocations=True, versions={"libc.so.6": ("GLIBC_2.14",)})
+    assert quiet.glibc == (2, 36)
+    truth = PlatformTruth(tag="manylinux_2_36_x86_64")
+    assert check("manylinux_2_36_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared"}
+    assert check("manylinux_2_28_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared", "platform-tag-untrue"}
+
+
+def test_packed_relocations_that_say_so_are_honest() -> None:
+    honest = elf(
+        packed_relocations=True,
+        declares_packed_relocations=True,
+        versions={"libc.so.6": ("GLIBC_2.14", "GLIBC_ABI_DT_RELR")},
+    )
+    assert check("manylinux_2_36_x86_64", PlatformTruth(tag="manylinux_2_36_x86_64"), {"mlir/libx.so": honest}) == set()
+
+
+def test_a_file_is_guarded_by_what_it_needs() -> None:
+    """The dynamic linker refuses all of them together, before it relocates the first."""
+    library = elf(packed_relocations=True, declares_packed_relocations=True, soname="liba.so")
+    middle = elf(packed_relocations=True, needed=("liba.so",), soname="libb.so")
+    module = elf(packed_relocations=True, needed=("libb.so",))
+    alone = elf(packed_relocations=True, needed=("libc.so.6",))
+    files = {"m/liba.so": library, "m/libb.so": middle, "m/_x.cpython-311-x86_64-linux-gnu.so": module}
+    truth = PlatformTruth(tag="manylinux_2_36_x86_64")
+    assert check("manylinux_2_36_x86_64", truth, files) == set()
+    assert check("manylinux_2_36_x86_64", truth, {**files, "m/alone.so": alone}) == {"relr-undeclared"}
+
+
+def test_binaries_under_an_any_tag() -> None:
+    assert check("any", PlatformTruth(tag="manylinux_2_17_x86_64"), {"x.so": elf()}) == {"platform-tag-untrue"}
+
+
+def test_a_lower_need_than_claimed_is_no_problem() -> None:
+    truth = PlatformTruth(tag="manylinux_2_17_x86_64")
+    assert check("manylinux_2_28_x86_64", truth, {"x.so": elf()}) == set()
+
+
+def test_a_tag_without_a_promise_still_may_not_lack_libraries() -> None:
+    truth = PlatformTruth(tag="linux_x86_64", external=("libLLVM.so.22.1",))
+    assert check("linux_x86_64", truth, {"x.so": elf()}) == {"needs-outside-library"}
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        ({}, None),
+        ({"libc.so.6": ("GLIBC_2.2.5", "GLIBC_2.34")}, (2, 34)),
+        ({"libc.so.6": ("GLIBC_2.4",), "libm.so.6": ("GLIBC_2.35",)}, (2, 35)),
+        ({"libstdc++.so.6": ("GLIBCXX_3.4.30", "CXXABI_1.3")}, None),
+        ({"libc.so.6": ("GLIBC_2.9", "GLIBC_2.10")}, (2, 10)),
+    ],
+)
+def test_the_newest_symbol_version_counts(
+    versions: dict[str, tuple[str, ...]], expected: tuple[int, int] | None
+) -> None:
+    assert elf(versions=versions).glibc == expected
