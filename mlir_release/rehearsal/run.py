@@ -10,7 +10,7 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.report import Report
-from mlir_release.rehearsal.stage import choose_pythons, make_forge, make_upstream
+from mlir_release.rehearsal.world import choose_pythons, make_forge, make_upstream
 from mlir_release.release.commands import newest
 from mlir_release.sdk.provision import available_release, provide_sdk
 from mlir_release.snapshot.upstream import Upstream

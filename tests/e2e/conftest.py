@@ -12,7 +12,7 @@ import pytest
 
 from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.run import Options, rehearse
-from mlir_release.rehearsal.stage import choose_pythons, make_upstream
+from mlir_release.rehearsal.world import choose_pythons, make_upstream
 from mlir_release.sdk.provision import available_release, provide_sdk
 from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman

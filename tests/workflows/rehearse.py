@@ -23,7 +23,7 @@ from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.rehearsal.run import FIRST_PROGRAM
-from mlir_release.rehearsal.stage import choose_pythons, make_targets, make_upstream
+from mlir_release.rehearsal.world import choose_pythons, make_targets, make_upstream
 from mlir_release.sdk.provision import available_release
 from tests.github_server import Dispatch, GitHubServer
 from tools import go_tool
