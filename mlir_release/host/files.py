@@ -1,10 +1,17 @@
-"""Files that readers see whole or not at all."""
+"""Files that readers see whole or not at all, and their digests."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -15,19 +22,55 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
-def write_atomically(path: Path, content: bytes, *, scratch: Path) -> None:
-    """Put ``content`` where readers see it: the old file until the rename, the new one after.
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file of any size, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
-    :param scratch: a folder of the same file system, where the new file grows
+
+@contextmanager
+def replacing(path: Path, *, scratch: Path | None = None) -> Iterator[Path]:
+    """An empty temporary file to fill, which takes the place of ``path`` at the end of the block.
+
+    Readers see the old file until then and the new one after. If the block raises, the temporary file is removed and
+    ``path`` is unchanged. The new file is readable by all (mode 0644).
+
+    :param scratch: folder of the same file system that the temporary file is made in; default: that of ``path``
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=scratch)
+    handle, name = tempfile.mkstemp(dir=scratch or path.parent, prefix=f".{path.name[:100]}.", suffix=".tmp")
+    os.close(handle)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, content: bytes | str, *, scratch: Path | None = None, durable: bool = False) -> None:
+    """Replace ``path`` by ``content`` (text as UTF-8); see :func:`replacing`.
+
+    :param durable: the new content survives a power cut once this returns
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with replacing(path, scratch=scratch) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    if durable:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` survive a power cut; nothing on Windows, which cannot open a folder."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,10 +10,10 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.release import commands
-from mlir_release.release.assets import sha256_of
 from mlir_release.release.install_check import check_import, make_environment, run_pip
 
 if TYPE_CHECKING:

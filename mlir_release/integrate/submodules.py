@@ -13,6 +13,7 @@ from mlir_release.errors import MachineError
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.worktrees import exclusive
+from mlir_release.host.files import write_atomically
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
 
 def _write_down(begun: Path, text: str) -> None:
     """What a killed clone leaves to be known: the folder that git was about to make (empty: it was there already)."""
-    begun.parent.mkdir(parents=True, exist_ok=True)
-    partial = begun.with_name(f"{begun.name}.part")
-    partial.write_text(text, encoding="utf-8", errors="surrogateescape")
-    partial.replace(begun)
+    write_atomically(begun, text.encode(errors="surrogateescape"))
 
 
 def _git_folder(outer: SharedGit, path: str) -> Path:

@@ -13,6 +13,7 @@ from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError, Record, digest, flag, sha1, text, whole
 from mlir_release.model.manifest import TestEntry, WheelEntry
 from mlir_release.model.names import Slot
@@ -121,12 +122,6 @@ class Dist:
     wheels: tuple[Wheel, ...]
     reports: tuple[Report, ...] = ()
     provenance: Mapping[str, Path] = field(default_factory=dict)  #: wheel's file name -> provenance file
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_wheel(path: Path) -> Wheel:

@@ -9,6 +9,7 @@ from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, Usa
 from mlir_release.forge.base import Taken
 from mlir_release.forge.files import matrix_at
 from mlir_release.git.repository import parse_trailers
+from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import Waiver, read_waiver
 from mlir_release.model.names import Slot
@@ -21,7 +22,7 @@ from mlir_release.model.release_tags import (
     parse_numbered,
     parse_snapshot,
 )
-from mlir_release.release.assets import REPORT_SUFFIX, Expected, Report, read_report, sha256_of
+from mlir_release.release.assets import REPORT_SUFFIX, Expected, Report, read_report
 from mlir_release.snapshot.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:

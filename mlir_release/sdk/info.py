@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 
 SCHEMA = 1
 DESCRIPTION = "sdk.json"
@@ -162,10 +163,8 @@ def digest_tree(root: Path) -> tuple[str, int, int]:
         if path.is_symlink():
             return f"link {path.readlink().as_posix()} {relative}\n", 0
         status = path.stat()
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
         mode = "exec" if status.st_mode & 0o100 else "file"
-        return f"{mode} {content} {relative}\n", status.st_size
+        return f"{mode} {sha256_of(path)} {relative}\n", status.st_size
 
     # hashlib lets go of the interpreter lock, so threads really help.
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:

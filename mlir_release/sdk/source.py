@@ -6,7 +6,6 @@ and a few files: a tenth of the size). A tree appears there by one rename, so a 
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import tomllib
@@ -19,6 +18,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
+from mlir_release.host.files import sha256_of
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
 
@@ -164,8 +164,7 @@ def _digest_check(release: KnownRelease) -> Callable[[Path], None] | None:
         return None
 
     def check(archive: Path) -> None:
-        with archive.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = sha256_of(archive)
         if found != release.sha256:
             raise VerificationError(
                 "source-archive-wrong",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from mlir_release.host.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,10 +154,7 @@ def shorten(message: str) -> str:
 def _write(path: Path, name: str, text: str) -> Path:
     if path.is_dir() or not path.suffix:
         path = path / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, text)
     return path
 
 

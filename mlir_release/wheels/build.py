@@ -20,6 +20,7 @@ from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.containers import find_engine, image_name, why_unusable
+from mlir_release.host.files import replacing
 from mlir_release.host.process import StepFailed, tail
 from mlir_release.host.pythons import OLDEST, Python, find_pythons
 from mlir_release.wheels import cibuildwheel as container
@@ -293,7 +294,6 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
 def _move(wheel: Path, output: Path) -> Path:
     """Put a complete wheel into the output folder in one step, whatever file systems lie between."""
     target = output / wheel.name
-    temporary = output / f".{wheel.name}.{os.getpid()}.tmp"
-    shutil.copyfile(wheel, temporary)
-    temporary.replace(target)
+    with replacing(target) as temporary:
+        shutil.copyfile(wheel, temporary)
     return target

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.platform_tags import check_tags, platform_truth
 
@@ -177,12 +178,6 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         release=_release(archive),
         problems=tuple(problems),
     )
-
-
-def sha256_of(path: Path) -> str:
-    """Hex digest of a file of any size."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[Part, ...]:

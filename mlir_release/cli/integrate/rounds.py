@@ -12,6 +12,7 @@ from mlir_release.cli.common import json_option
 from mlir_release.cli.integrate.common import chosen, push_option, strategy_option, until_option, walking, width_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
+from mlir_release.host.files import write_atomically
 
 
 @click.command()
@@ -30,9 +31,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
     if push:
         walk.store.push(walk.project.config.remote)
     if record_to is not None:
-        temporary = record_to.with_name(record_to.name + ".tmp")
-        temporary.write_text(json.dumps(record.as_json(), indent=1), encoding="utf-8")
-        temporary.replace(record_to)
+        write_atomically(record_to, json.dumps(record.as_json(), indent=1))
     console.result(f"{record.upstream[:12]} is {record.verdict}", record.as_json())
     codes = {"good": ExitCode.OK, "bad": ExitCode.VERIFICATION, "untestable": ExitCode.UNTESTABLE}
     if not verdict_is_success:

@@ -6,10 +6,8 @@ Where the answer to a write is lost, the world is looked at before it is asked a
 from __future__ import annotations
 
 import os
-import tempfile
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,9 +15,11 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
 from mlir_release.forge.github.client import GitHubClient, NotFound, Refused
 from mlir_release.forge.github.tags import TagReader
+from mlir_release.host.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
@@ -277,13 +277,8 @@ class GitHubForge:
                 where=self.description,
                 remedy="somebody removed it; look again with mlir-release release show",
             )
-        with tempfile.NamedTemporaryFile(dir=destination.parent, prefix=".download-", delete=False) as stream:
-            temporary = Path(stream.name)
-        try:
+        with replacing(destination) as temporary:
             self.client.read(lambda: self.client.fetch(found.url, temporary), about=asset.name)
-            temporary.replace(destination)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def publish(self, release: Release) -> Release:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""

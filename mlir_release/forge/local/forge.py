@@ -18,7 +18,6 @@ import getpass
 import hashlib
 import os
 import re
-import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +28,9 @@ from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
 from mlir_release.forge.local.page import render_page
 from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
-from mlir_release.forge.local.store import Store, answering, sync_folder
+from mlir_release.forge.local.store import Store, answering
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.host.files import replacing, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -263,22 +263,16 @@ class LocalForge:
                 if not folder.exists():
                     folder = self._records.release_folder(release.tag)
                 stream = (folder / asset.name).open("rb")
-            with stream, tempfile.NamedTemporaryFile(dir=destination.parent, prefix=".", delete=False) as file:
-                try:
-                    sha256 = _copy(stream, file)
-                    if sha256 != asset.sha256:
-                        raise ForgeError(
-                            "asset-damaged",
-                            f"{asset.name} on the forge is not what was uploaded",
-                            where=str(folder / asset.name),
-                            why=f"its sha256 is {sha256}, recorded was {asset.sha256}",
-                            remedy="check the disk; if the release is a draft, discard the target and build it again",
-                        )
-                    Path(file.name).chmod(0o644)
-                    Path(file.name).replace(destination)
-                except BaseException:
-                    Path(file.name).unlink(missing_ok=True)
-                    raise
+            with stream, replacing(destination) as temporary, temporary.open("wb") as file:
+                sha256 = _copy(stream, file)
+                if sha256 != asset.sha256:
+                    raise ForgeError(
+                        "asset-damaged",
+                        f"{asset.name} on the forge is not what was uploaded",
+                        where=str(folder / asset.name),
+                        why=f"its sha256 is {sha256}, recorded was {asset.sha256}",
+                        remedy="check the disk; if the release is a draft, discard the target and build it again",
+                    )
 
     def publish(self, release: Release) -> Release:
         """Make a draft public, once."""

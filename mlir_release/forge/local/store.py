@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from mlir_release.errors import ForgeError, MachineError
 from mlir_release.git.repository import GitError
+from mlir_release.host.files import sync_folder, write_atomically
 
 if sys.platform == "win32":
     raise MachineError(
@@ -124,18 +125,7 @@ class Store:
 
     def write(self, path: Path, content: bytes) -> None:
         """Replace ``path`` by ``content``, atomically and durably. Called under the exclusive lock."""
-        descriptor, name = tempfile.mkstemp(dir=self.scratch)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+        write_atomically(path, content, scratch=self.scratch, durable=True)
 
     @contextmanager
     def incoming(self) -> Iterator[IO[bytes]]:
@@ -186,12 +176,3 @@ def lock_file(path: Path) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.release.assets import (
     Expected,
@@ -18,7 +19,6 @@ from mlir_release.release.assets import (
     read_dist,
     read_report,
     read_wheel,
-    sha256_of,
 )
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
 

@@ -1,0 +1,89 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.host.files import read_if_there, replacing, sha256_of, write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "file"
+    write_atomically(target, "grün\n", durable=True)
+    assert read_if_there(target) == "grün\n".encode()
+    assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_file_is_readable_by_all(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "file", b"")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def interrupted() -> None:
+        with replacing(target) as temporary:
+            temporary.write_text("half of the n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    with replacing(target) as first, replacing(target) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    assert target.read_text() == "first"
+
+
+def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    contents = {letter.encode() * 100_000 for letter in "abcd"}
+    write_atomically(target, next(iter(contents)))
+
+    def write(content: bytes) -> None:
+        for _ in range(50):
+            write_atomically(target, content)
+
+    threads = [threading.Thread(target=write, args=[content]) for content in contents]
+    for thread in threads:
+        thread.start()
+    seen = set()
+    while any(thread.is_alive() for thread in threads):
+        seen.add(target.read_bytes())
+    assert seen <= contents
+
+
+def test_scratch_holds_the_temporary_file(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with replacing(tmp_path / "site" / "page", scratch=scratch) as temporary:
+        assert temporary.parent == scratch
+    assert (tmp_path / "site" / "page").is_file()
+
+
+def test_a_missing_file() -> None:
+    from pathlib import Path
+
+    assert read_if_there(Path("there-is-no-such-file")) is None
+
+
+def test_the_digest(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(b"x" * 3_000_000).hexdigest()
