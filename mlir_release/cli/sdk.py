@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.targets import Matrix, Runtime
     from mlir_release.sdk.info import Sdk
 
 
@@ -144,6 +143,7 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     """
     from mlir_release.forge.files import matrix_at
     from mlir_release.host.cache import cache_directory
+    from mlir_release.model.platforms import Platform
     from mlir_release.release.draft import origin_of
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_for
@@ -151,7 +151,7 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
 
     origin = origin_of(forge, tag)
     matrix = matrix_at(forge, origin.commit)
-    floor = _runtime(matrix, runtime).floor
+    floor = matrix.runtime(Platform.of_host(), runtime).floor
     config = matrix.release
     revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(origin.revision)
     try:
@@ -163,24 +163,6 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     copied = made.copy_to(output)
     console.output("finished", "true")
     _show(copied)
-
-
-def _runtime(matrix: Matrix, name: str | None) -> Runtime:
-    """The runtime of that name, or else of this machine. :raises UsageError: ``runtime-missing``"""
-    from mlir_release.sdk.prefix import host_platform
-
-    here = host_platform()
-    for runtime in matrix.runtimes:
-        platform = f"{runtime.os}-{runtime.arch}".replace("amd64", "x86_64")
-        if platform == here and name in (None, runtime.name):
-            return runtime
-    raise UsageError(
-        "runtime-missing",
-        f"no runtime of the matrix is for {here}" if name is None else f"there is no runtime {name} for {here}",
-        where="targets.toml at the tag",
-        why="its runtimes are: " + ", ".join(f"{r.name} ({r.os}-{r.arch})" for r in matrix.runtimes),
-        remedy="run this on a machine of one of these platforms",
-    )
 
 
 @sdk.command("show")

@@ -10,7 +10,7 @@ import click
 from mlir_release.cli.common import FILE, JOBS, json_option
 from mlir_release.cli.repository import REPOSITORY, read_matrix
 from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.errors import ExitCode, UsageError
+from mlir_release.errors import ExitCode
 
 if TYPE_CHECKING:
     from mlir_release.wheels.inspect import WheelReport
@@ -53,6 +53,7 @@ def wheels_build(
     """Build one wheel a CPython, several side by side."""
     from packaging.version import Version
 
+    from mlir_release.model.platforms import Platform
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
     from mlir_release.wheels.request import WheelRequest
@@ -74,15 +75,9 @@ def wheels_build(
         origin = origin_of(forge, tag)
         name, version, revision = tag, Version(origin.version), origin.revision
         matrix = matrix_at(forge, origin.commit)
-    fitting = [w for w in matrix.wheels if w.configuration.name == llvm and w.runtime.name == found.info.platform]
-    if not fitting:
-        raise UsageError(
-            "target-unknown",
-            f"no target has llvm={llvm} and runtime={found.info.platform}",
-            remedy="mlir-release matrix shows all targets",
-        )
+    fitting = matrix.for_platform(Platform.parse(found.info.platform), configuration=llvm).wheels
     first = fitting[0]
-    interpreters = find_pythons(pythons or [_plain(wheel.python) for wheel in fitting])
+    interpreters = find_pythons(pythons or [wheel.python.version for wheel in fitting])
     request = WheelRequest(
         distribution=first.distribution,
         profile=first.profile,
@@ -91,7 +86,7 @@ def wheels_build(
         target=first.name,
         revision=revision,
         sdk=found,
-        floor=f"{first.runtime.floor}_{first.runtime.arch}" if first.runtime.os == "linux" else first.runtime.floor,
+        floor=str(first.runtime.tag),
     )
     built = build_wheels(request, interpreters, output=output, backend=backend, jobs=jobs)
     if console.json_mode:
@@ -113,12 +108,6 @@ def wheels_build(
             for wheel in built
         ],
     )
-
-
-def _plain(tag: str) -> str:
-    from mlir_release.model.targets import python_version
-
-    return python_version(tag)
 
 
 @wheels.command("stage")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.model.cpython import CPython
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 #: Upstream's bindings need it (mlir/python/requirements.txt and nanobind, LLVM 19 to 22).
 OLDEST = (3, 10)
 
-_WANTED = re.compile(r"(?:cp|python)?3\.?(?P<minor>\d{1,2})(?:\.(?P<micro>\d+))?(?P<threads>t?)")
+#: A version with its third number, ``3.12.1`` or ``3.14.0t``.
+_EXACT = re.compile(r"(?P<minor>(?:python)?3\.\d+)\.(?P<micro>\d+)(?P<threads>t?)")
 
 _PROBE = """
 import json, os, platform, sys, sysconfig
@@ -40,31 +42,35 @@ print(json.dumps({
 class Python:
     """An interpreter.
 
-    :param tag: as in wheels: ``cp312``, ``cp313t``
     :param version: ``3.12.1``
     :param headers: has ``Python.h``, so that extension modules can be built
     """
 
-    tag: str
+    cpython: CPython
     version: str
     executable: Path
     headers: bool = True
 
     @property
+    def tag(self) -> str:
+        """As in wheels: ``cp312``, ``cp313t``."""
+        return self.cpython.tag
+
+    @property
     def short_version(self) -> str:
         """``3.12``."""
-        return ".".join(self.version.split(".")[:2])
+        return self.cpython.marker
 
     @property
     def name(self) -> str:
         """For people: ``3.12.1``, ``3.14.0t``."""
-        return self.version + ("t" if self.tag.endswith("t") else "")
+        return self.version + ("t" if self.cpython.free_threaded else "")
 
     def wheel_tags(self) -> frozenset[Tag]:
         """The wheel tags that its pip accepts on this machine."""
         from packaging.tags import cpython_tags, platform_tags
 
-        return frozenset(cpython_tags(self.order[:2], [self.tag], list(platform_tags())))
+        return frozenset(cpython_tags(self.cpython.release, [self.tag], list(platform_tags())))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -99,12 +105,12 @@ def find_pythons(wanted: Sequence[str] = (), *, oldest: tuple[int, int] = OLDEST
     :raises MachineError: ``python-headers-missing``, ``no-python``
     """
     if wanted:
-        chosen = list({python.tag: python for python in (_one(text, oldest) for text in wanted)}.values())
+        chosen = list({python.cpython: python for python in (_one(text, oldest) for text in wanted)}.values())
         for python in chosen:
             if not python.headers:
                 raise _no_headers(python)
         return chosen
-    found = [python for python in installed() if python.headers and python.order[:2] >= oldest]
+    found = [python for python in installed() if python.headers and python.cpython.release >= oldest]
     if not found:
         raise MachineError(
             "no-python",
@@ -117,12 +123,12 @@ def find_pythons(wanted: Sequence[str] = (), *, oldest: tuple[int, int] = OLDEST
 
 def installed() -> list[Python]:
     """The final CPythons of this machine, the newest of each minor version, newest first; those with headers win."""
-    best: dict[str, Python] = {}
+    best: dict[CPython, Python] = {}
     for python in _everything():
-        known = best.get(python.tag)
+        known = best.get(python.cpython)
         if known is None or (python.headers, python.order) > (known.headers, known.order):
-            best[python.tag] = python
-    return sorted(best.values(), key=lambda python: (python.order, python.tag), reverse=True)
+            best[python.cpython] = python
+    return sorted(best.values(), key=lambda python: (python.order, python.cpython), reverse=True)
 
 
 def _everything() -> list[Python]:
@@ -132,8 +138,8 @@ def _everything() -> list[Python]:
 
 
 def _one(text: str, oldest: tuple[int, int]) -> Python:
-    match = _WANTED.fullmatch(text)
-    if match is None:
+    wanted, micro = _read_version(text)
+    if wanted is None:
         if os.sep in text or Path(text).is_file():
             python = describe(Path(text).absolute())
             _check_age(python, oldest)
@@ -143,14 +149,9 @@ def _one(text: str, oldest: tuple[int, int]) -> Python:
             f"{text!r} is neither a CPython version nor the path of an interpreter",
             remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
         )
-    tag = f"cp3{match['minor']}{match['threads']}"
-    if (3, int(match["minor"])) < oldest:
-        raise _too_old(tag, oldest)
-    fitting = [
-        python
-        for python in _everything()
-        if python.tag == tag and (match["micro"] is None or python.order[2] == int(match["micro"]))
-    ]
+    if wanted.release < oldest:
+        raise _too_old(wanted.tag, oldest)
+    fitting = [python for python in _everything() if python.cpython == wanted and micro in (None, python.order[2])]
     if fitting:
         return max(fitting, key=lambda python: (python.headers, python.order))
     raise UsageError(
@@ -161,8 +162,18 @@ def _one(text: str, oldest: tuple[int, int]) -> Python:
     )
 
 
+def _read_version(text: str) -> tuple[CPython | None, int | None]:
+    """The CPython that a version or a tag names, and its third number where that is given; None for other text."""
+    exact = _EXACT.fullmatch(text)
+    try:
+        cpython = CPython.parse(exact["minor"] + exact["threads"] if exact else text)
+    except ValueError:
+        return None, None
+    return cpython, int(exact["micro"]) if exact else None
+
+
 def _check_age(python: Python, oldest: tuple[int, int]) -> None:
-    if python.order[:2] < oldest:
+    if python.cpython.release < oldest:
         raise _too_old(f"{python.executable} ({python.version})", oldest)
 
 
@@ -170,7 +181,7 @@ def _too_old(what: str, oldest: tuple[int, int]) -> UsageError:
     return UsageError(
         "python-too-old",
         f"{what} is too old: MLIR's bindings need CPython {_dotted(oldest)} or newer",
-        remedy=f"choose a newer one; found: {_listing(python for python in installed() if python.order[:2] >= oldest)}",
+        remedy=f"choose a newer one; found: {_listing(p for p in installed() if p.cpython.release >= oldest)}",
     )
 
 
@@ -229,7 +240,7 @@ def _probe(executable: Path, *, follow: bool = False) -> Python | str:
         return "it is a pre-release"
     version = facts["version"]
     return Python(
-        tag=f"cp{version[0]}{version[1]}{'t' if facts['threads'] else ''}",
+        cpython=CPython(version[0], version[1], facts["threads"]),
         version=".".join(map(str, version)),
         executable=executable,
         headers=facts["headers"],

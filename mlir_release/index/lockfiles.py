@@ -11,23 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.model.names import platform_of
-from mlir_release.release.notes import python_name
+from mlir_release.model.cpython import CPython
+from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.index.site import Link, Published
-
-#: ``sys_platform`` and ``platform_machine`` (PEP 508) of what wheels are built for.
-_MACHINES = {
-    ("linux", "x86_64"): ("linux", "x86_64"),
-    ("linux", "aarch64"): ("linux", "aarch64"),
-    ("macos", "x86_64"): ("darwin", "x86_64"),
-    ("macos", "arm64"): ("darwin", "arm64"),
-    ("windows", "x86_64"): ("win32", "AMD64"),
-    ("windows", "arm64"): ("win32", "ARM64"),
-}
 
 
 def requirements_name(release: Published, distribution: str) -> str:
@@ -64,13 +54,15 @@ class _Machine:
 
 def _machine(link: Link) -> _Machine | None:
     """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
-    platforms = {platform_of(tag) for tag in link.wheel.platforms}
-    python = python_name(link.wheel.python)
-    abi = link.wheel.filename.split("-")[-2]
-    if len(platforms) != 1 or not python.replace(".", "").isdigit():
+    platforms = {PlatformTag.parse(tag).platform for tag in link.wheel.platforms}
+    try:
+        python = CPython.of_tag(link.wheel.python)
+    except ValueError:
         return None
-    names = _MACHINES.get(platforms.pop())
-    return None if names is None else _Machine(*names, python, abi == "abi3")
+    markers = platforms.pop().markers if len(platforms) == 1 else None
+    if markers is None or python.free_threaded:
+        return None
+    return _Machine(*markers, python.marker, or_newer=link.wheel.filename.split("-")[-2] == "abi3")
 
 
 def requirements(release: Published, distribution: str) -> str:

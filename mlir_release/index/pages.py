@@ -12,11 +12,11 @@ from mlir_release.index.simple import anchor
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
 from mlir_release.release.notes import (
-    Platform,
+    RunsOn,
     format_total,
     github_page,
-    platform,
     python_name,
+    runs_on,
     size_change,
     title,
     total_change,
@@ -229,7 +229,7 @@ class Pages:
     def _group(self, release: Published, previous: Published | None, name: str, pythons: list[str]) -> dict[str, Any]:
         """The wheels of one distribution: a row for each platform, a cell for each CPython."""
         links = [link for link in release.links if link.wheel.distribution == name]
-        platforms = sorted({platform(link.wheel.platforms) for link in links})
+        platforms = sorted({runs_on(link.wheel.platforms) for link in links})
         return {
             "distribution": name,
             "meaning": _MEANINGS.get(links[0].wheel.profile, links[0].wheel.profile),
@@ -243,12 +243,12 @@ class Pages:
         }
 
     def _cell(
-        self, release: Published, links: list[Link], previous: Published | None, row: Platform, python: str
+        self, release: Published, links: list[Link], previous: Published | None, row: RunsOn, python: str
     ) -> dict[str, Any] | None:
         from markupsafe import Markup
 
         for link in links:
-            if link.wheel.python == python and platform(link.wheel.platforms) == row:
+            if link.wheel.python == python and runs_on(link.wheel.platforms) == row:
                 return {
                     "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
                     "change": size_change(link.wheel, previous.manifest if previous else None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import UsageError
-from mlir_release.model.targets import python_version
+from mlir_release.model.cpython import CPython
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ Kind = Literal["sdk", "wheels", "tests"]
 Row = dict[str, str]
 
 #: The CPython of jobs that need just any: what the toolkit itself runs with.
-DEFAULT_PYTHON = "cp312"
+DEFAULT_PYTHON = CPython(3, 12)
 
 #: What the name of the second job of an SDK ends with, as release.yml calls it.
 RESUMED = " (resumed)"
@@ -36,8 +36,8 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
                 "llvm": wheel.configuration.name,
                 "runtime": wheel.runtime.name,
                 "runner": wheel.runtime.runner,
-                "python": wheel.python,
-                "version": python_version(wheel.python),
+                "python": wheel.python.tag,
+                "version": wheel.python.version,
                 "required": str(wheel.required).lower(),
             }
             for wheel in matrix.wheels
@@ -49,8 +49,8 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
             "llvm": test.configuration.name,
             "runtime": test.runtime.name,
             "runner": test.runtime.runner,
-            "python": test.python or "",
-            "version": python_version(test.python or DEFAULT_PYTHON),
+            "python": test.python.tag if test.python else "",
+            "version": (test.python or DEFAULT_PYTHON).version,
             "wheels": " ".join(test.wheels),
             "required": str(test.required).lower(),
         }

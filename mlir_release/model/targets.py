@@ -7,7 +7,6 @@ words only, so they are stable as long as what they name is the same thing.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,16 +14,17 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import UsageError
 from mlir_release.model.filters import TAG, alternatives, compile_filter
+from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mlir_release.model.cpython import CPython
+
 #: Path of the matrix in a release repository.
 TARGETS_FILE = "targets.toml"
 
-#: A CPython's tag, as in the names of wheels.
-PYTHON = re.compile(r"cp3(?P<minor>[0-9]{1,2})(?P<threads>t?)")
 Profile = Literal["host", "core", "full"]
 Scope = Literal["python", "platform"]
 
@@ -68,10 +68,20 @@ class Runtime:
 
     name: str
     os: str
-    arch: str
+    arch: str  #: in any spelling
     runner: str  #: GitHub runner label
-    floor: str  #: the oldest platform tag that the wheels must install on
-    pythons: tuple[str, ...]  #: ``cp312``, ``cp314t``, …
+    floor: str  #: the oldest platform that the wheels must install on: a platform tag without its architecture
+    pythons: tuple[CPython, ...]
+
+    @property
+    def platform(self) -> Platform:
+        """To compare it with SDKs and hosts, however either spells it."""
+        return Platform.of(self.os, self.arch)
+
+    @property
+    def tag(self) -> PlatformTag:
+        """The platform tag of its wheels: ``manylinux_2_28_x86_64``, ``macosx_13_0_arm64``, ``win_amd64``."""
+        return replace(PlatformTag.parse(self.floor), arch=self.platform.tag_arch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +90,7 @@ class WheelTarget:
 
     configuration: Configuration
     runtime: Runtime
-    python: str
+    python: CPython
     required: bool
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
@@ -103,7 +113,7 @@ class WheelTarget:
     def test_name(self, suite: str) -> str:
         """The name of the test target by which ``suite`` gates this wheel."""
         parts = [suite, self.configuration.name, self.runtime.name]
-        return "-".join([*parts, self.python] if SUITES[suite] == "python" else parts)
+        return "-".join([*parts, self.python.tag] if SUITES[suite] == "python" else parts)
 
     def facts(self) -> dict[str, frozenset[str]]:
         """What filters see."""
@@ -115,7 +125,7 @@ class WheelTarget:
             "runtime": frozenset({self.runtime.name}),
             "os": frozenset({self.runtime.os}),
             "arch": frozenset({self.runtime.arch}),
-            "python": frozenset({self.python}),
+            "python": frozenset({self.python.tag}),
             "suite": frozenset(self.suites),
             TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},
         }
@@ -130,7 +140,7 @@ class TestTarget:
     suite: str
     configuration: Configuration
     runtime: Runtime
-    python: str | None
+    python: CPython | None
     required: bool
     wheels: tuple[str, ...]  #: names of the wheel targets that it gates
 
@@ -138,7 +148,7 @@ class TestTarget:
     def name(self) -> str:
         """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
         parts = [self.suite, self.configuration.name, self.runtime.name]
-        return "-".join(parts if self.python is None else [*parts, self.python])
+        return "-".join(parts if self.python is None else [*parts, self.python.tag])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +209,41 @@ class Matrix:
             remedy=alternatives(name, (wheel.name for wheel in self.wheels)),
         )
 
+    def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
+        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``runtime-missing``"""
+        for runtime in self.runtimes:
+            if runtime.platform == platform and name in (None, runtime.name):
+                return runtime
+        raise UsageError(
+            "runtime-missing",
+            f"no runtime of the matrix is for {platform}"
+            if name is None
+            else f"the matrix has no runtime {name} for {platform}",
+            where=TARGETS_FILE,
+            why="its runtimes are: " + ", ".join(f"{runtime.name} ({runtime.platform})" for runtime in self.runtimes),
+            remedy="run this on a machine of one of these platforms",
+        )
+
+    def for_platform(self, platform: Platform, *, configuration: str) -> Matrix:
+        """The wheels of an LLVM configuration that one SDK serves: those of the first runtime for ``platform``.
+
+        :raises UsageError: ``target-unknown``
+        """
+        fitting = [
+            wheel
+            for wheel in self.wheels
+            if wheel.configuration.name == configuration and wheel.runtime.platform == platform
+        ]
+        if not fitting:
+            raise UsageError(
+                "target-unknown",
+                f"no target has the LLVM configuration {configuration} and a runtime for {platform}",
+                where=TARGETS_FILE,
+                remedy="mlir-release matrix shows all targets",
+            )
+        runtime = fitting[0].runtime
+        return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == runtime))
+
     def only(self, text: str) -> Matrix:
         """The matrix with only the wheels that the filter ``text`` accepts. :raises UsageError: if that is none."""
         facts = [(wheel, wheel.facts()) for wheel in self.wheels]
@@ -228,11 +273,3 @@ class Matrix:
         """The matrix with only the wheels called ``names``, in the file's order."""
         wanted = set(names)
         return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel.name in wanted))
-
-
-def python_version(tag: str) -> str:
-    """``3.12`` for ``cp312``, ``3.14t`` for ``cp314t``. :raises ValueError:"""
-    match = PYTHON.fullmatch(tag)
-    if match is None:
-        raise ValueError(f"not a CPython tag: {tag!r}")
-    return f"3.{match['minor']}{match['threads']}"

@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError
+from mlir_release.model.cpython import CPython
 from mlir_release.model.filters import alternatives
+from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.targets import (
-    PYTHON,
     SUITES,
     TARGETS_FILE,
     Configuration,
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
-
-#: How floors are spelled on each operating system (PEP 600, 656; without the architecture), with an example.
-_FLOORS = {
-    "linux": (r"(?:many|musl)linux_\d+_\d+", "manylinux_2_28"),
-    "macos": (r"macosx_\d+_\d+", "macosx_13_0"),
-    "windows": (r"win_amd64|win_arm64", "win_amd64"),
-}
 
 
 def read_matrix(data: dict[str, Any], *, where: str) -> Matrix:
@@ -137,31 +131,40 @@ class _Reader:
     def runtime(self, name: str, data: Any) -> Runtime:
         place = f"runtime.{name}"
         table = self.table(data, place, {"os": str, "arch": str, "runner": str, "floor": str, "pythons": list}, {})
-        os = self.choice(place, "os", table["os"], tuple(_FLOORS))
-        pattern, example = _FLOORS[os]
-        if not re.fullmatch(pattern, table["floor"]):
+        system = HOST_SYSTEMS[self.choice(place, "os", table["os"], HOST_SYSTEMS)]
+        if not re.fullmatch(system.floor, table["floor"]):
             raise self.error(
-                place, f"floor = {table['floor']!r} is no platform tag of {os}", f"write it like {example!r}"
+                place,
+                f"floor = {table['floor']!r} is no platform tag of {system.name}",
+                f"write it like {system.example!r}",
             )
+        arch = self.choice(place, "arch", table["arch"], system.architectures)
+        floor = PlatformTag.parse(table["floor"])
+        if floor.arch and floor.platform != Platform.of(system.name, arch):
+            raise self.error(place, f"floor = {table['floor']!r} is not for arch = {arch!r}", "change one of the two")
         return Runtime(
             name=self.name(place, name),
-            os=os,
-            arch=self.choice(place, "arch", table["arch"], ("x86_64", "aarch64", "arm64", "amd64")),
+            os=system.name,
+            arch=arch,
             runner=table["runner"],
             floor=table["floor"],
             pythons=self.pythons(place, table["pythons"]),
         )
 
-    def pythons(self, place: str, tags: list[str]) -> tuple[str, ...]:
-        for tag in tags:
-            match = PYTHON.fullmatch(tag)
-            if match is None:
-                raise self.error(place, f"{tag!r} is not a CPython tag", "write cp312, or cp314t for free-threaded")
-            if int(match["minor"]) < 10:
-                raise self.error(place, f"{tag}: upstream's bindings need CPython 3.10 or newer", "remove it")
-        if not tags or len(set(tags)) != len(tags):
+    def pythons(self, place: str, tags: list[str]) -> tuple[CPython, ...]:
+        pythons = tuple(self.python(place, tag) for tag in tags)
+        if not pythons or len(set(pythons)) != len(pythons):
             raise self.error(place, "pythons is empty or names one twice", "list each CPython once")
-        return tuple(tags)
+        return pythons
+
+    def python(self, place: str, tag: str) -> CPython:
+        try:
+            python = CPython.of_tag(tag)
+        except ValueError as error:
+            raise self.error(place, str(error), "write cp312, or cp314t for free-threaded") from None
+        if python.release < (3, 10):
+            raise self.error(place, f"{tag}: upstream's bindings need CPython 3.10 or newer", "remove it")
+        return python
 
     def row(
         self, place: str, data: Any, configurations: Mapping[str, Configuration], runtimes: Mapping[str, Runtime]
@@ -175,7 +178,7 @@ class _Reader:
         configuration = configurations[self.choice(place, "llvm", table["llvm"], configurations)]
         runtime = runtimes[self.choice(place, "runtime", table["runtime"], runtimes)]
         suites = tuple(self.choice(place, "suites", suite, SUITES) for suite in table["suites"])
-        for python in self.pythons(place, table.get("pythons", list(runtime.pythons))):
+        for python in self.pythons(place, table["pythons"]) if "pythons" in table else runtime.pythons:
             yield WheelTarget(
                 configuration=configuration,
                 runtime=runtime,
@@ -187,17 +190,17 @@ class _Reader:
 
     def check_unique(self, wheels: list[WheelTarget]) -> None:
         names: dict[str, WheelTarget] = {}
-        files: dict[tuple[str, str, str, str], WheelTarget] = {}
+        files: dict[tuple[str, CPython, Platform], WheelTarget] = {}
         for wheel in wheels:
             if wheel.name in names:
                 raise self.error(f"target {wheel.name}", "two rows make it", "remove one, or give one other pythons")
             names[wheel.name] = wheel
             # Everything that a wheel's file name is made of, except the version, which is one for the whole release.
-            key = (wheel.distribution, wheel.python, wheel.runtime.os, wheel.runtime.arch)
+            key = (wheel.distribution, wheel.python, wheel.runtime.tag.platform)
             if key in files:
                 raise self.error(
                     f"targets {files[key].name} and {wheel.name}",
-                    f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.os} {key[3]}",
+                    f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.platform}",
                     "give one of the two LLVM configurations another distribution name",
                 )
             files[key] = wheel

@@ -156,9 +156,9 @@ class _Rehearsal:
         """The CPythons of one configuration, side by side."""
         from mlir_release.wheels.build import build_wheels
 
-        tags = [target.python for target in targets]
-        pythons = [python for python in self.pythons if python.tag in tags]
-        with self.report.step(f"build {targets[0].distribution} for {', '.join(tags)}") as results:
+        wanted = {target.python for target in targets}
+        pythons = [python for python in self.pythons if python.cpython in wanted]
+        with self.report.step(f"build {targets[0].distribution} for {', '.join(p.tag for p in pythons)}") as results:
             built = build_wheels(self.request(targets[0]), pythons, output=self.dist, jobs=self.options.jobs)
             results.append(f"{len(built)} wheels")
         for wheel in built:
@@ -170,7 +170,7 @@ class _Rehearsal:
         from mlir_release.release.assets import REPORT_SUFFIX
         from mlir_release.testing.run import run_suites
 
-        python = next(python for python in self.pythons if python.tag == test.python)
+        python = next(python for python in self.pythons if python.cpython == test.python)
         with self.report.step(f"test {test.name}") as results:
             (report,) = run_suites(
                 self.wheel_of(self.matrix.wheel(test.wheels[0])),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.git.repository import NO_OBJECT, Git, Signature, format_message
 from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.sdk.provision import TRAILER_VERSION
@@ -36,9 +37,9 @@ def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]
     if wanted:
         return find_pythons(wanted)
     newest = NEWEST_PYTHON.get(int(release.version.partition(".")[0]), NEWEST_PYTHON_SINCE_20)
-    fitting = [python for python in find_pythons() if python.order[:2] <= newest]
+    fitting = [python for python in find_pythons() if python.cpython.release <= newest]
     current = describe(Path(sys.executable))
-    fitting.sort(key=lambda python: python.tag != current.tag)  # the running one first, if it fits
+    fitting.sort(key=lambda python: python.cpython != current.cpython)  # the running one first, if it fits
     if not fitting:
         raise UsageError(
             "no-fitting-python",
@@ -100,25 +101,21 @@ def make_targets(
     """A ``targets.toml`` for this machine: its platform, these CPythons, everything required."""
     import tomli_w
 
-    from mlir_release.sdk.prefix import host_platform
-    from mlir_release.wheels.backends import this_machine
-
     names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
-    platform = host_platform()
-    system, _, machine = platform.partition("-")
-    tags = [python.tag for python in pythons]
+    platform = Platform.of_host()
     data = {
         "schema": 1,
         "release": {"upstream": upstream},
         "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
         "runtime": {
-            platform: {
-                "os": system, "arch": machine, "runner": runner, "pythons": tags,
-                "floor": (this_machine() or platform).removesuffix(f"_{machine}"),
+            str(platform): {
+                "os": platform.os, "arch": platform.arch, "runner": runner,
+                "pythons": [python.cpython.tag for python in pythons],
+                "floor": PlatformTag.of_host().floor,
             }
         },
         "target": [
-            {"llvm": names[profile], "runtime": platform, "suites": ["smoke", "bindings"], "required": True}
+            {"llvm": names[profile], "runtime": str(platform), "suites": ["smoke", "bindings"], "required": True}
             for profile in profiles
         ],
     }  # fmt: skip

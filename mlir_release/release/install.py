@@ -123,7 +123,7 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
     from packaging.tags import cpython_tags, platform_tags
 
     # Best first: pip's own order.
-    rank = {tag: at for at, tag in enumerate(cpython_tags(python.order[:2], [python.tag], list(platform_tags())))}
+    rank = {tag: at for at, tag in enumerate(cpython_tags(python.cpython.release, [python.tag], list(platform_tags())))}
     fitting = []
     for wheel in manifest.wheels:
         if canonicalize_name(wheel.distribution) == canonicalize_name(distribution):

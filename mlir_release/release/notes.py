@@ -8,7 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
-from mlir_release.model.names import platform_of
+from mlir_release.model.cpython import CPython
+from mlir_release.model.platforms import SYSTEMS, PlatformTag
 from mlir_release.release import commands
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:-])")
-_SYSTEM_NAMES = {"linux": "Linux", "musl": "Linux (musl)", "macos": "macOS", "windows": "Windows"}
 
 
 def title(manifest: Manifest) -> str:
@@ -38,8 +38,10 @@ def github_page(upstream: str) -> str:
 
 def python_name(tag: str) -> str:
     """``3.12`` for ``cp312``, ``3.14t`` for ``cp314t``; other tags as they are."""
-    match = re.fullmatch(r"cp(\d)(\d+t?)", tag)
-    return f"{match[1]}.{match[2]}" if match else tag
+    try:
+        return CPython.of_tag(tag).version
+    except ValueError:
+        return tag
 
 
 def format_total(count: int) -> str:
@@ -48,7 +50,7 @@ def format_total(count: int) -> str:
 
 
 @dataclass(frozen=True, order=True)
-class Platform:
+class RunsOn:
     """What a wheel runs on, for people. Sorts Linux first."""
 
     rank: int
@@ -60,18 +62,17 @@ class Platform:
 
 
 @cache
-def platform(tags: tuple[str, ...]) -> Platform:
+def runs_on(tags: tuple[str, ...]) -> RunsOn:
     """What a wheel runs on, as its platform tags say."""
-    system, arch = platform_of(tags[0]) if tags else ("", "")
-    versions = []
-    for tag in tags:
-        if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
-            versions.append(("glibc", int(match[1]), int(match[2])))
-        elif match := re.match(r"macosx_(\d+)_(\d+)_", tag):
-            versions.append(("version", int(match[1]), int(match[2])))
-    needs = "{} ≥ {}.{}".format(*min(versions)) if versions else ""
-    rank = list(_SYSTEM_NAMES).index(system) if system in _SYSTEM_NAMES else len(_SYSTEM_NAMES)
-    return Platform(rank, f"{_SYSTEM_NAMES.get(system, system)} {arch}", needs)
+    parsed = [PlatformTag.parse(tag) for tag in tags]
+    if not parsed:
+        return RunsOn(len(SYSTEMS), "", "")
+    found = parsed[0].platform
+    glibc = [tag.glibc for tag in parsed if tag.glibc]
+    macos = [tag.macos for tag in parsed if tag.macos]
+    needs = "glibc ≥ {}.{}".format(*min(glibc)) if glibc else "version ≥ {}.{}".format(*min(macos)) if macos else ""
+    rank = list(SYSTEMS).index(found.os) if found.os in SYSTEMS else len(SYSTEMS)
+    return RunsOn(rank, found.title, needs)
 
 
 def size_change(wheel: WheelEntry, previous: Manifest | None) -> str:
@@ -116,7 +117,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
         change = size_change(wheel, previous)
         lines.append(
-            f"| {link} | {escape(str(platform(wheel.platforms)))} | {escape(python_name(wheel.python))} "
+            f"| {link} | {escape(str(runs_on(wheel.platforms)))} | {escape(python_name(wheel.python))} "
             f"| {format_bytes(wheel.size)} | {change} |"
         )
     lines += ["", *_changes(manifest, upstream)]

@@ -14,9 +14,10 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.git.repository import SHA_PATTERN
 from mlir_release.host.cache import locked
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
-from mlir_release.sdk.prefix import Prefix, host_platform, inspect_prefix, missing_pieces
+from mlir_release.sdk.prefix import Prefix, inspect_prefix, missing_pieces
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _import(
             revision=revision,
             llvm_version=installed.version,
             provider=provider or installed.provider,
-            platform=host_platform(),
+            platform=str(Platform.of_host()),
             configuration=installed.configuration,
             code_generators=installed.code_generators,
             native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
@@ -298,7 +299,7 @@ def _check_pieces(prefix: Prefix) -> None:
         if not (prefix.tools / name).is_file()
     ]
     # lld links wheels quickly and folds identical code, on Linux; Homebrew has it in another formula's prefix.
-    if "linux" in host_platform() and prefix.provider != "homebrew" and not (prefix.tools / "ld.lld").is_file():
+    if Platform.of_host().os == "linux" and prefix.provider != "homebrew" and not (prefix.tools / "ld.lld").is_file():
         missing.append(f"the program ld.lld, in {prefix.package('lld')}")
     if not any((prefix.tools / name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
         missing.append(f"the program mlir-runner, in {prefix.package('mlir-tools')}")

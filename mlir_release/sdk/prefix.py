@@ -6,7 +6,6 @@ Homebrew (``/opt/homebrew/opt/llvm``), an unpacked release, and anything else th
 
 from __future__ import annotations
 
-import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,13 +96,6 @@ def package_name(kind: str, *, provider: str, major: int | str) -> str:
         "zlib": "zlib1g-dev",
     }[kind]
     return f"the package {debian}" if provider == "debian" else f"LLVM's install (on Debian: {debian})"
-
-
-def host_platform() -> str:
-    """The platform that this process runs on: ``linux-x86_64``, ``macos-arm64``, …"""
-    system = {"Darwin": "macos"}.get(platform.system(), platform.system().lower())
-    machine = platform.machine().lower()
-    return f"{system}-{({'amd64': 'x86_64'}).get(machine, machine)}"
 
 
 def inspect_prefix(root: Path) -> Prefix:

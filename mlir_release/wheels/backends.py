@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 import tomllib
@@ -16,6 +15,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.host import venv
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
+from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,12 +91,6 @@ def find_launcher() -> Path | None:
     return Path(found) if found else None
 
 
-def this_machine() -> str:
-    """The platform tag that names this machine's glibc, ``manylinux_2_36_x86_64``; empty where there is none."""
-    name, version = platform.libc_ver()
-    return f"manylinux_{version.replace('.', '_')}_{platform.machine()}" if name == "glibc" else ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class BuildBackend:
     """pypa/build on this machine, in a cached environment a CPython."""
@@ -109,7 +103,8 @@ class BuildBackend:
 
     def floor(self, wanted: str) -> str:
         """This machine's: what is compiled against its glibc runs on no older one."""
-        return this_machine() or wanted
+        here = PlatformTag.of_host()
+        return str(here) if here.glibc else wanted
 
     def build(self, job: Job) -> tuple[Path, Usage]:
         """See :class:`Backend`."""
@@ -141,8 +136,8 @@ def build_variables(job: Job) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         **job.slots,
     }
-    if macos := re.match(r"macosx_(\d+)_(\d+)", job.floor):
-        variables["MACOSX_DEPLOYMENT_TARGET"] = f"{macos[1]}.{macos[2]}"
+    if macos := PlatformTag.parse(job.floor).macos:
+        variables["MACOSX_DEPLOYMENT_TARGET"] = "{}.{}".format(*macos)
     launcher = find_launcher()
     if launcher is not None:
         variables |= {f"CMAKE_{language}_COMPILER_LAUNCHER": str(launcher) for language in ("C", "CXX")}

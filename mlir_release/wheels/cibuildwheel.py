@@ -190,10 +190,18 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
     with FileLock(wheelhouse.with_suffix(".lock")):
         if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
             return
-        minor = job.python.tag.removeprefix("cp3").removesuffix("t")
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", wheelhouse),
-            *("--implementation", "cp", "--python-version", f"3.{minor}", "--abi", job.python.tag, "--abi", "abi3"),
+            *(
+                "--implementation",
+                "cp",
+                "--python-version",
+                job.python.short_version,
+                "--abi",
+                job.python.tag,
+                "--abi",
+                "abi3",
+            ),
             *("--abi", "none"),
             *(word for tag in _platforms(arch) for word in ("--platform", tag)),
             *wanted,
@@ -202,7 +210,7 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
         if done.returncode != 0:
             raise MachineError(
                 "pip-failed",
-                f"pip could not fetch what building for CPython 3.{minor} needs",
+                f"pip could not fetch what building for CPython {job.python.short_version} needs",
                 why=done.stderr.strip(),
                 remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
             )

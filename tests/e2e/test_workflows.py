@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.sdk.prefix import host_platform
+from mlir_release.model.platforms import Platform
 from tests.github_server import GitHubServer
 from tests.workflows.rehearse import REPOSITORY, Runner, install_as_stranger, make_runner
 
@@ -21,7 +21,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     workspace = tmp_path_factory.mktemp("workflows")
     with GitHubServer(workspace / "github") as github:
         runner = make_runner(github, workspace)
-        kept = workspace / "caches" / f"compiled-sdk-{host_platform()}-1"
+        kept = workspace / "caches" / f"compiled-sdk-{Platform.of_host()}-1"
         kept.mkdir(parents=True)
         (kept / "entry").touch()
         runner.variables["CXX"] = "no-such-compiler"

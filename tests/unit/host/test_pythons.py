@@ -9,6 +9,7 @@ import pytest
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.pythons import Python, describe, find_pythons, installed
+from mlir_release.model.cpython import CPython
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes interpreters of shell scripts")
 
@@ -120,7 +121,7 @@ def test_a_path_of_one_that_is_too_old(machine: Path) -> None:
 
 def test_a_path(machine: Path) -> None:
     path = fake(machine / "mine" / "python", (3, 12, 1))
-    assert find_pythons([str(path)]) == [Python(tag="cp312", version="3.12.1", executable=path)]
+    assert find_pythons([str(path)]) == [Python(cpython=CPython(3, 12), version="3.12.1", executable=path)]
 
 
 @pytest.mark.parametrize("text", ["pypy", "2.7", "four", ""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.model.names import Slot, order_of, platform_of
+from mlir_release.model.names import Slot, order_of
 from mlir_release.model.targets import Matrix
 from tests.release_stage import TARGETS
 
@@ -24,7 +24,7 @@ from tests.release_stage import TARGETS
 def test_slots(filename: str, slot: tuple[str, str, str, str]) -> None:
     found = Slot.of_file(filename)
     assert found is not None
-    assert (found.distribution, found.python, found.os, found.arch) == slot
+    assert (found.distribution, found.python, found.platform.os, found.platform.arch) == slot
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,6 @@ def test_a_target_and_its_wheel_have_one_slot() -> None:
     target = Matrix.parse(TARGETS).wheels[0]
     name = f"mlir-20261120.2-{target.python}-{target.python}-manylinux_2_28_x86_64.whl"
     assert Slot.of_target(target) == Slot.of_file(name)
-
-
-def test_platforms() -> None:
-    assert platform_of("manylinux2014_x86_64") == ("linux", "x86_64")
-    assert platform_of("any") == ("any", "any")
 
 
 def test_releases_are_ordered_by_version_and_number() -> None:

@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
-from mlir_release.release.notes import format_total, github_page, notes, platform, python_name, total_change
+from mlir_release.release.notes import format_total, github_page, notes, python_name, runs_on, total_change
 from tests.paper_forge import make_manifest
 
 PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
@@ -78,9 +78,9 @@ def test_upstreams_on_github() -> None:
 
 
 def test_words_for_people() -> None:
-    assert str(platform(("manylinux_2_17_x86_64", "manylinux2014_x86_64"))) == "Linux x86_64, glibc ≥ 2.17"
-    assert str(platform(("macosx_11_0_arm64",))) == "macOS arm64, version ≥ 11.0"
-    assert str(platform(("win_amd64",))) == "Windows x86_64"
-    assert sorted([platform(("win_amd64",)), platform(("linux_x86_64",))])[0].name == "Linux x86_64"
+    assert str(runs_on(("manylinux_2_17_x86_64", "manylinux2014_x86_64"))) == "Linux x86_64, glibc ≥ 2.17"
+    assert str(runs_on(("macosx_11_0_arm64",))) == "macOS arm64, version ≥ 11.0"
+    assert str(runs_on(("win_amd64",))) == "Windows x86_64"
+    assert sorted([runs_on(("win_amd64",)), runs_on(("linux_x86_64",))])[0].name == "Linux x86_64"
     assert [python_name(tag) for tag in ("cp312", "cp314t", "py3")] == ["3.12", "3.14t", "py3"]
     assert [format_total(n) for n in (999, 2_635_500_000)] == ["999 B", "2.64 GB"]

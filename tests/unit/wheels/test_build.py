@@ -13,6 +13,7 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.containers import Engine
 from mlir_release.host.process import StepFailed, Usage
 from mlir_release.host.pythons import Python
+from mlir_release.model.cpython import CPython
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build
 from mlir_release.wheels import jobserver as schedule
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
 
 PYTHONS = [
-    Python(tag=f"cp3{minor}", version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}")) for minor in (12, 11, 10)
+    Python(cpython=CPython(3, minor), version=f"3.{minor}.1", executable=Path(f"/x/python3.{minor}"))
+    for minor in (12, 11, 10)
 ]
 
 
@@ -109,7 +111,9 @@ def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend:
         for job in backend.jobs
     }
     assert targets == {"cp312": "mlir-linux-x86_64-cp312", "cp311": "mlir-linux-x86_64-cp311"}
-    assert for_python(request_, Python(tag="cp313t", version="3.13.0", executable=Path())).target.endswith("-cp313t")
+    assert for_python(
+        request_, Python(cpython=CPython(3, 13, True), version="3.13.0", executable=Path())
+    ).target.endswith("-cp313t")
 
 
 def test_side_by_side_within_the_plan(
@@ -220,7 +224,7 @@ def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:
 
 
 def test_a_cpython_that_is_too_old(request_: WheelRequest, tmp_path: Path) -> None:
-    old = Python(tag="cp39", version="3.9.18", executable=Path("/x/python3.9"))
+    old = Python(cpython=CPython(3, 9), version="3.9.18", executable=Path("/x/python3.9"))
     with pytest.raises(UsageError) as raised:
         build_wheels(request_, [old], output=tmp_path / "out", cache=tmp_path / "cache")
     assert raised.value.id == "python-too-old"

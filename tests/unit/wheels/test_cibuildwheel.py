@@ -10,6 +10,7 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.host.pythons import Python
+from mlir_release.model.cpython import CPython
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels.backends import Job
 from mlir_release.wheels.cibuildwheel import (
@@ -37,7 +38,7 @@ def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, s
     (project / "pyproject.toml").write_text('[build-system]\nrequires = ["nanobind==2.9.2"]\n')
     return Job(
         sdk=Sdk(root=tmp_path / "sdk", info=info),
-        python=Python(tag="cp312", version="3.12.1", executable=Path("/x/python")),
+        python=Python(cpython=CPython(3, 12), version="3.12.1", executable=Path("/x/python")),
         project=project,
         profile="core",
         workdir=tmp_path,
