@@ -1,21 +1,22 @@
-"""What a week of snapshots would take, from the build matrix and a few figures: for before there are runs to measure.
+"""What a week of snapshots would take, estimated from the build matrix, before there are runs to measure. Pure.
 
-Pure, and an estimate: :data:`WORK` says what was measured, on what, and what is assumed.
+:data:`WORK` says what was measured, on what machine, and what is assumed.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.cost.measured import Cost, Spent, system_of
-from mlir_release.model.matrix_jobs import RESUMED, job_rows
+from mlir_release.cost.measured import Cost, Spent
+from mlir_release.cost.prices import prices
+from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
+from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.release_tags import SnapshotTag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mlir_release.model.targets import Matrix
 
@@ -46,36 +47,24 @@ WORK: Mapping[str, Work] = {
 
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.
 OTHERS = (
-    ("snapshot.yml", "Bump, pin, tag, draft, dispatch", 2),
-    ("release.yml", "What is missing", 2),
-    ("release.yml", "Keep what was compiled", 2),
-    ("compiler-caches.yml", "The platforms", 2),
-    ("release.yml", "Upload the wheels to the draft", 8),
-    ("release.yml", "Verify and publish", 15),
-    ("release.yml", "Keep the issues", 2),
-    ("pages.yml", "Generate", 4),
-    ("pages.yml", "Deploy", 1),
-    ("pages.yml", "What a stranger gets", 6),
+    ("snapshot.yml", "bump: snapshot", 2),
+    ("release.yml", "plan: missing targets", 2),
+    ("release.yml", "sdk: save compiler caches", 2),
+    ("compiler-caches.yml", "sdk: list platforms", 2),
+    ("release.yml", "publish: upload wheels", 8),
+    ("release.yml", "publish: verify and publish", 15),
+    ("release.yml", "report: update issues", 2),
+    ("pages.yml", "publish: generate pages", 4),
+    ("pages.yml", "publish: deploy pages", 1),
+    ("pages.yml", "publish: clean-environment check", 6),
 )
 OTHER_RUNNER = ("ubuntu-24.04",)
 
 _MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
 
 
-def cores_of(labels: Sequence[str], *, public: bool) -> int:
-    """Cores of GitHub's standard runners (docs.github.com, "GitHub-hosted runners reference").
-
-    What is none of these is taken for the standard runner of its system.
-    """
-    if any(re.fullmatch(r"macos-.*-intel", label) for label in labels):
-        return 4
-    if system_of(labels) == "macos":
-        return 3
-    return 4 if public else 2
-
-
 def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
-    """A week of snapshots in which everything goes well at the first attempt.
+    """A week of snapshots that all succeed at the first attempt.
 
     :param per_day: snapshots of new revisions a day
     :param public: whether the repository is public: its standard runners have more cores
@@ -92,18 +81,17 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
     for workflow, name, minutes in OTHERS:
         cost.add(workflow, Spent(name=name, labels=OTHER_RUNNER, seconds=60 * minutes))
     rows = [
-        *(("sdk", row) for row in job_rows(matrix, "sdk")),
-        *(("wheels", row) for row in job_rows(matrix, "wheels")),
-        *((row["suite"], row) for row in job_rows(matrix, "tests")),
+        *(("sdk", sdk_jobs(row["runtime"])[0], row) for row in job_rows(matrix, "sdk")),
+        *(("wheels", wheel_job(row["name"]), row) for row in job_rows(matrix, "wheels")),
+        *((row["suite"], suite_job(row["name"]), row) for row in job_rows(matrix, "tests")),
     ]
-    for kind, row in rows:
+    for kind, name, row in rows:
         labels = (row["runner"],)
-        taken = WORK[kind].minutes_on(cores_of(labels, public=public))
-        cost.add("release.yml", Spent(name=row["name"], labels=labels, seconds=60 * taken))
+        taken = WORK[kind].minutes_on(prices().cores(labels, public=public))
+        cost.add("release.yml", Spent(name=name, labels=labels, seconds=60 * taken))
         if kind == "sdk":
-            # The second job of an SDK always runs, and sees that it has nothing to do; one more keeps the caches.
-            cost.add("release.yml", Spent(name=f"{row['name']}{RESUMED}", labels=labels, seconds=60))
-            cost.add("compiler-caches.yml", Spent(name=f"compiled-{row['name']}", labels=labels, seconds=180))
+            cache = f"sdk: compiler cache {row['runtime']}"
+            cost.add("compiler-caches.yml", Spent(name=cache, labels=labels, seconds=180))
 
 
 def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"]) -> list[list[object]]:
@@ -120,9 +108,9 @@ def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"])
 
 
 def assumptions(per_day: int) -> list[str]:
-    """What the estimate rests on, a line each."""
+    """What the estimate is based on, one item a line."""
     return [
-        f"snapshots of new revisions a day: {per_day}, each of which succeeds at once",
+        f"snapshots of new revisions a day: {per_day}; each succeeds at the first attempt, and each SDK takes one job",
         "private repositories have 2 cores on Linux and Windows, public ones 4; macOS 3 (arm64) or 4 (Intel)",
         *(
             f"{name}: {work.core_minutes:g} core minutes + {work.minutes:g} minutes ({work.source})"

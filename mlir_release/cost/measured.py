@@ -1,19 +1,16 @@
-"""Runner minutes a week, and what they cost: per system, per stage and per target, from the runs' own timings. Pure.
+"""Runner minutes a week, and what they cost: per system, stage, target and workflow, from the runs' own timings. Pure.
 
-Prices: GitHub's "Actions runner pricing", US dollars a minute from 2026-01-01 on, read in stored copies of the page and
-of its source (github/docs) on 2026-11-21: check them before relying on them. Each job's time is rounded up to a whole
-minute. Standard runners cost nothing in public repositories. What has no price here: :data:`NOT_PRICED`.
+Each job's time is rounded up to a whole minute, as GitHub bills it.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mlir_release.model.matrix_jobs import RESUMED
-from mlir_release.model.targets import SUITES
+from mlir_release.cost.prices import prices, system_of
+from mlir_release.model.job_names import split_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,70 +18,10 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Job, Timings
 
-PRICES_SOURCE = "https://docs.github.com/en/billing/reference/actions-runner-pricing"
-PRICES_DATE = "2026-11-21"
-
-#: What the dollars leave out. The fee: github.com/resources/insights/2026-pricing-changes-for-github-actions.
-NOT_PRICED = (
-    "self-hosted runners: GitHub announced 0.002 a minute in December 2025 and postponed it before it took effect",
-    "larger Linux and Windows runners: their labels are chosen by the organisation, so no label tells the size",
-    "minutes that a plan includes, discounts, storage of artifacts and caches",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """What a runner costs. ``standard``: nothing in a public repository."""
-
-    label: re.Pattern[str]
-    dollars: float  #: a minute
-    standard: bool = True
-
-
-#: The runners whose labels GitHub itself has chosen; a label fits one at most.
-PRICES = (
-    Price(label=re.compile(r"ubuntu-slim"), dollars=0.002),
-    Price(label=re.compile(r"ubuntu-[0-9.]+-arm"), dollars=0.005),
-    Price(label=re.compile(r"ubuntu-([0-9.]+|latest)"), dollars=0.006),
-    Price(label=re.compile(r"windows-[0-9]+-arm"), dollars=0.008),
-    Price(label=re.compile(r"windows-([0-9]+|latest)"), dollars=0.010),
-    Price(label=re.compile(r"macos-([0-9]+|latest)(-intel)?"), dollars=0.062),
-    Price(label=re.compile(r"macos-([0-9]+|latest)-large"), dollars=0.077, standard=False),
-    Price(label=re.compile(r"macos-([0-9]+|latest)-xlarge"), dollars=0.102, standard=False),
-)
-
-_SYSTEMS = {"ubuntu": "linux", "windows": "windows", "macos": "macos"}
-_WHEEL = re.compile(r"(?P<target>[a-z0-9][a-z0-9_-]*-cp3[0-9]+t?)")
-
-#: Workflows whose jobs all belong to one stage.
-WORKFLOW_STAGES = {
-    "snapshot.yml": "bump",
-    "numbered-release.yml": "bump",
-    "compiler-caches.yml": "sdk",
-    "pages.yml": "publish",
-    "integrate.yml": "integrate",
-    "ci.yml": "checks",
-}
-
-#: Jobs by their names, whatever the workflow's file is called: targets.toml may name another one than ``release.yml``,
-#: and a downstream calls ``integrate.yml`` from its own. The other jobs of a release are named by the matrix.
-JOB_STAGES = {
-    "What is missing": "plan",
-    "Keep what was compiled": "sdk",
-    "Upload the wheels to the draft": "publish",
-    "Verify and publish": "publish",
-    "Put a final release on PyPI": "publish",
-    "Keep the issues": "report",
-    "Plan the round": "integrate",
-    "Gather, advance, go on": "integrate",
-    "Start": "integrate",
-}
-_PROBE = re.compile(r"Probe [0-9a-f]{40}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """A job that ran to an end, however it ended."""
+    """A finished job, whatever its conclusion."""
 
     name: str
     labels: tuple[str, ...]  #: of the runner
@@ -92,50 +29,10 @@ class Spent:
 
     @classmethod
     def of(cls, job: Job) -> Spent | None:
-        """What a job took; None for one that still runs, or that never had a runner."""
+        """What a job took; None for one that still runs or never had a runner."""
         if job.completed_at is None or job.completed_at <= job.started_at:
             return None
         return cls(name=job.name, labels=job.labels, seconds=(job.completed_at - job.started_at).total_seconds())
-
-
-def system_of(labels: Sequence[str]) -> str:
-    """``linux``, ``macos``, ``windows``; ``other`` for a runner whose labels do not say."""
-    for label in labels:
-        if found := _SYSTEMS.get(label.partition("-")[0]):
-            return found
-    lowered = {label.lower() for label in labels}
-    return next((name for name in ("linux", "macos", "windows") if name in lowered), "other")
-
-
-def price_of(labels: Sequence[str]) -> Price | None:
-    """None if GitHub publishes none, or the labels do not tell which one it is."""
-    if "self-hosted" in labels:
-        return None
-    return next((price for label in labels for price in PRICES if price.label.fullmatch(label)), None)
-
-
-def stage_of(name: str, workflow: str) -> tuple[str, str]:
-    """The stage that a job belongs to, and its target or platform, if it has one.
-
-    Stages: ``bump`` (select, pin, tag), ``plan``, ``sdk``, ``wheels``, ``tests``, ``publish`` (upload, verify, index,
-    PyPI), ``report``, ``integrate``, ``checks`` (this repository's own) and ``other``.
-
-    :param workflow: the workflow's file name
-    """
-    if stage := WORKFLOW_STAGES.get(workflow):
-        return stage, ""
-    name = name.removesuffix(RESUMED).rpartition(" / ")[2]
-    if stage := JOB_STAGES.get(name):
-        return stage, ""
-    if _PROBE.fullmatch(name):
-        return "integrate", ""
-    head, _, rest = name.partition("-")
-    if head == "sdk" and rest:
-        return "sdk", rest
-    if head in SUITES and rest:
-        return "tests", rest
-    match = _WHEEL.fullmatch(name)
-    return ("wheels", match["target"]) if match else ("other", "")
 
 
 @dataclass(kw_only=True)
@@ -152,15 +49,15 @@ class Sum:
     def add(self, job: Spent) -> None:
         """Count one more job."""
         minutes = math.ceil(job.seconds / 60)
-        price = price_of(job.labels)
+        runner = prices().runner(job.labels)
         self.jobs += 1
         self.seconds += job.seconds
         self.billed += minutes
-        if price is None:
+        if runner is None:
             self.unpriced += minutes
         else:
-            self.dollars += minutes * price.dollars
-            self.dollars_in_public += 0 if price.standard else minutes * price.dollars
+            self.dollars += minutes * runner.dollars
+            self.dollars_in_public += 0 if runner.standard else minutes * runner.dollars
 
     def to_json(self, weeks: float) -> dict[str, object]:
         """A week's share."""
@@ -183,13 +80,13 @@ class Cost:
     total: Sum = field(default_factory=Sum)
     systems: dict[str, Sum] = field(default_factory=dict)
     stages: dict[str, Sum] = field(default_factory=dict)
-    targets: dict[str, Sum] = field(default_factory=dict)
+    targets: dict[str, Sum] = field(default_factory=dict)  #: by ``<stage>: <target>``
     workflows: dict[str, Sum] = field(default_factory=dict)
     unpriced: dict[str, Sum] = field(default_factory=dict)  #: by the labels of runners that have no price
 
     def add(self, workflow: str, job: Spent) -> None:
         """Count one more job of a workflow (its file name)."""
-        stage, target = stage_of(job.name, workflow)
+        stage, target = split_job_name(job.name)
         self.total.add(job)
         for group, key in (
             (self.systems, system_of(job.labels)),
@@ -198,7 +95,7 @@ class Cost:
             (self.workflows, workflow),
         ):
             group.setdefault(key, Sum()).add(job)
-        if price_of(job.labels) is None:
+        if prices().runner(job.labels) is None:
             self.unpriced.setdefault(", ".join(job.labels), Sum()).add(job)
 
     def to_json(self) -> dict[str, object]:
@@ -214,10 +111,10 @@ class Cost:
             "weeks": self.weeks,
             "runs": self.runs,
             "prices": {
-                "source": PRICES_SOURCE,
-                "read_on": PRICES_DATE,
-                "currency": "USD",
-                "not_priced": list(NOT_PRICED),
+                "source": prices().source,
+                "read_on": prices().read_on,
+                "currency": prices().currency,
+                "not_priced": list(prices().not_priced),
             },
             "total": self.total.to_json(self.weeks),
             **{
@@ -251,8 +148,8 @@ class Cost:
                 f"no price: {entry.billed / self.weeks:.0f} minutes on {labels}"
                 for labels, entry in sorted(self.unpriced.items())
             ),
-            f"prices: {PRICES_SOURCE}, read on {PRICES_DATE}; not in them:",
-            *(f"  {line}" for line in NOT_PRICED),
+            f"prices: {prices().source}, read on {prices().read_on}; not in them:",
+            *(f"  {line}" for line in prices().not_priced),
         ]
         return "\n".join(lines)
 

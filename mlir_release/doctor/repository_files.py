@@ -27,6 +27,7 @@ _WORKFLOWS = ".github/workflows/"
 TRIGGERS: Mapping[str, frozenset[str]] = {
     "snapshot.yml": frozenset({"schedule", "workflow_dispatch"}),
     "release.yml": frozenset({"workflow_dispatch"}),
+    "sdk.yml": frozenset({"workflow_call"}),
     "compiler-caches.yml": frozenset({"workflow_dispatch"}),
     "numbered-release.yml": frozenset({"workflow_dispatch"}),
     "pages.yml": frozenset({"workflow_dispatch"}),
@@ -36,6 +37,7 @@ TRIGGERS: Mapping[str, frozenset[str]] = {
 WRITES: Mapping[str, tuple[str, ...]] = {
     "snapshot.yml": ("contents", "actions"),
     "release.yml": ("contents", "actions", "issues", "id-token", "attestations"),
+    "sdk.yml": (),
     "compiler-caches.yml": (),
     "numbered-release.yml": ("contents", "actions"),
     "pages.yml": ("pages", "id-token"),

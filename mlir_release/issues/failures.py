@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.matrix_jobs import RESUMED
 from mlir_release.release.draft import fetch, find_release, missing, origin_of, read_reports, read_waivers
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def judge_draft(
         if wheel.runtime.name in down:
             taken[wheel.runtime.name].append(wheel.name)
         else:
-            failing[wheel.name] = Failure(name=wheel.name, summary="there is no wheel", jobs=(wheel.name,))
+            failing[wheel.name] = Failure(name=wheel.name, summary="there is no wheel", jobs=(wheel_job(wheel.name),))
     for test in matrix.tests:
         report = reports.get(test.name)
         if not any(name in there for name in test.wheels) or test.name in waived:
@@ -126,12 +126,12 @@ def judge_draft(
             failing[test.name] = _failed_test(test, report)
     for name, targets in taken.items():
         if targets:
-            known = f"sdk-{name}" in (jobs or {})
+            first, second = sdk_jobs(name)
             failing[f"sdk-{name}"] = Failure(
                 name=f"sdk-{name}",
-                summary="there is no SDK" if known else "there is no wheel of this platform at all",
+                summary="there is no SDK" if first in (jobs or {}) else "there is no wheel of this platform at all",
                 takes_down=tuple(targets),
-                jobs=(f"sdk-{name}{RESUMED}", f"sdk-{name}"),
+                jobs=(second, first),
             )
     return Findings(tag=tag, failing=failing, passing=frozenset(passing))
 
@@ -140,7 +140,7 @@ def _is_down(
     runtime: Runtime, matrix: Matrix, wheels: Collection[str], there: Collection[str], jobs: Mapping[str, Job]
 ) -> bool:
     """Whether a platform has no SDK. If no job tells: whether several of its wheels are missing, and none is there."""
-    first, second = jobs.get(f"sdk-{runtime.name}"), jobs.get(f"sdk-{runtime.name}{RESUMED}")
+    first, second = map(jobs.get, sdk_jobs(runtime.name))
     if first is not None and first.conclusion is not None:
         return any(job is not None and job.conclusion in BAD_ENDS for job in (first, second))
     mine = [wheel.name for wheel in matrix.wheels if wheel.runtime.name == runtime.name]
@@ -148,9 +148,11 @@ def _is_down(
 
 
 def _is_built(runtime: Runtime, jobs: Mapping[str, Job]) -> bool:
-    """Whether the jobs say that a platform has its SDK: the second has nothing to do where the first was enough."""
-    mine = [jobs.get(f"sdk-{runtime.name}{end}") for end in ("", RESUMED)]
-    return all(job is not None and job.conclusion == "success" for job in mine)
+    """Whether the jobs say that a platform has its SDK: the second is skipped if the first one finished it."""
+    first, second = map(jobs.get, sdk_jobs(runtime.name))
+    if first is None or second is None:
+        return False
+    return first.conclusion == "success" and second.conclusion in ("success", "skipped")
 
 
 def _failed_test(test: TestTarget, report: Report | None) -> Failure:
@@ -164,4 +166,4 @@ def _failed_test(test: TestTarget, report: Report | None) -> Failure:
         more = [f"… and {count - len(shown)} more"] if count > len(shown) else []
         detail = "\n".join(["```text", *shown, *more, "```"]) if shown else ""
     wheel = test.wheels[0] if len(test.wheels) == 1 else ""
-    return Failure(name=test.name, summary=summary, detail=detail, wheel=wheel, jobs=(test.name,))
+    return Failure(name=test.name, summary=summary, detail=detail, wheel=wheel, jobs=(suite_job(test.name),))

@@ -14,7 +14,7 @@ from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.issues.failures import BAD_ENDS
-from mlir_release.model.matrix_jobs import RESUMED
+from mlir_release.model.job_names import calling_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,13 +42,14 @@ _STEP_FAILED = "##[error]Process completed with exit code"
 def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, Job]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
 
-    An SDK's two jobs are of one run.
+    Both jobs of an SDK are taken from one run.
     """
     found: dict[str, Job] = {}
     try:
         for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
             jobs = sorted(logs.jobs(run), key=lambda job: (job.started_at, len(job.id), job.id))
-            found |= {job.name: job for job in jobs if job.name.removesuffix(RESUMED) not in found}
+            known = {calling_job(name) for name in found}
+            found |= {job.name: job for job in jobs if calling_job(job.name) not in known}
     except ReleaseError as error:
         console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
     return found

@@ -18,9 +18,6 @@ Row = dict[str, str]
 #: The CPython of jobs that need just any: what the toolkit itself runs with.
 DEFAULT_PYTHON = CPython(3, 12)
 
-#: What the name of the second job of an SDK ends with, as release.yml calls it.
-RESUMED = " (resumed)"
-
 #: Jobs that GitHub makes of one matrix at most.
 MAX_JOBS = 256
 

@@ -17,6 +17,7 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.forge.github.runs import GitHubTimings
 from mlir_release.issues.tracking import Place, track
+from mlir_release.model.job_names import sdk_jobs, wheel_job
 from mlir_release.model.targets import Matrix
 from mlir_release.release import decisions
 from mlir_release.release import publish as releases
@@ -120,6 +121,8 @@ def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage:
 
 SDK = "sdk-linux-x86_64"
 TARGET = f"mlir-linux-x86_64-{PYTHON}"
+FIRST, SECOND = sdk_jobs("linux-x86_64")
+WHEEL = wheel_job(TARGET)
 LOG = """\
 \ufeff2026-11-20T12:00:00.0000000Z ##[group]Run mlir-release wheels build
 2026-11-20T12:00:01.0000000Z \x1b[31mninja: build stopped\x1b[0m
@@ -170,13 +173,13 @@ class Seen:
 
 def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, stage: Stage) -> None:
     releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
-    run = add_run(release, stage.tag, (SDK, "success", ""), (TARGET, "failure", LOG))
+    run = add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", LOG))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
     assert "```text\nthe linker ran out of memory\n```" in issue.body
     assert "\nninja: build stopped\n##[error]the linker" in issue.body
     assert "Post job cleanup" not in issue.body
-    assert f"[`{TARGET}`]({release.api_url}/repos/{REPOSITORY}/actions/jobs/" in issue.body
+    assert f"[`{WHEEL}`]({release.api_url}/repos/{REPOSITORY}/actions/jobs/" in issue.body
     assert f"gh run rerun {run} --failed --repo github.example/{REPOSITORY}" in issue.body
     assert f"mlir-release release abandon {stage.tag} --reason" in issue.body
     before = len(release.requests)
@@ -187,7 +190,7 @@ def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, sta
 @pytest.mark.parametrize("problem", ["expired", "unreadable", "broken"])
 def test_a_log_that_can_not_be_had_is_said(release: GitHubServer, stage: Stage, problem: str) -> None:
     releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
-    add_run(release, stage.tag, (SDK, "success", ""), (TARGET, "failure", None if problem == "expired" else LOG))
+    add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", None if problem == "expired" else LOG))
     faults = {"unreadable": Fault(status=403, message="Resource not accessible"), "broken": Fault(drop="before")}
     release.faults = lambda record: faults.get(problem) if record.path.endswith("/logs") else None
     (issue,) = look(release, stage)
@@ -196,7 +199,7 @@ def test_a_log_that_can_not_be_had_is_said(release: GitHubServer, stage: Stage, 
 
 
 def test_jobs_that_can_not_be_read_keep_nothing_from_being_tracked(release: GitHubServer, stage: Stage) -> None:
-    add_run(release, stage.tag, (SDK, "success", ""), (TARGET, "failure", LOG))
+    add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", LOG))
     release.faults = lambda record: Fault(status=403, message="no") if "/actions/" in record.path else None
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{SDK}"
@@ -205,8 +208,8 @@ def test_jobs_that_can_not_be_read_keep_nothing_from_being_tracked(release: GitH
 
 def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: Stage) -> None:
     other = f"mlir-linux-x86_64-{OTHER_PYTHON}"
-    lost = [(name, "failure", "##[error]Artifact not found\n") for name in (TARGET, other)]
-    add_run(release, stage.tag, (SDK, "failure", LOG), *lost)
+    lost = [(wheel_job(name), "failure", "##[error]Artifact not found\n") for name in (TARGET, other)]
+    add_run(release, stage.tag, (FIRST, "failure", LOG), *lost)
     (issue,) = look(release, stage)
     assert (issue.key, issue.title) == (f"snapshot/{SDK}", f"{SDK} fails")
     assert "the linker ran out of memory" in issue.body
@@ -215,19 +218,18 @@ def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: S
         assert f"- `{name}`" in issue.body
 
     # The next run gets past it: one wheel is made, the other fails by itself.
-    add_run(release, stage.tag, (SDK, "success", ""), (other, "success", ""), (TARGET, "failure", LOG))
+    add_run(release, stage.tag, (FIRST, "success", ""), (wheel_job(other), "success", ""), (WHEEL, "failure", LOG))
     releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
 
 
 def test_the_second_job_of_an_sdk_counts_if_it_is_of_the_same_run(release: GitHubServer, stage: Stage) -> None:
-    second = f"{SDK} (resumed)"
-    add_run(release, stage.tag, (SDK, "success", ""), (second, "failure", LOG))
+    add_run(release, stage.tag, (FIRST, "success", ""), (SECOND, "failure", LOG))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{SDK}"
     assert "the linker ran out of memory" in issue.body
-    add_run(release, stage.tag, (SDK, "success", ""), (second, "success", ""))
+    add_run(release, stage.tag, (FIRST, "success", ""), (SECOND, "success", ""))
     assert {issue.key for issue in look(release, stage)} == {
         f"snapshot/{TARGET}",
         f"snapshot/mlir-linux-x86_64-{OTHER_PYTHON}",
@@ -249,7 +251,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         made = snapshot(forge, revision, Matrix.parse(TARGETS).release, request_id="r")
         (dispatched,) = github.dispatches
         github.add_job(
-            dispatched.run_id, SDK, labels=["ubuntu-24.04"], started=NOW, completed=NOW, conclusion="failure", log=LOG
+            dispatched.run_id, FIRST, labels=["ubuntu-24.04"], started=NOW, completed=NOW, conclusion="failure", log=LOG
         )
         done = CliRunner().invoke(
             app, ["release", "track", made.tag, "--forge", f"github:{REPOSITORY}"], standalone_mode=False

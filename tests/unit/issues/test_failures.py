@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.issues.failures import Findings, judge_draft
+from mlir_release.model.job_names import sdk_jobs
 from mlir_release.model.targets import Matrix
 from mlir_release.release.assets import Report
 from tests.job_factory import make_job
@@ -21,11 +22,12 @@ WHEEL, OTHER, CORE = f"mlir-{PLATFORM}-{PYTHON}", f"mlir-{PLATFORM}-{OTHER_PYTHO
 WHEELS = tuple(wheel.name for wheel in MATRIX.wheels)
 TESTS = tuple(test.name for test in MATRIX.tests)
 SDK = f"sdk-{PLATFORM}"
+FIRST, SECOND = sdk_jobs(PLATFORM)
 
 
 def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str | None) -> Findings:
     """``ends``: how the SDK's two jobs ended."""
-    names = {"first": SDK, "second": f"{SDK} (resumed)"}
+    names = {"first": FIRST, "second": SECOND}
     jobs = {names[key]: make_job(names[key], end) for key, end in ends.items()}
     return judge_draft(TAG, MATRIX, wheels=wheels, tests=tests, reports={}, jobs=jobs)
 
@@ -42,7 +44,12 @@ def test_an_experimental_target_fails_nothing() -> None:
 
 
 def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
-    for first, second in (("failure", "success"), ("success", "timed_out"), ("cancelled", None)):
+    for first, second in (
+        ("failure", "skipped"),
+        ("failure", "success"),
+        ("success", "timed_out"),
+        ("cancelled", None),
+    ):
         found = judge(WHEELS, first=first, second=second)
         (failure,) = found.failing.values()
         assert failure.name == SDK
@@ -52,9 +59,10 @@ def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
 
 
 def test_wheels_that_fail_by_themselves_are_failures_of_their_own() -> None:
-    found = judge(WHEELS, first="success", second="success")
-    assert set(found.failing) == {WHEEL, OTHER}
-    assert found.passing == {SDK}
+    for second in ("success", "skipped"):  # skipped: the first job was enough
+        found = judge(WHEELS, first="success", second=second)
+        assert set(found.failing) == {WHEEL, OTHER}
+        assert found.passing == {SDK}
     assert judge(WHEELS, first="success").passing == frozenset()  # the second job may have more to do
     assert SDK not in judge((WHEEL,), first="success").failing
 
@@ -77,7 +85,7 @@ def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
         counts={},
         failures=("x" * 5000,),
     )
-    jobs = {SDK: make_job(SDK, "failure")}
+    jobs = {FIRST: make_job(FIRST, "failure")}
     found = judge_draft(TAG, MATRIX, wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
     assert set(found.failing) == {SDK, name}
     assert found.failing[name].summary == "1 test failed"
@@ -98,7 +106,7 @@ def test_who_is_waived_is_neither_failing_nor_well() -> None:
     assert found.passing == {OTHER, SDK, CORE, f"smoke-{CORE}"}
 
 
-ENDS = st.sampled_from([None, "success", "failure", "cancelled"])
+ENDS = st.sampled_from([None, "success", "failure", "cancelled", "skipped"])
 
 
 @given(st.sets(st.sampled_from(WHEELS)), st.sets(st.sampled_from(TESTS)), st.sets(st.sampled_from(WHEELS)), ENDS, ENDS)
@@ -106,7 +114,7 @@ def test_every_required_gap_is_told_exactly_once(
     missing: set[str], tests: set[str], waived: set[str], first: str | None, second: str | None
 ) -> None:
     missing -= waived
-    jobs = {name: make_job(name, end) for name, end in ((SDK, first), (f"{SDK} (resumed)", second))}
+    jobs = {name: make_job(name, end) for name, end in ((FIRST, first), (SECOND, second))}
     found = judge_draft(TAG, MATRIX, wheels=missing, tests=tests, reports={}, waived=waived, jobs=jobs)
     told = [name for failure in found.failing.values() for name in failure.takes_down or (failure.name,)]
     assert len(told) == len(set(told))

@@ -22,6 +22,7 @@ from mlir_release.issues.job_logs import (
     gather,
     latest_jobs,
 )
+from mlir_release.model.job_names import sdk_jobs
 from tests.job_factory import START, make_job
 from tests.memory_forge import MemoryForge
 
@@ -92,12 +93,13 @@ def test_nothing_in_a_log_ends_the_quotation_or_breaks_the_room(lines: list[str]
 
 
 def test_the_failed_job_is_quoted_and_linked() -> None:
-    jobs = {"sdk-x": make_job("sdk-x", "success"), "sdk-x (resumed)": make_job("sdk-x (resumed)", "failure", number=2)}
-    failure = Failure(name="sdk-x", summary="why", jobs=("sdk-x (resumed)", "sdk-x"))
-    found = gather(failure, jobs, Logs(**{"sdk-x (resumed)": f"{TIME}##[error]no ```space``` left\n"}))
+    first, second = sdk_jobs("x")
+    jobs = {first: make_job(first, "success"), second: make_job(second, "failure", number=2)}
+    failure = Failure(name="sdk-x", summary="why", jobs=(second, first))
+    found = gather(failure, jobs, Logs(**{second: f"{TIME}##[error]no ```space``` left\n"}))
     assert found is not None
     text = found.markdown(10_000)
-    assert "[`sdk-x (resumed)`](https://example.org/jobs/2) ended as *failure*" in text
+    assert "[`sdk: x / resume`](https://example.org/jobs/2) ended as *failure*" in text
     assert "````text\nno ```space``` left\n````" in text
 
 
@@ -111,14 +113,14 @@ def forge_with(*names: str) -> Any:
 
 def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> None:
     logs = Logs()
-    second = "sdk-x (resumed)"
+    first, second = sdk_jobs("x")
     logs.of_run = {
-        "new": [make_job("sdk-x", "success", number=9, minutes=5), make_job("sdk-x", "failure", number=10)],
-        "old": [make_job(second, "failure"), make_job("a", "failure"), make_job("sdk-x", "cancelled")],
+        "new": [make_job(first, "success", number=9, minutes=5), make_job(first, "failure", number=10)],
+        "old": [make_job(second, "failure"), make_job("a", "failure"), make_job(first, "cancelled")],
     }
     found = latest_jobs(forge_with("old", "new"), logs, "t", "release.yml")
-    assert {name: job.conclusion for name, job in found.items()} == {"sdk-x": "success", "a": "failure"}
-    assert found["sdk-x"].id == "9"
+    assert {name: job.conclusion for name, job in found.items()} == {first: "success", "a": "failure"}
+    assert found[first].id == "9"
 
 
 def test_jobs_that_can_not_be_read_are_said_and_end_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,81 @@
+"""What GitHub's runners cost, and how many cores they have: ``prices.toml``, with its source and date."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Systems by the first word of GitHub's own labels, and the standard runner of each.
+_SYSTEMS = {"ubuntu": "linux", "windows": "windows", "macos": "macos"}
+_STANDARD = {"linux": "ubuntu-latest", "windows": "windows-latest", "macos": "macos-latest"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """A kind of runner whose labels GitHub has chosen."""
+
+    label: re.Pattern[str]
+    dollars: float  #: a minute
+    standard: bool = True  #: free in public repositories
+    cores: int | None = None  #: None: as many as the system's standard runner
+    cores_in_public: int | None = None  #: None: the same
+
+    @classmethod
+    def read(cls, row: dict[str, Any]) -> Runner:
+        """From a table of ``prices.toml``."""
+        return cls(**{key.replace("-", "_"): value for key, value in row.items()} | {"label": re.compile(row["label"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """GitHub's price list."""
+
+    source: str
+    read_on: str  #: ISO date
+    currency: str
+    not_priced: tuple[str, ...]  #: what the figures leave out
+    runners: tuple[Runner, ...]
+
+    def runner(self, labels: Sequence[str]) -> Runner | None:
+        """The kind of runner with these labels; None if it is self-hosted, or the labels do not tell."""
+        if "self-hosted" in labels:
+            return None
+        return next((runner for label in labels for runner in self.runners if runner.label.fullmatch(label)), None)
+
+    def cores(self, labels: Sequence[str], *, public: bool) -> int:
+        """Cores of a runner. One that is not in the list counts as the standard runner of its system."""
+        runner = self.runner(labels)
+        if runner is None or runner.cores is None:
+            runner = self.runner([_STANDARD.get(system_of(labels), _STANDARD["linux"])])
+        assert runner is not None
+        assert runner.cores is not None
+        return (public and runner.cores_in_public) or runner.cores
+
+
+@cache
+def prices() -> Prices:
+    """The list that comes with the toolkit."""
+    data = tomllib.loads(resources.files(__package__).joinpath("prices.toml").read_text(encoding="utf-8"))
+    return Prices(
+        source=data["source"],
+        read_on=data["read-on"].isoformat(),
+        currency=data["currency"],
+        not_priced=tuple(data["not-priced"]),
+        runners=tuple(map(Runner.read, data["runner"])),
+    )
+
+
+def system_of(labels: Sequence[str]) -> str:
+    """``linux``, ``macos``, ``windows``; ``other`` for a runner whose labels do not say."""
+    for label in labels:
+        if found := _SYSTEMS.get(label.partition("-")[0]):
+            return found
+    lowered = {label.lower() for label in labels}
+    return next((name for name in _STANDARD if name in lowered), "other")
