@@ -1,4 +1,4 @@
-# The two commands that matter: "make rehearsal" and "make test". Both set up everything they need.
+# "make rehearsal" and "make test" are the main targets. Each installs what it needs.
 PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
@@ -6,12 +6,12 @@ ARGS ?=
 .PHONY: help rehearsal rehearsal-actions test setup setup-tests lint types unit clean
 
 help:
-	@echo "make rehearsal   the whole main job on this machine, on real MLIR (ARGS='--python 3.12' and so on)"
-	@echo "make rehearsal-actions   the workflows themselves, run by act, from a pin bump to a published release"
-	@echo "make test        lint, types, unit and integration tests, and a real wheel end to end"
-	@echo "make unit        only the tests that take seconds"
-	@echo "make lint types  only ruff and the workflow checks, only mypy"
-	@echo "make clean       remove the virtual environment and the rehearsal's workspace (caches stay)"
+	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
+	@echo "make rehearsal-actions   the same by the GitHub workflows, run by act, from the pin to a published release"
+	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
+	@echo "make unit                only the tests that take seconds"
+	@echo "make lint types          only ruff and the workflow checks; only mypy"
+	@echo "make clean               remove .venv and build/ (caches are kept)"
 
 setup:
 	@$(PYTHON) tools/bootstrap.py
