@@ -20,11 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from msgspec import structs
 
 from mlir_release.console import console, format_bytes
 from mlir_release.release.assets import read_wheel
@@ -214,10 +216,10 @@ def with_files(manifest: Manifest, files: Path, *, met: bool) -> Manifest:
             )
             wheel = read_wheel(path)
             Path(f"{path}.metadata").write_bytes(wheel.metadata)
-            wheels.append(replace(wheel.entry(), target=entry.target))
+            wheels.append(structs.replace(wheel.entry(), target=entry.target))
         else:
             wheels.append(entry)
-    return replace(manifest, wheels=tuple(wheels))
+    return structs.replace(manifest, wheels=tuple(wheels))
 
 
 def make_wheel_of(name: str, version: str, folder: Path) -> None:

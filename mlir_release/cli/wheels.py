@@ -233,6 +233,6 @@ def wheels_test(
         if not console.json_mode:
             click.echo(report.markdown())
     if console.json_mode:
-        console.result("", [report.as_json() for report in found])
+        console.result("", [run.report.to_json() for run in found])
     if not all(report.passed for report in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

@@ -31,8 +31,9 @@ from mlir_release.index import lockfiles as locks
 from mlir_release.index import simple
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, Published
-from mlir_release.model.manifest import MANIFEST_NAME, YANKS_PATH, Manifest, Yank, format_time, parse_yanks
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.yanks import YANKS_PATH, Yank, parse_yanks
 from mlir_release.release.draft import fetch
 
 if TYPE_CHECKING:

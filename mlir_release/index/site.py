@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mlir_release.model.manifest import Manifest, WheelEntry, Yank, yank_reason
 from mlir_release.model.names import Kind, Order, order_of
+from mlir_release.model.yanks import Yank, yank_reason
 from mlir_release.release.assets import METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from mlir_release.model.manifest import Manifest, WheelEntry
 
 #: How far the page for ``pip -f`` reaches back from the newest snapshot: a day's page stays small and pip fast.
 LATEST_WINDOW = timedelta(days=90)
@@ -62,7 +64,7 @@ class Published:
     def order(self) -> Order:
         """Where it stands among the releases of its kind."""
         order = order_of(self.tag)
-        assert order is not None, self.tag  # a manifest's tag is a release tag: Manifest.from_json checks
+        assert order is not None, self.tag  # a manifest's tag is a release tag: Manifest checks
         return order
 
     @property

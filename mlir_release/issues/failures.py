@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, Job
     from mlir_release.model.targets import Matrix, Runtime, TestTarget
-    from mlir_release.release.assets import Report
+    from mlir_release.model.test_report import TestReport
 
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
 MAX_NAMES = 50
@@ -87,7 +87,7 @@ def judge_draft(
     *,
     wheels: Collection[str],
     tests: Collection[str],
-    reports: Mapping[str, Report],
+    reports: Mapping[str, TestReport],
     waived: Collection[str] = (),
     jobs: Mapping[str, Job] | None = None,
 ) -> Findings:
@@ -155,14 +155,14 @@ def _is_built(runtime: Runtime, jobs: Mapping[str, Job]) -> bool:
     return first.conclusion == "success" and second.conclusion in ("success", "skipped")
 
 
-def _failed_test(test: TestTarget, report: Report | None) -> Failure:
+def _failed_test(test: TestTarget, report: TestReport | None) -> Failure:
     summary, detail = "it was not run, or ended without a report", ""
     if report is not None and report.passed:
         summary = "the report tells of another build of the wheel than the draft has"
     elif report is not None:
         count = len(report.failures)
         summary = f"{count} test{'' if count == 1 else 's'} failed" if count else "the run failed as a whole"
-        shown = [failure.replace("`", "'")[:MAX_NAME] for failure in report.failures[:MAX_NAMES]]
+        shown = [failure.replace("`", "'")[:MAX_NAME] for failure in report.failed[:MAX_NAMES]]
         more = [f"… and {count - len(shown)} more"] if count > len(shown) else []
         detail = "\n".join(["```text", *shown, *more, "```"]) if shown else ""
     wheel = test.wheels[0] if len(test.wheels) == 1 else ""

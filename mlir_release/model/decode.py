@@ -1,132 +1,195 @@
-"""Reading JSON and TOML that others wrote: each wrong value is named by its path (``wheels[3].sha256``)."""
+"""The bridge to msgspec: JSON and TOML documents become structs, and a wrong value is named by its path.
+
+msgspec says "Expected `str` matching regex '…' - at `$.wheels[3].sha256`"; a person reads "wheels[3].sha256 is 'x', not
+a SHA-256 of 64 hex digits". The words come from the struct itself: the ``title`` of a constrained type says what its
+values are, and the ``description`` of a field is what the published JSON Schema says about it.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+import tomllib
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mlir_release.model.filters import alternatives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Mapping
 
 T = TypeVar("T")
 
-_REQUIRED: Any = object()
-
 
 class MalformedError(ValueError):
-    """The value at ``path`` is not what it should be; ``problem`` continues the sentence that the path begins."""
+    """The value at ``path`` is not what it should be.
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path} {problem}")
+    :param path: ``wheels[3].sha256``; empty for the document itself
+    :param problem: continues the sentence that the path begins
+    :param hint: what to write instead; may be empty
+    """
+
+    def __init__(self, path: str, problem: str, hint: str = "") -> None:
+        super().__init__(f"{path or 'the document'} {problem}" + (f"; {hint}" if hint else ""))
         self.path = path
         self.problem = problem
+        self.hint = hint
 
 
-class Record:
-    """A mapping read from a file, with its path in that file."""
-
-    def __init__(self, data: object, path: str = "") -> None:
-        if not isinstance(data, dict):
-            raise MalformedError(path, "is not an object")
-        self.data: dict[str, Any] = data
-        self.path = path
-
-    def at(self, key: str) -> str:
-        """The path of a key."""
-        return f"{self.path}.{key}" if self.path else key
-
-    def get(self, key: str, check: Callable[[object], T], default: T = _REQUIRED) -> T:
-        """The checked value of a key. :raises MalformedError: if it is wrong, or absent without a default"""
-        value = self.data.get(key)
-        if value is None:
-            if default is _REQUIRED:
-                raise MalformedError(self.at(key), "is missing")
-            return default
-        try:
-            return check(value)
-        except ValueError as error:
-            raise MalformedError(self.at(key), str(error)) from None
-
-    def _items(self, key: str) -> list[Any]:
-        value = self.data.get(key, [])
-        if not isinstance(value, (list, tuple)):
-            raise MalformedError(self.at(key), "is not a list")
-        return list(value)
-
-    def rows(self, key: str) -> Iterator[Record]:
-        """The objects of a list; an absent list is empty."""
-        for number, value in enumerate(self._items(key)):
-            yield Record(value, f"{self.at(key)}[{number}]")
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings; an absent list is empty."""
-        items = self._items(key)
-        for number, value in enumerate(items):
-            if not isinstance(value, str):
-                raise MalformedError(f"{self.at(key)}[{number}]", "is not a string")
-        return tuple(items)
-
-    def numbers(self, key: str) -> dict[str, int]:
-        """A mapping of names to whole numbers; an absent one is empty."""
-        row = Record(self.data.get(key, {}), self.at(key))
-        return {name: row.get(name, whole) for name in sorted(row.data)}
+# -- types of values --------------------------------------------------------------------------------------------------
 
 
-def known(row: Record, keys: set[str]) -> None:
-    """Refuse keys that nothing reads: they are typing mistakes. :raises MalformedError:"""
-    for key in row.data:
-        if key not in keys:
-            raise MalformedError(row.at(key), f"is not known; known are {', '.join(sorted(keys))}")
+def text(pattern: str, title: str) -> Meta:
+    """The constraint of a string that ``pattern`` matches whole; ``title`` says what it is, with an article."""
+    return Meta(pattern=f"^(?:{pattern})$(?!\n)", title=title)  # in Python, $ alone also matches before a last newline
 
 
-def text(value: object) -> str:
-    """A string."""
-    if not isinstance(value, str):
-        raise ValueError("is not a string")
-    return value
+def doc(description: str) -> Meta:
+    """What a key means, in the document's JSON Schema."""
+    return Meta(description=description)
 
 
-def whole(value: object) -> int:
-    """A whole number, not negative."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError("is not a whole number")
-    return value
+Sha256 = Annotated[str, text("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")]
+Sha1 = Annotated[str, text("[0-9a-f]{40}", "a commit of 40 hex digits")]
+
+#: The plain name of a wheel: no folders, nothing that a URL would need quoted but ``+``.
+WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl", "a plain file name that ends in .whl")]
+
+#: A number of things, or bytes.
+Count = Annotated[int, Meta(ge=0)]
 
 
-def flag(value: object) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise ValueError("is neither true nor false")
-    return value
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def matching(pattern: str, meaning: str) -> Callable[[object], str]:
-    """A string that ``pattern`` matches whole; ``meaning`` says what it should be."""
-    compiled = re.compile(pattern)
-
-    def check(value: object) -> str:
-        if not isinstance(value, str) or compiled.fullmatch(value) is None:
-            raise ValueError(f"is {value!r}, not {meaning}")
-        return value
-
-    return check
-
-
-digest = matching("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")
-sha1 = matching("[0-9a-f]{40}", "a commit of 40 hex digits")
-
-
-def instant(value: object) -> str:
-    """A UTC time like ``2026-11-20T12:00:00Z``."""
-    string = text(value)
+def from_json(content: str | bytes, kind: type[T]) -> T:
+    """Read a JSON document. :raises MalformedError: for the first mistake"""
     try:
-        datetime.strptime(string, "%Y-%m-%dT%H:%M:%SZ")
-    except ValueError:
-        raise ValueError(f"is {value!r}, not a UTC time like 2026-11-20T12:00:00Z") from None
-    return string
+        data = msgspec.json.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedError("", f"is not JSON: {error}") from None
+    return convert(data, kind)
 
 
-def file_name(suffix: str) -> Callable[[object], str]:
-    """The plain name of a file that ends in ``suffix``: no folders, nothing that a URL would need quoted but ``+``."""
-    return matching(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*" + re.escape(suffix), f"a plain file name that ends in {suffix}")
+def from_toml(content: str, kind: type[T]) -> T:
+    """Read a TOML document. :raises MalformedError: for the first mistake :raises tomllib.TOMLDecodeError:"""
+    return convert(tomllib.loads(content), kind, table="a table")
+
+
+def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
+    """Check data that a parser returned. A struct whose tag is ``schema`` is read in that version only.
+
+    :param table: what the format calls a mapping
+    :raises MalformedError: for the first mistake
+    """
+    config = getattr(kind, "__struct_config__", None)
+    if config is not None and config.tag_field == "schema" and isinstance(data, dict):
+        _check_schema(data.get("schema"), config.tag)
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise _explain(error, data, kind, table) from None
+
+
+def _check_schema(found: object, known: int) -> None:
+    if found is None:
+        raise MalformedError("schema", "is missing")
+    if found != known or isinstance(found, bool):
+        raise MalformedError("schema", f"is {found}, and this version of mlir-release reads {known}")
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+_PLACE = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
+_FIELD = re.compile(r"Object (?P<problem>missing required|contains unknown) field `(?P<name>.*)`")
+_NOUNS = {str: "a string", int: "a whole number", float: "a number", bool: "a boolean (true or false)"}
+
+
+def _explain(error: msgspec.ValidationError, data: Any, kind: Any, table: str) -> MalformedError:
+    """msgspec's error in our words; it says where, and the value and its type are looked up there."""
+    match = _PLACE.fullmatch(str(error))
+    assert match is not None
+    value, path = data, ""
+    for step in _STEP.finditer(match["path"] or ""):
+        kind = _bare(kind)
+        key: Any = step["name"] or step["index"]
+        if key == "...":  # msgspec does not name the entry of a mapping
+            key = _wrong_entry(value, 1, kind)
+        elif step["index"]:
+            key = int(key)
+        path = f"{path}[{key}]" if isinstance(key, int) else _join(path, key)
+        value, kind = value[key], _inner(kind, key)
+    if isinstance(error.__cause__, MalformedError):  # raised by a struct about one of its fields
+        cause = error.__cause__
+        return MalformedError(_join(path, cause.path), cause.problem, cause.hint)
+    if match["key"]:
+        key = _wrong_entry(value, 0, _bare(kind))
+        return MalformedError(_join(path, key), f"is not {_title(get_args(_bare(kind))[0])}")
+    if field := _FIELD.fullmatch(match["what"]):
+        return _wrong_field(path, field["name"], kind, unknown=field["problem"] == "contains unknown")
+    return MalformedError(path, *_problem(value, kind, table))
+
+
+def _wrong_field(path: str, name: str, kind: Any, *, unknown: bool) -> MalformedError:
+    if not unknown:
+        return MalformedError(_join(path, name), "is missing")
+    config = _bare(kind).__struct_config__
+    known = [config.tag_field] if config.tag_field else []
+    known += [field.encode_name for field in msgspec.structs.fields(_bare(kind))]
+    return MalformedError(_join(path, name), "is an unknown key", alternatives(name, known))
+
+
+def _problem(value: object, kind: Any, table: str) -> tuple[str, str]:
+    """What is wrong with a value, and what would be right."""
+    bare = _bare(kind)
+    if value is None:
+        return "is missing", ""
+    if get_origin(bare) is Literal:
+        return f"is {value!r}, which is not known", alternatives(str(value), map(str, get_args(bare)))
+    listing = get_origin(bare) in (list, tuple)
+    if (listing and value == []) or (bare is str and value == ""):
+        return "is empty", ""
+    if title := _title(kind):
+        return f"is {value!r}, not {title}", ""
+    if bare in _NOUNS:
+        return f"is not {_NOUNS[bare]}", ""
+    return f"is not {'a list' if listing else table}", ""
+
+
+def _join(path: str, key: str) -> str:
+    return ".".join(filter(None, (path, key)))
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its annotations, and without ``None``."""
+    while get_origin(kind) in (Annotated, Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    return kind
+
+
+def _title(kind: Any) -> str:
+    """The title of a constrained type; empty if it has none."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    titles = [part.title for part in getattr(kind, "__metadata__", ()) if isinstance(part, Meta) and part.title]
+    return titles[-1] if titles else ""
+
+
+def _inner(kind: Any, key: str | int) -> Any:
+    """The type of a field, of a mapping's values, or of a list's items."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
+    return get_args(kind)[1 if isinstance(key, str) else 0]
+
+
+def _wrong_entry(mapping: Mapping[str, object], part: Literal[0, 1], kind: Any) -> str:
+    """The first key of a mapping that is wrong (``part`` 0), or that has a wrong value (1)."""
+    for entry in mapping.items():
+        try:
+            msgspec.convert(entry[part], get_args(kind)[part])
+        except msgspec.ValidationError:
+            return entry[0]
+    raise AssertionError("every entry is right")

@@ -167,7 +167,7 @@ class _Rehearsal:
 
     def test(self, test: TestTarget) -> None:
         """One suite on one wheel; its report goes to the draft beside the wheel."""
-        from mlir_release.release.assets import REPORT_SUFFIX
+        from mlir_release.model.test_report import REPORT_SUFFIX
         from mlir_release.testing.run import run_suites
 
         python = next(python for python in self.pythons if python.cpython == test.python)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
-from mlir_release.model.decode import MalformedError, Record, digest, flag, sha1, text, whole
-from mlir_release.model.manifest import TestEntry, WheelEntry
+from mlir_release.model.decode import MalformedError
+from mlir_release.model.manifest import WheelEntry
 from mlir_release.model.names import Slot
-from mlir_release.model.targets import SUITES
+from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
+from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,12 +30,6 @@ METADATA_SUFFIX = ".metadata"
 
 #: Suffix of a wheel's provenance file (PEP 740).
 PROVENANCE_SUFFIX = ".provenance"
-
-#: Suffix of test reports: ``<test target>.tests.json``.
-REPORT_SUFFIX = ".tests.json"
-
-#: Where a wheel says which release it belongs to.
-RELEASE_INFO = "mlir/_release.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +56,12 @@ class Wheel:
     size: int  #: bytes
     sha256: str
     metadata: bytes  #: METADATA as it is in the wheel
-    tag: str
-    revision: str
-    target: str
-    profile: str
-    llvm_version: str
-    toolkit_version: str
+    info: WheelInfo
+
+    @property
+    def target(self) -> str:
+        """The row of the build matrix that it was built for."""
+        return self.info.target
 
     def entry(self, *, provenance: str = "") -> WheelEntry:
         """The wheel's row in the manifest."""
@@ -75,7 +69,7 @@ class Wheel:
             filename=self.filename,
             target=self.target,
             distribution=self.distribution,
-            profile=self.profile,
+            profile=self.info.profile,
             python=self.slot.python,
             platforms=self.platforms,
             requires_python=self.requires_python,
@@ -88,39 +82,11 @@ class Wheel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """A test target's run, as ``wheels test`` writes it."""
-
-    path: Path
-    target: str
-    suite: str  #: several in one run have ``+`` between them
-    wheel: str  #: file name; empty for a suite that tests the SDK's tools
-    wheel_sha256: str  #: empty likewise
-    passed: bool
-    counts: Mapping[str, int]
-    failures: tuple[str, ...]  #: names
-
-    @property
-    def filename(self) -> str:
-        """The report's name among the release's assets."""
-        return f"{self.target}{REPORT_SUFFIX}"
-
-    @property
-    def needs_wheel(self) -> bool:
-        """Whether the suite runs on a wheel; else it tests the SDK's tools, once a platform."""
-        return any(SUITES.get(suite) == "python" for suite in self.suite.split("+"))
-
-    def entry(self) -> TestEntry:
-        """The report's row in the manifest."""
-        return TestEntry(name=self.target, suite=self.suite, wheel=self.wheel, counts=dict(self.counts))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Dist:
     """The content of a folder of build results."""
 
     wheels: tuple[Wheel, ...]
-    reports: tuple[Report, ...] = ()
+    reports: Mapping[Path, TestReport] = field(default_factory=dict)
     provenance: Mapping[str, Path] = field(default_factory=dict)  #: wheel's file name -> provenance file
 
 
@@ -143,7 +109,7 @@ def read_wheel(path: Path) -> Wheel:
             # The bytes as they are: what pip compares with the .metadata file's hash.
             name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
             metadata = archive.read(name)
-            info = archive.read(RELEASE_INFO) if RELEASE_INFO in archive.namelist() else None
+            info = archive.read(WHEEL_INFO) if WHEEL_INFO in archive.namelist() else None
         core = Metadata.from_email(metadata, validate=False)
         fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
     except InvalidMetadata as error:
@@ -166,27 +132,17 @@ def read_wheel(path: Path) -> Wheel:
         size=path.stat().st_size,
         sha256=sha256_of(path),
         metadata=metadata,
-        **_read_release_info(path, info),
+        info=_read_info(path, info),
     )
 
 
-def _read_release_info(path: Path, content: bytes | None) -> dict[str, Any]:
-    why = f"it has no {RELEASE_INFO}, which says what release it belongs to"
+def _read_info(path: Path, content: bytes | None) -> WheelInfo:
+    why = f"it has no {WHEEL_INFO}, which says what release it belongs to"
     if content is not None:
         try:
-            row = Record(json.loads(content))
-            return {
-                "tag": row.get("tag", text),
-                "revision": row.get("revision", sha1),
-                "target": row.get("target", text),
-                "profile": row.get("profile", text),
-                "llvm_version": row.get("llvm_version", text, ""),
-                "toolkit_version": row.get("toolkit_version", text, ""),
-            }
+            return WheelInfo.from_text(content)
         except MalformedError as error:
-            why = f"in its {RELEASE_INFO}, {error}"
-        except ValueError as error:
-            why = f"its {RELEASE_INFO} is not JSON: {error}"
+            why = f"in its {WHEEL_INFO}, {error}"
     raise VerificationError(
         "wheel-not-ours",
         f"{path.name} does not say which release it belongs to",
@@ -206,37 +162,9 @@ def _corrupt(path: Path, why: str) -> VerificationError:
     )
 
 
-def read_report(path: Path) -> Report:
+def read_report(path: Path) -> TestReport:
     """Read a test report. :raises VerificationError: ``report-invalid``"""
-    try:
-        row = Record(json.loads(path.read_bytes()))
-        if (schema := row.get("schema", whole)) != 1:
-            raise MalformedError("schema", f"is {schema}, and this version of mlir-release reads 1")
-        report = Report(
-            path=path,
-            target=row.get("target", text),
-            suite=row.get("suite", text),
-            wheel=row.get("wheel", text, ""),
-            wheel_sha256=row.get("wheel_sha256", digest, "") if row.data.get("wheel_sha256") else "",
-            passed=row.get("passed", flag),
-            counts=row.numbers("counts"),
-            failures=tuple(failure.get("name", text) for failure in row.rows("failures")),
-        )
-        if report.filename != path.name:
-            raise MalformedError("target", f"is {report.target!r}, which the file name contradicts")
-        if report.target.partition("-")[0] not in report.suite.split("+"):
-            raise MalformedError("suite", f"is {report.suite!r}, which the target {report.target!r} contradicts")
-        if report.wheel and not report.wheel_sha256:
-            raise MalformedError("wheel_sha256", "is missing, so nobody knows which build was tested")
-    except ValueError as error:  # MalformedError and JSONDecodeError are ValueErrors
-        raise VerificationError(
-            "report-invalid",
-            f"{path.name} is not a test report",
-            where=str(path),
-            why=str(error),
-            remedy="run the tests again: mlir-release wheels test",
-        ) from error
-    return report
+    return TestReport.from_text(path.read_bytes(), name=path.name, where=str(path))
 
 
 def read_dist(folder: Path) -> Dist:
@@ -260,7 +188,7 @@ def read_dist(folder: Path) -> Dist:
                 remedy="give the two rows different distribution names, or remove the file that is not meant",
             )
     wheels = tuple(read_wheel(path) for name, path in unique.items() if name.endswith(".whl"))
-    reports = tuple(read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX))
+    reports = {path: read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX)}
     if not wheels and not reports:
         raise UsageError(
             "dist-empty",
@@ -284,8 +212,8 @@ def check_wheel(wheel: Wheel, expected: Expected) -> None:
     contradictions = [
         f"its {word} is {found}, the release's is {wanted}"
         for word, found, wanted in (
-            ("tag", wheel.tag, str(expected.tag)),
-            ("revision", wheel.revision, expected.revision),
+            ("tag", wheel.info.tag, str(expected.tag)),
+            ("revision", wheel.info.revision, expected.revision),
             ("version", wheel.version, expected.version),
         )
         if found != wanted

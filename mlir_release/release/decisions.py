@@ -6,7 +6,6 @@ as it was taken first.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,9 @@ from mlir_release.forge.base import BranchMoved
 from mlir_release.forge.files import head_of, matrix_at
 from mlir_release.git.repository import format_message
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import YANKS_PATH, Waiver, Yank, format_time, format_yanks, parse_yanks
+from mlir_release.model.manifest import Waiver, format_time
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
+from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
 from mlir_release.release.draft import WAIVER_PREFIX, WAIVER_SUFFIX, find_release, put_bytes, read_waivers
 from mlir_release.snapshot.state import TagState, abandon_tag, states
 
@@ -71,8 +71,7 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
     known = _read_waiver(forge, release, target)
     waiver = known or Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     if known is None and not dry_run:
-        content = json.dumps(asdict(waiver), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
-        release, put = put_bytes(forge, release, f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", content)
+        release, put = put_bytes(forge, release, f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
         if put.action == "kept":  # somebody else waived it at the same moment
             known = _read_waiver(forge, release, target)
     standing = known or waiver

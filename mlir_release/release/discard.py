@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.names import Slot
 from mlir_release.model.targets import SUITES
-from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX, REPORT_SUFFIX
+from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.draft import find_release, need_draft, origin_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from mlir_release.forge.files import matrix_at
 from mlir_release.git.repository import parse_trailers
 from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import Waiver, read_waiver
+from mlir_release.model.manifest import Waiver
 from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import (
     TRAILER_REVISION,
@@ -22,7 +22,8 @@ from mlir_release.model.release_tags import (
     parse_numbered,
     parse_snapshot,
 )
-from mlir_release.release.assets import REPORT_SUFFIX, Expected, Report, read_report
+from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
+from mlir_release.release.assets import Expected, read_report
 from mlir_release.snapshot.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def wheel_assets(release: Release) -> dict[Slot, Asset]:
     }
 
 
-def read_reports(forge: Forge, release: Release, folder: Path) -> dict[str, Report]:
+def read_reports(forge: Forge, release: Release, folder: Path) -> dict[str, TestReport]:
     """The test reports of a release by their target; downloads them into ``folder``."""
     return {
         asset.name.removesuffix(REPORT_SUFFIX): read_report(fetch(forge, release, asset, folder))
@@ -264,12 +265,12 @@ def read_waivers(forge: Forge, release: Release, folder: Path) -> dict[str, Waiv
     found = {}
     for asset in release.assets:
         if asset.complete and asset.name.startswith(WAIVER_PREFIX) and asset.name.endswith(WAIVER_SUFFIX):
-            waiver = read_waiver(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+            waiver = Waiver.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
             found[waiver.target] = waiver
     return found
 
 
-def is_about(report: Report, release: Release) -> bool:
+def is_about(report: TestReport, release: Release) -> bool:
     """Whether a report tells about the wheel that stands in the draft, or about a platform and no wheel at all."""
     if not report.wheel:
         return not report.needs_wheel
@@ -316,6 +317,6 @@ def missing(forge: Forge, tag: str, matrix: Matrix) -> Missing:
     )
 
 
-def _passes(reports: Mapping[str, Report], name: str, release: Release) -> bool:
+def _passes(reports: Mapping[str, TestReport], name: str, release: Release) -> bool:
     report = reports.get(name)
     return report is not None and report.passed and is_about(report, release)

@@ -16,8 +16,9 @@ from mlir_release.forge.published import shelf_of
 from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_yanks
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest, yank_reason
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.yanks import yank_reason
 from mlir_release.release.draft import fetch
 from mlir_release.release.install_check import check_import
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.host.pythons import Python
-    from mlir_release.model.manifest import WheelEntry, Yank
+    from mlir_release.model.manifest import WheelEntry
+    from mlir_release.model.yanks import Yank
 
 #: Instead of a tag: the newest published snapshot that nobody yanked.
 LATEST = "latest"

@@ -98,7 +98,7 @@ def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence
             # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
             done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
             _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
-        done = check_import(python, tag=wheel.tag, revision=wheel.revision, lenient=dependencies is None)
+        done = check_import(python, tag=wheel.info.tag, revision=wheel.info.revision, lenient=dependencies is None)
         _check("import-failed", wheel, interpreter, done, "it can't be imported")
         return Trial(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
 
@@ -141,5 +141,5 @@ def _check(id: str, wheel: Wheel, interpreter: Python, done: subprocess.Complete
             where=str(wheel.path),
             why=(done.stdout + done.stderr).strip()[-3000:],
             remedy="nothing was published; mend the wheel's build, then start its target over: "
-            f"mlir-release publish {wheel.tag} --discard {wheel.target}",
+            f"mlir-release publish {wheel.info.tag} --discard {wheel.target}",
         )

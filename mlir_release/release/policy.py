@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import Waiver
     from mlir_release.model.targets import Matrix, WheelTarget
-    from mlir_release.release.assets import Report, Wheel
+    from mlir_release.model.test_report import TestReport
+    from mlir_release.release.assets import Wheel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Judgement:
     """What is published, what is left out, and what stands in the way (nothing, if ``problems`` is empty)."""
 
     wheels: tuple[Wheel, ...]
-    reports: tuple[Report, ...]  #: the passing runs that the wheels rest on
+    reports: tuple[TestReport, ...]  #: the passing runs that the wheels rest on
     waivers: tuple[Waiver, ...]  #: the ones that were needed
     left_out: tuple[LeftOut, ...]
     excluded: tuple[Wheel, ...]  #: wheels of experimental or waived targets that failed their tests
@@ -29,7 +30,7 @@ class Judgement:
 
 
 def judge(
-    matrix: Matrix, wheels: Mapping[Slot, Wheel], reports: Mapping[str, Report], waivers: Mapping[str, Waiver]
+    matrix: Matrix, wheels: Mapping[Slot, Wheel], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> Judgement:
     """Weigh a draft's content.
 
@@ -41,7 +42,7 @@ def judge(
     left_out: list[LeftOut] = []
     problems: list[str] = []
     used: dict[str, Waiver] = {}
-    evidence: dict[str, Report] = {}
+    evidence: dict[str, TestReport] = {}
     known = {Slot.of_target(target) for target in matrix.wheels}
 
     for slot, wheel in wheels.items():
@@ -88,7 +89,7 @@ def judge(
     )
 
 
-def _left_out(target: WheelTarget, reports: Mapping[str, Report]) -> LeftOut:
+def _left_out(target: WheelTarget, reports: Mapping[str, TestReport]) -> LeftOut:
     """Why an experimental target is left out: from the reports alone, for its wheel may be deleted already."""
     failed = [
         f"{name}: {_shortfall(None, reports[name])}"
@@ -99,7 +100,7 @@ def _left_out(target: WheelTarget, reports: Mapping[str, Report]) -> LeftOut:
 
 
 def _shortfalls(
-    target: WheelTarget, wheel: Wheel, reports: Mapping[str, Report], waivers: Mapping[str, Waiver]
+    target: WheelTarget, wheel: Wheel, reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> list[str]:
     found = []
     for name in map(target.test_name, target.suites):
@@ -110,13 +111,13 @@ def _shortfalls(
     return found
 
 
-def _shortfall(wheel: Wheel | None, report: Report) -> str:
+def _shortfall(wheel: Wheel | None, report: TestReport) -> str:
     """Why a report does not speak for a wheel; empty if it does."""
     if report.needs_wheel and not report.wheel:
         return "does not say which wheel it tested"
     if wheel is not None and report.wheel and report.wheel_sha256 != wheel.sha256:
         return "tested another build of the wheel than the draft has"
     if not report.passed:
-        names = ", ".join(report.failures[:3]) + (" …" if len(report.failures) > 3 else "")
+        names = ", ".join(report.failed[:3]) + (" …" if len(report.failed) > 3 else "")
         return f"failed{f' ({names})' if names else ''}"
     return ""

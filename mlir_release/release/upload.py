@@ -135,15 +135,15 @@ def _apply(forge: Forge, release: Release, content: Dist) -> UploadOutcome:
                 f"to start it over: mlir-release publish {release.tag} --discard {wheel.target}"
             )
     release = find_release(forge, release.tag)
-    for report in content.reports:
+    for path, report in content.reports.items():
         if not is_about(report, release):
             said.append(f"{report.filename} is about another build than the draft's {report.wheel}; it was not taken")
             continue
         worthless = partial(_is_worthless, forge, release)
-        release, one = put(forge, release, report.filename, report.path, replace=worthless)
+        release, one = put(forge, release, report.filename, path, replace=worthless)
         puts.append(one)
         if one.action == "uploaded" and not report.passed:
-            said.append(f"{report.target} failed: {', '.join(report.failures[:5]) or 'no test is named'}")
+            said.append(f"{report.target} failed: {', '.join(report.failed[:5]) or 'no test is named'}")
     return UploadOutcome(tag=release.tag, puts=tuple(puts), notes=tuple(said))
 
 

@@ -11,10 +11,10 @@ from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.model.names import order_of
+from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
     PROVENANCE_SUFFIX,
-    REPORT_SUFFIX,
     Wheel,
     check_wheel,
     read_wheel,
@@ -194,7 +194,7 @@ def _manifest(
         upstream=matrix.release.upstream,
         created_at=format_time(release.created_at),
         toolkit_version=origin.toolkit_version,
-        llvm_version=next((wheel.llvm_version for wheel in judgement.wheels), ""),
+        llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
         wheels=tuple(wheel.entry(provenance=provenance(wheel)) for wheel in judgement.wheels),

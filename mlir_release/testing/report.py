@@ -1,20 +1,18 @@
-"""Results of tests: counted, and written as JSON, JUnit XML and Markdown."""
+"""Results of tests: counted, and written as a test report, JUnit XML and Markdown."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.host.files import write_atomically
+from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-SCHEMA = 1
 
 #: Characters that XML 1.0 does not allow, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -80,7 +78,7 @@ class SuiteReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestReport:
+class TestRun:
     """The results of one test target.
 
     :param target: the test target's name (``bindings-mlir-linux-x86_64-cp312``)
@@ -114,27 +112,27 @@ class TestReport:
         """Wall time of all suites."""
         return sum(suite.seconds for suite in self.suites)
 
-    def as_json(self) -> dict[str, Any]:
-        """What the release records of the test target."""
-        return {
-            "schema": SCHEMA,
-            "target": self.target,
-            "suite": self.suite,
-            "wheel": self.wheel,
-            "wheel_sha256": self.wheel_sha256,
-            "passed": self.passed,
-            "counts": self.counts,
-            "seconds": round(self.seconds, 1),
-            "failures": [
-                {"name": result.name, "message": shorten(result.message) or result.outcome.value}
+    @property
+    def report(self) -> TestReport:
+        """What a release keeps of the run."""
+        return TestReport(
+            target=self.target,
+            suite=self.suite,
+            wheel=self.wheel,
+            wheel_sha256=self.wheel_sha256,
+            passed=self.passed,
+            counts=self.counts,
+            seconds=round(self.seconds, 1),
+            failures=tuple(
+                TestFailure(name=result.name, message=shorten(result.message) or result.outcome.value)
                 for suite in self.suites
                 for result in suite.failures
-            ],
-        }
+            ),
+        )
 
     def write(self, path: Path) -> Path:
-        """Write the JSON (``<target>.tests.json`` in it, if ``path`` is a folder) and return its path."""
-        return _write(path, f"{self.target}.tests.json", json.dumps(self.as_json(), indent=2) + "\n")
+        """Write the report (``<target>.tests.json`` in it, if ``path`` is a folder) and return its path."""
+        return _write(path, self.report.filename, self.report.to_text())
 
     def write_junit(self, path: Path) -> Path:
         """Write JUnit XML (``<target>.junit.xml`` in it, if ``path`` is a folder) and return its path."""
@@ -158,17 +156,17 @@ def _write(path: Path, name: str, text: str) -> Path:
     return path
 
 
-def junit(report: TestReport) -> str:
+def junit(run: TestRun) -> str:
     """JUnit XML as CI systems read it: an expected failure counts as skipped, an unexpected pass as a failure."""
     from xml.etree import ElementTree as ET
 
-    root = ET.Element("testsuites", name=report.target)
-    for suite in report.suites:
+    root = ET.Element("testsuites", name=run.target)
+    for suite in run.suites:
         counts = suite.counts
         node = ET.SubElement(
             root,
             "testsuite",
-            name=f"{report.target}.{suite.suite}",
+            name=f"{run.target}.{suite.suite}",
             tests=str(len(suite.results)),
             failures=str(counts[Outcome.FAIL] + counts[Outcome.UNEXPECTED_PASS]),
             skipped=str(counts[Outcome.UNSUPPORTED] + counts[Outcome.EXPECTED_FAIL]),
@@ -190,24 +188,24 @@ def junit(report: TestReport) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def markdown(report: TestReport) -> str:
-    """See :meth:`TestReport.markdown`."""
-    mark = "✅" if report.passed else "❌"
-    lines = [f"### {mark} {report.target}", ""]
-    if report.wheel:
-        lines += [f"`{report.wheel}`", ""]
+def markdown(run: TestRun) -> str:
+    """See :meth:`TestRun.markdown`."""
+    mark = "✅" if run.passed else "❌"
+    lines = [f"### {mark} {run.target}", ""]
+    if run.wheel:
+        lines += [f"`{run.wheel}`", ""]
     lines += ["| suite | pass | fail | known failures | unexpected passes | unsupported | time |"]
     lines += ["|---|--:|--:|--:|--:|--:|--:|"]
-    for suite in report.suites:
+    for suite in run.suites:
         counts = suite.counts
         order = (Outcome.PASS, Outcome.FAIL, Outcome.EXPECTED_FAIL, Outcome.UNEXPECTED_PASS, Outcome.UNSUPPORTED)
         cells = " | ".join(str(counts[outcome]) for outcome in order)
         lines.append(f"| {suite.suite} | {cells} | {suite.seconds:.0f} s |")
-    for suite in report.suites:
+    for suite in run.suites:
         for result in suite.failures:
             lines += ["", f"<details><summary>❌ <code>{result.name}</code> ({result.outcome.value})</summary>", ""]
             lines += [_fence(shorten(result.message)), "</details>"]
-    known = [result for suite in report.suites for result in suite.results if result.outcome is Outcome.EXPECTED_FAIL]
+    known = [result for suite in run.suites for result in suite.results if result.outcome is Outcome.EXPECTED_FAIL]
     if known:
         lines += ["", "<details><summary>Known failures</summary>", ""]
         lines += _by_reason(known)

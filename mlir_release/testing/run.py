@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.info import Sdk
-    from mlir_release.testing.report import TestReport
+    from mlir_release.testing.report import TestRun
 
 _PYTHON_SUFFIX = re.compile(r"-cp3\d+t?$")
 
@@ -28,7 +28,7 @@ def run_suites(
     python: str | None = None,
     addon: Path | None = None,
     target: str = "",
-) -> list[TestReport]:
+) -> list[TestRun]:
     """Run each suite on a wheel (or, for suites that need none, on the SDK): one report each.
 
     :param python: version or path; by default the CPython of this machine that the wheel is for

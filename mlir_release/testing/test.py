@@ -8,7 +8,7 @@ from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.testing import suites as suite_functions
-from mlir_release.testing.report import SuiteReport, TestReport
+from mlir_release.testing.report import SuiteReport, TestRun
 from mlir_release.wheels.inspect import WheelReport, inspect
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_wheel(
     workdir: Path,
     target: str = "",  # noqa: PT028  it is no pytest function
     addon: Path | None = None,  # noqa: PT028
-) -> TestReport:
+) -> TestRun:
     """Run ``suites`` and return their report. A failing test is a result, not an error.
 
     :param path: the wheel; may be ``None`` for suites that test the SDK (``regression``)
@@ -64,7 +64,7 @@ def test_wheel(
             report = suite_functions.SUITES[suite](subject)
             suite_functions.announce(report)
         reports.append(report)
-    return TestReport(
+    return TestRun(
         target=target or _target(chosen, wheel, sdk),
         wheel=wheel.filename if wheel else None,
         wheel_sha256=wheel.sha256 if wheel else None,

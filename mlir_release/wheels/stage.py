@@ -7,7 +7,6 @@ nothing of the toolkit when it is built, only an SDK; the same request gives the
 
 from __future__ import annotations
 
-import json
 import shutil
 import tomllib
 from pathlib import Path
@@ -19,6 +18,7 @@ from packaging.version import Version
 
 import mlir_release
 from mlir_release.errors import UsageError
+from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels.sbom import bill_of_materials
 
@@ -68,7 +68,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
-    _write(into / "mlir" / "_release.json", json.dumps(release_info(request), indent=2, sort_keys=True) + "\n")
+    _write(into / WHEEL_INFO, wheel_info(request).to_text())
     _write(
         into / "sboms" / f"{request.project_name}.cdx.json",
         bill_of_materials(
@@ -82,18 +82,17 @@ def stage(request: WheelRequest, into: Path) -> Path:
     return into
 
 
-def release_info(request: WheelRequest) -> dict[str, object]:
+def wheel_info(request: WheelRequest) -> WheelInfo:
     """The content of ``mlir/_release.json``."""
-    return {
-        "schema": 1,
-        "tag": request.tag,
-        "revision": request.revision,
-        "llvm_version": request.sdk.info.llvm_version,
-        "distribution": request.distribution,
-        "profile": request.profile,
-        "target": request.target,
-        "toolkit_version": mlir_release.__version__,
-    }
+    return WheelInfo(
+        tag=request.tag,
+        revision=request.revision,
+        llvm_version=request.sdk.info.llvm_version,
+        distribution=request.distribution,
+        profile=request.profile,
+        target=request.target,
+        toolkit_version=mlir_release.__version__,
+    )
 
 
 def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.manifest import Yank, parse_yanks
 from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.yanks import Yank, parse_yanks
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import snapshot

@@ -21,7 +21,7 @@ from mlir_release.testing.test import test_wheel as run_wheel_suites
 from tests.wheel_factory import REVISION, make_wheel
 
 if TYPE_CHECKING:
-    from mlir_release.testing.report import TestReport
+    from mlir_release.testing.report import TestRun
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes tools of shell scripts")
 
@@ -76,7 +76,7 @@ def fake_wheel(folder: Path, files: dict[str, bytes] | None = None, *, revision:
     return make_wheel(folder, python=TAG, platform=PLATFORM, files=files or FAKE_FILES, revision=revision)
 
 
-def run(wheel: Path, sdk: Sdk, workdir: Path, *names: str) -> TestReport:
+def run(wheel: Path, sdk: Sdk, workdir: Path, *names: str) -> TestRun:
     return run_wheel_suites(wheel, sdk=sdk, python=PYTHON, suites=names, workdir=workdir)
 
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.model.manifest import LeftOut, Manifest, Waiver, Yank, format_yanks
+from mlir_release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.model.yanks import Yank, format_yanks
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 
 if TYPE_CHECKING:
@@ -290,8 +292,8 @@ def test_the_feed(tmp_path: Path) -> None:
 
 def test_provenance_is_linked_where_there_is_any(tmp_path: Path) -> None:
     (manifest,) = many(1, **SMALL)
-    first = replace(manifest.wheels[0], provenance=manifest.wheels[0].filename + ".provenance")
-    found = site(tmp_path, replace(manifest, wheels=(first, *manifest.wheels[1:])))
+    first = structs.replace(manifest.wheels[0], provenance=manifest.wheels[0].filename + ".provenance")
+    found = site(tmp_path, structs.replace(manifest, wheels=(first, *manifest.wheels[1:])))
     links = [link for link in Page(found["snapshots/simple/mlir/index.html"]).links if "data-provenance" in link]
     assert [str(link["data-provenance"]).rpartition("/")[2] for link in links] == [first.provenance]
     assert "provenance" in Page(found[f"snapshots/{manifest.tag}/index.html"]).text

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 
 from mlir_release.index.lockfiles import pylock, pylock_name, requirements, requirements_name
 from mlir_release.index.site import Published
-from mlir_release.model.manifest import Manifest, Yank
+from mlir_release.model.manifest import Manifest
+from mlir_release.model.yanks import Yank
 from tests.paper_forge import make_manifest
 
 TAG = "snapshot-20261120.02"

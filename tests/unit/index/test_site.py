@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from mlir_release.index.site import Channel, Published
-from mlir_release.model.manifest import Manifest, Yank
+from mlir_release.model.yanks import Yank
 from tests.paper_forge import make_manifest
+
+if TYPE_CHECKING:
+    from mlir_release.model.manifest import Manifest
 
 
 def published(manifest: Manifest, reason: str = "") -> Published:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.issues.failures import Findings, judge_draft
 from mlir_release.model.job_names import sdk_jobs
 from mlir_release.model.targets import Matrix
-from mlir_release.release.assets import Report
+from mlir_release.model.test_report import TestFailure, TestReport
 from tests.job_factory import make_job
 from tests.release_stage import TARGETS
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
@@ -75,15 +73,14 @@ def test_an_sdk_that_fails_only_the_tests_takes_down_those() -> None:
 
 def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
     name = f"smoke-{WHEEL}"
-    report = Report(
-        path=Path("report"),
+    report = TestReport(
         target=name,
         suite="smoke",
         wheel="w",
         wheel_sha256="0" * 64,
         passed=False,
         counts={},
-        failures=("x" * 5000,),
+        failures=(TestFailure(name="x" * 5000),),
     )
     jobs = {FIRST: make_job(FIRST, "failure")}
     found = judge_draft(TAG, MATRIX, wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)

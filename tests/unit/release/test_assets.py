@@ -188,7 +188,7 @@ def test_provenance_stands_beside_its_wheel(tmp_path: Path) -> None:
     ("change", "why"),
     [
         ({"schema": 9}, "schema is 9"),
-        ({"passed": "yes"}, "passed is neither true nor false"),
+        ({"passed": "yes"}, "passed is not a boolean (true or false)"),
         ({"target": "smoke-other"}, "target is 'smoke-other', which the file name contradicts"),
         ({"suite": "bindings"}, "suite is 'bindings', which the target"),
         ({"wheel_sha256": None}, "wheel_sha256 is missing"),
@@ -213,4 +213,4 @@ def test_a_report_may_tell_of_several_suites(tmp_path: Path) -> None:
 def test_a_report_on_the_sdk_names_no_wheel(tmp_path: Path) -> None:
     path = make_report(tmp_path, None, suite="regression", target="regression-mlir-linux-x86_64")
     report = read_report(path)
-    assert (report.wheel, report.wheel_sha256, report.needs_wheel) == ("", "", False)
+    assert (report.wheel, report.wheel_sha256, report.needs_wheel) == (None, None, False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.release.notes import format_total, github_page, notes, python_name, runs_on, total_change

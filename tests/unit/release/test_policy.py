@@ -8,13 +8,15 @@ import pytest
 
 from mlir_release.model.manifest import Waiver
 from mlir_release.model.targets import Matrix
-from mlir_release.release.assets import Report, Wheel, read_report, read_wheel
+from mlir_release.release.assets import Wheel, read_report, read_wheel
 from mlir_release.release.policy import Judgement, judge
 from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from mlir_release.model.test_report import TestReport
 
 MATRIX = Matrix.parse("""\
 schema = 1
@@ -51,13 +53,13 @@ def wheels(tmp_path: Path) -> list[Wheel]:
     return [read_wheel(make_wheel(tmp_path, python=python)) for python in ("cp312", "cp313")]
 
 
-def report(wheel: Wheel | None, name: str, **options: object) -> Report:
+def report(wheel: Wheel | None, name: str, **options: object) -> TestReport:
     folder = (wheel.path.parent if wheel else options.pop("folder")) / "reports"  # type: ignore[operator]
     path = wheel.path if wheel else None
     return read_report(make_report(folder, path, suite=name.partition("-")[0], target=name, **options))  # type: ignore[arg-type]
 
 
-def reports(wheels: Sequence[Wheel]) -> list[Report]:
+def reports(wheels: Sequence[Wheel]) -> list[TestReport]:
     return [
         report(wheels[0], f"smoke-{REQUIRED}"),
         report(wheels[1], f"smoke-{EXPERIMENTAL}"),
@@ -65,7 +67,7 @@ def reports(wheels: Sequence[Wheel]) -> list[Report]:
     ]
 
 
-def weigh(wheels: Sequence[Wheel], reports: Sequence[Report], *waived: str) -> Judgement:
+def weigh(wheels: Sequence[Wheel], reports: Sequence[TestReport], *waived: str) -> Judgement:
     waivers = {name: Waiver(target=name, reason="because", by="Ada", at="") for name in waived}
     return judge(MATRIX, {wheel.slot: wheel for wheel in wheels}, {r.target: r for r in reports}, waivers)
 

@@ -4,7 +4,8 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from mlir_release.testing.report import MESSAGE_LIMIT, Outcome, SuiteReport, TestReport, TestResult, shorten
+from mlir_release.model.test_report import TestFailure
+from mlir_release.testing.report import MESSAGE_LIMIT, Outcome, SuiteReport, TestResult, TestRun, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,9 +15,9 @@ def result(name: str, outcome: Outcome, message: str = "", seconds: float = 0.5)
     return TestResult(name=name, outcome=outcome, message=message, seconds=seconds)
 
 
-def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312") -> TestReport:
+def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312") -> TestRun:
     suite = SuiteReport(suite="bindings", results=results, seconds=12.34)
-    return TestReport(target=target, wheel="mlir-1-cp312-cp312-x.whl", wheel_sha256="ab" * 32, suites=(suite,))
+    return TestRun(target=target, wheel="mlir-1-cp312-cp312-x.whl", wheel_sha256="ab" * 32, suites=(suite,))
 
 
 GOOD = (
@@ -52,19 +53,19 @@ def test_failures_and_unexpected_passes_fail() -> None:
     for outcome in (Outcome.FAIL, Outcome.UNEXPECTED_PASS):
         bad = report(*GOOD, result("python/d.py", outcome, "said"))
         assert not bad.passed
-        assert bad.as_json()["failures"] == [{"name": "python/d.py", "message": "said"}]
+        assert bad.report.failures == (TestFailure(name="python/d.py", message="said"),)
 
 
 def test_nothing_run_is_no_pass() -> None:
     assert not report().passed
     assert not report(result("a", Outcome.UNSUPPORTED)).passed
-    assert not TestReport(target="t", wheel=None, wheel_sha256=None, suites=()).passed
+    assert not TestRun(target="t", wheel=None, wheel_sha256=None, suites=()).passed
 
 
 def test_one_bad_suite_fails_the_report() -> None:
     good = SuiteReport(suite="smoke", results=(result("a", Outcome.PASS),), seconds=1.0)
     bad = SuiteReport(suite="bindings", results=(result("b", Outcome.FAIL),), seconds=2.0)
-    both = TestReport(target="t", wheel=None, wheel_sha256=None, suites=(good, bad))
+    both = TestRun(target="t", wheel=None, wheel_sha256=None, suites=(good, bad))
     assert not both.passed
     assert both.suite == "smoke+bindings"
     assert both.seconds == 3.0

@@ -1,0 +1,39 @@
+"""``mlir/_release.json``: a wheel's own word on which release it belongs to."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from msgspec import Struct
+
+from mlir_release.model.decode import Sha1, from_json
+
+#: Where it is in a wheel.
+WHEEL_INFO = "mlir/_release.json"
+
+
+class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The content of ``mlir/_release.json``."""
+
+    tag: str  #: the release's
+    revision: Sha1  #: llvm-project commit
+    llvm_version: str = ""
+    distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``
+    profile: str  #: ``host``, ``core``, ``full``
+    target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
+    toolkit_version: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for ``--json``."""
+        data: dict[str, object] = msgspec.to_builtins(self)
+        return data
+
+    def to_text(self) -> str:
+        """The file's content."""
+        return json.dumps(self.to_json(), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_text(cls, content: str | bytes) -> WheelInfo:
+        """Read :meth:`to_text`'s text. :raises MalformedError:"""
+        return from_json(content, cls)
