@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +40,16 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class Outcome(Protocol):
+    """What a command did, or would do."""
+
+    def text(self) -> str:
+        """For people."""
+
+    def to_json(self) -> object:
+        """For ``--json``."""
 
 
 class Console:
@@ -132,6 +142,12 @@ class Console:
             print(json.dumps(data, indent=2, sort_keys=True), flush=True)
         elif text:
             print(text, flush=True)
+
+    def outcome(self, outcome: Outcome, *, title: str = "") -> None:
+        """A command's result that tells itself in both forms; with a title, also in the step's summary."""
+        self.result(outcome.text(), outcome.to_json())
+        if title:
+            self.summary(f"### {title}\n\n{outcome.text()}")
 
     def error(self, error: ReleaseError) -> None:
         """Show an error: JSON on standard output in ``--json`` mode; an annotation too in Actions."""

@@ -11,30 +11,30 @@ from mlir_release import __version__
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, ReleaseError
 
-#: name -> (module:attribute, heading, one line). The lines stand here so that ``--help`` imports no command.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "rehearsal": ("rehearsal:rehearsal", "Start here", "Run the whole main job on this machine, on real MLIR."),
-    "forge": ("repository:forge", "Start here", "Make a local forge: a release repository in a folder."),
-    "pin": ("repository:pin", "Release", "Show, set or check the pinned llvm-project revision."),
-    "tag": ("repository:tag", "Release", "List the release tags, or say which one comes next."),
-    "matrix": ("repository:matrix", "Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
+#: Name -> (heading, description). Each command is the object of its name in the module of its name. The descriptions
+#: are here so that ``--help`` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
+    "forge": ("Start here", "Make a local forge: a release repository in a folder."),
+    "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
+    "tag": ("Release", "List the release tags, or say which one comes next."),
+    "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
     "snapshot": (
-        "release:snapshot",
         "Release",
         "Bump the pin, allocate a snapshot tag, open the draft, start the build.",
     ),
-    "number": ("release:number", "Release", "The same for a numbered release, llvm-<version>.NN."),
-    "publish": ("release:publish", "Release", "Upload wheels to a draft, verify and publish it."),
-    "release": ("release:release", "Release", "Look at releases; waive, abandon or yank."),
-    "index": ("release:index", "Release", "Generate the pages that pip and people read."),
-    "pypi": ("supply:pypi", "Release", "Put a published final release on PyPI."),
-    "mirror": ("release:mirror", "Release", "Copy the published releases of one forge to another."),
-    "install": ("supply:install", "Use", "Install the wheel of a release that fits an interpreter, verified."),
-    "sdk": ("sdk:sdk", "Build", "Import or build an installed LLVM+MLIR tree."),
-    "wheels": ("wheels:wheels", "Build", "Build, inspect and test wheels of the MLIR Python bindings."),
-    "doctor": ("doctor:doctor", "Operate", "Say whether a release repository is set up; each problem with its remedy."),
-    "cost": ("operations:cost", "Operate", "Runner minutes a week, and what they cost."),
-    "integrate": ("integrate:integrate", "Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
+    "number": ("Release", "The same for a numbered release, llvm-<version>.NN."),
+    "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
+    "release": ("Release", "Look at releases; waive, abandon or yank."),
+    "index": ("Release", "Generate the pages that pip and people read."),
+    "pypi": ("Release", "Put a published final release on PyPI."),
+    "mirror": ("Release", "Copy the published releases of one forge to another."),
+    "install": ("Use", "Install the wheel of a release that fits an interpreter, verified."),
+    "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
+    "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
+    "doctor": ("Operate", "Say whether a release repository is set up; each problem with its remedy."),
+    "cost": ("Operate", "Runner minutes a week, and what they cost."),
+    "integrate": ("Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
 }
 
 
@@ -49,14 +49,13 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(import_module(f"mlir_release.cli.{module}"), attribute)
+        command: click.Command = getattr(import_module(f"mlir_release.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of contents, by heading."""
         headings: dict[str, list[tuple[str, str]]] = {}
-        for name, (_, heading, line) in COMMANDS.items():
+        for name, (heading, line) in COMMANDS.items():
             headings.setdefault(heading, []).append((name, line))
         for heading, rows in headings.items():
             with formatter.section(heading):

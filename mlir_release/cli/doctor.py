@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import forge_option, json_option
+from mlir_release.cli.options import forge_option, json_option, owners_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -23,15 +23,7 @@ _STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 @forge_option
 @click.option("--branch", help="The branch that holds the pin.  [default: the repository's default branch]")
 @click.option("--no-pypi", is_flag=True, help="Don't ask the package index about the project mlir.")
-@click.option(
-    "--owner",
-    "owners",
-    multiple=True,
-    envvar="MLIR_RELEASE_PYPI_OWNER",
-    show_envvar=True,
-    help="A user or organization that must own the project; may be repeated.  [default: the repository's variable "
-    "of that name, which the job that uploads goes by]",
-)
+@owners_option(default="the repository's variable of that name, which the job that uploads uses")
 @click.option("--index-url", metavar="URL", help="The simple index that has the project.  [default: PyPI's]")
 @json_option
 @click.pass_context

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import DEFAULT_WORKSPACE, json_option
+from mlir_release.cli.options import (
+    DEFAULT_WORKSPACE,
+    EXISTING_FOLDER,
+    FOLDER,
+    force_option,
+    jobs_option,
+    json_option,
+    pythons_option,
+)
 from mlir_release.console import console
 
-PATH = click.Path(path_type=Path, exists=True, file_okay=False)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
 @click.option(
     "--workspace",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=DEFAULT_WORKSPACE,
     show_default=True,
     help="Folder of upstream, forge, wheels and pages; a second run reuses it.",
 )
-@click.option(
-    "--python",
-    "pythons",
-    multiple=True,
-    help="Version or path; may be repeated.  [default: this one, and the newest other one that fits]",
-)
+@pythons_option("to build and test with", default="this one, and the newest other one that fits")
 @click.option(
     "--profile",
     "profiles",
@@ -36,10 +40,12 @@ PATH = click.Path(path_type=Path, exists=True, file_okay=False)
     help="What to build: mlir, mlir-core, mlir-full; may be repeated.",
 )
 @click.option("--llvm", metavar="VERSION", help="A release of the catalogue.  [default: the newest that apt has]")
-@click.option("--prefix", type=PATH, help="An installed LLVM to import, instead of the distribution's packages.")
-@click.option("--source", type=PATH, help="Its source tree, instead of fetching one.")
-@click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
-@click.option("--force", is_flag=True, help="Make another snapshot even if this revision has one.")
+@click.option(
+    "--prefix", type=EXISTING_FOLDER, help="An installed LLVM to import, instead of the distribution's packages."
+)
+@click.option("--source", type=EXISTING_FOLDER, help="Its source tree, instead of fetching one.")
+@jobs_option
+@force_option
 @json_option
 def rehearsal(
     workspace: Path,
@@ -53,8 +59,9 @@ def rehearsal(
 ) -> None:
     """Run the whole main job on this machine, on real MLIR, with a local forge.
 
-    An upstream moves, the pin follows, a tag is allocated, wheels are built from real LLVM, tested, published and
-    indexed, and a stranger installs them. Needs a C++ compiler; 5 minutes on four cores, a second run takes seconds.
+    The upstream moves, the pin follows, a tag is allocated, wheels are built from real LLVM, tested, published, indexed
+    and installed in a clean environment. Needs a C++ compiler. Takes 5 minutes on four cores; a second run takes
+    seconds.
     """
     from mlir_release.rehearsal.run import Options, rehearse
 

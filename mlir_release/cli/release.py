@@ -1,164 +1,28 @@
-"""The release side: the transaction, publishing, the index, and what a person decides."""
+"""``mlir-release release``."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import dry_run_option, forge_option, json_option, open_forge
-from mlir_release.cli.operations import release_track
+from mlir_release.cli.options import branch_option, dry_run_option, forge_option, json_option, output_option
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.targets import ReleaseConfig
-    from mlir_release.snapshot.transaction import Outcome
-    from mlir_release.snapshot.upstream import Revision
-
-# -- the transaction -------------------------------------------------------------------------------------------------
-
-BRANCH = click.option("--branch", default="main", show_default=True, help="The branch that holds targets.toml.")
-FORCE = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
-REQUEST_ID = click.option(
-    "--request-id",
-    metavar="ID",
-    help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
-)
 
 
-def _resolve(forge: Forge, branch: str, policy: str) -> tuple[ReleaseConfig, Revision]:
-    from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.snapshot.green import select
-    from mlir_release.snapshot.upstream import Upstream
-
-    config = matrix_of_branch(forge, branch).release
-    return config, select(config, policy, Upstream(config.upstream, branch=config.upstream_branch))
-
-
-def _report(outcome: Outcome) -> None:
-    console.result(outcome.text(), outcome.to_json())
-    console.output("tag", outcome.tag)
-    console.output("revision", outcome.revision)
-    console.output("action", outcome.action)
-    console.summary(f"### {outcome.tag}\n\n{outcome.text()}")
-
-
-@click.command()
-@forge_option
-@click.option(
-    "--policy", default="head", show_default=True, help="head, green, a full sha, a tag or a branch of the upstream."
-)
-@FORCE
-@REQUEST_ID
-@BRANCH
-@dry_run_option
-@json_option
-def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, branch: str, dry_run: bool) -> None:
-    """Bump the pin, allocate a snapshot tag, open the draft, start the build.
-
-    Nothing to do (exit code 0) if a published release of the selected revision exists; a snapshot that was begun and
-    not finished is resumed at the first missing step.
-    """
-    from mlir_release.snapshot.transaction import default_request_id
-    from mlir_release.snapshot.transaction import snapshot as run
-
-    config, revision = _resolve(forge, branch, policy)
-    identifier = request_id or default_request_id()
-    _report(run(forge, revision, config, request_id=identifier, force=force, dry_run=dry_run))
-
-
-@click.command()
-@click.argument("version")
-@forge_option
-@click.option(
-    "--revision", "policy", metavar="REV", help="Upstream sha, tag or branch.  [default: tag llvmorg-VERSION]"
-)
-@FORCE
-@REQUEST_ID
-@BRANCH
-@dry_run_option
-@json_option
-def number(
-    version: str, forge: Forge, policy: str | None, force: bool, request_id: str | None, branch: str, dry_run: bool
-) -> None:
-    """Make the numbered release llvm-VERSION.NN, on its own branch."""
-    from mlir_release.model.release_tags import upstream_tag
-    from mlir_release.snapshot.transaction import default_request_id
-    from mlir_release.snapshot.transaction import number as run
-
-    config, revision = _resolve(forge, branch, policy or upstream_tag(version))
-    identifier = request_id or default_request_id()
-    _report(run(forge, version, revision, config, request_id=identifier, force=force, dry_run=dry_run))
-
-
-# -- publishing --------------------------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("tag")
-@forge_option
-@click.option(
-    "--dist",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Upload the wheels and test reports of this folder first.",
-)
-@click.option("--upload-only", is_flag=True, help="Stop after the upload: more is still to come from elsewhere.")
-@click.option("--discard", metavar="TARGET", help="Start one target over: delete its wheel and reports from the draft.")
-@click.option("--python", "pythons", multiple=True, help="A CPython to install the wheels with; may be repeated.")
-@click.option("--dependencies", help="Where the wheels' dependencies come from: a folder or an index URL.")
-@dry_run_option
-@json_option
-def publish(
-    tag: str,
-    forge: Forge,
-    dist: Path | None,
-    upload_only: bool,
-    discard: str | None,
-    pythons: tuple[str, ...],
-    dependencies: str | None,
-    dry_run: bool,
-) -> None:
-    """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once."""
-    from mlir_release.forge.files import matrix_at
-    from mlir_release.host.pythons import find_pythons
-    from mlir_release.release import publish as releases
-    from mlir_release.release.draft import origin_of
-
-    matrix = matrix_at(forge, origin_of(forge, tag).commit)
-    outcome: releases.DiscardOutcome | releases.UploadOutcome | releases.PublishOutcome
-    if discard is not None:
-        outcome = releases.discard(forge, tag, discard, matrix, dry_run=dry_run)
-        console.result(outcome.text(), outcome.to_json())
-        return
-    if dist is not None:
-        outcome = releases.upload(forge, tag, dist, matrix, dry_run=dry_run)
-        if upload_only or dry_run:
-            console.result(outcome.text(), outcome.to_json())
-            return
-        console.say(outcome.text())
-    interpreters = [python.executable for python in find_pythons(pythons)]
-    options = _dependency_options(dependencies) if dependencies else None
-    outcome = releases.publish(forge, tag, matrix, pythons=interpreters, dependencies=options, dry_run=dry_run)
-    console.result(outcome.text(), outcome.to_json())
-    console.summary(f"### {tag}\n\n{outcome.text()}")
-
-
-def _dependency_options(place: str) -> list[str]:
-    """pip's options for a place that is a folder of wheels, or an index."""
-    return ["--index-url", place] if "://" in place else ["--no-index", "--find-links", place]
-
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
+reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
 
 
 @click.group()
 def release() -> None:
     """Look at releases; waive, abandon or yank."""
-
-
-release.add_command(release_track)
 
 
 @release.command("list")
@@ -218,13 +82,10 @@ def release_show(tag: str, forge: Forge) -> None:
         click.echo(f"missing: {name}")
 
 
-REASON = click.option("--reason", required=True, help="Shown to everybody who meets the gap that this makes.")
-
-
 @release.command("fetch")
 @click.argument("tag")
 @click.argument("target")
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
+@output_option("the wheel")
 @forge_option
 @json_option
 def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
@@ -249,7 +110,7 @@ def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Fo
 @release.command("waive")
 @click.argument("tag")
 @click.argument("target")
-@REASON
+@reason_option
 @forge_option
 @dry_run_option
 @json_option
@@ -257,13 +118,12 @@ def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: boo
     """Let TAG be published although TARGET is missing or fails."""
     from mlir_release.release import decisions
 
-    decision = decisions.waive(forge, tag, target, reason, dry_run=dry_run)
-    console.result(decision.text(), decision.to_json())
+    console.outcome(decisions.waive(forge, tag, target, reason, dry_run=dry_run))
 
 
 @release.command("abandon")
 @click.argument("tag")
-@REASON
+@reason_option
 @forge_option
 @dry_run_option
 @json_option
@@ -271,98 +131,58 @@ def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
     """Give a pending TAG up for ever: it is recorded as abandoned, and its draft is deleted."""
     from mlir_release.release import decisions
 
-    decision = decisions.abandon(forge, tag, reason, dry_run=dry_run)
-    console.result(decision.text(), decision.to_json())
+    console.outcome(decisions.abandon(forge, tag, reason, dry_run=dry_run))
 
 
 @release.command("yank")
 @click.argument("tag")
 @click.argument("file", required=False, default="")
-@REASON
+@reason_option
 @forge_option
-@BRANCH
+@branch_option
 @dry_run_option
 @json_option
 def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dry_run: bool) -> None:
     """Let nobody get a published TAG (or one FILE of it) who did not pin it; run `index` after it."""
     from mlir_release.release import decisions
 
-    decision = decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run)
-    console.result(decision.text(), decision.to_json())
+    console.outcome(decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run))
 
 
-# -- index -------------------------------------------------------------------------------------------------------------
-
-
-@click.command()
+@release.command("track")
+@click.argument("tag")
 @forge_option
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the pages."
-)
-@click.option("--base-url", help="Where the pages will be served.  [default: the folder itself, as a file: URL]")
-@click.option(
-    "--files-url",
-    help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
-)
-@click.option("--probe", "probed", metavar="TAG", help="Then try every command that is documented for TAG.")
-@click.option("--python", "pythons", multiple=True, help="With --probe: a CPython to try with; may be repeated.")
-@BRANCH
+@click.option("--log-url", help="Linked in the issues.  [default: the workflow run]")
 @dry_run_option
 @json_option
-def index(
-    forge: Forge,
-    output: Path,
-    base_url: str | None,
-    files_url: str | None,
-    probed: str | None,
-    pythons: tuple[str, ...],
-    branch: str,
-    dry_run: bool,
-) -> None:
-    """Generate the pages that pip and people read, from the published releases alone."""
-    from mlir_release.index.generate import generate
+def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) -> None:
+    """Open, update or close one issue for each required target, as TAG fares.
 
-    if files_url is not None:
-        forge = _served_at(forge, files_url)
-    base = base_url or output.absolute().as_uri()
-    outcome = generate(forge, output, base_url=base, branch=branch, dry_run=dry_run)
-    console.result(outcome.text(), outcome.to_json())
-    if probed is not None and not dry_run:
-        from mlir_release.host.pythons import find_pythons
-        from mlir_release.index.probe import probe_published
+    A platform whose SDK fails has one issue for all that it takes down. A local forge keeps no issues: there, this
+    says what they would be about.
+    """
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.forge.github.forge import GitHubForge
+    from mlir_release.forge.github.issues import GitHubTracker
+    from mlir_release.forge.github.runs import GitHubTimings
+    from mlir_release.issues.tracking import Place, track
+    from mlir_release.release.draft import origin_of
 
-        interpreters = [python.executable for python in find_pythons(pythons)]
-        found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
-        console.say(found.text())
-
-
-def _served_at(forge: Forge, url: str) -> Forge:
-    """A local forge whose files have addresses below ``url``. :raises UsageError: ``files-url-not-local``"""
-    from mlir_release.errors import UsageError
-    from mlir_release.forge.local.forge import LocalForge
-
-    if not isinstance(forge, LocalForge):
-        raise UsageError(
-            "files-url-not-local",
-            "only the files of a local forge can be served somewhere else",
-            where=forge.description,
-            remedy="leave --files-url out: the pages link to the forge's own addresses",
+    matrix = matrix_at(forge, origin_of(forge, tag).commit)
+    place = Place(workflow=matrix.release.workflow, log_url=_run_url() if log_url is None else log_url)
+    if isinstance(forge, GitHubForge):
+        client = forge.client
+        place = replace(place, forge=f"github:{client.name}", repository=client.where.partition("://")[2])
+        found = track(
+            forge, GitHubTracker(client), tag, matrix, logs=GitHubTimings(client), place=place, dry_run=dry_run
         )
-    return LocalForge(forge.root, base_url=url)
+    else:
+        found = track(forge, None, tag, matrix, place=place, dry_run=dry_run)
+    console.result(found.text(), found.to_json())
+    console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
 
 
-# -- mirror ------------------------------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("source")
-@click.argument("destination")
-@BRANCH
-@dry_run_option
-@json_option
-def mirror(source: str, destination: str, branch: str, dry_run: bool) -> None:
-    """Copy the published releases of SOURCE that DESTINATION lacks (both: github:OWNER/NAME or local:PATH)."""
-    from mlir_release.release.mirror import mirror as copy
-
-    outcome = copy(open_forge(source), open_forge(destination), branch=branch, dry_run=dry_run)
-    console.result(outcome.text(), outcome.to_json())
+def _run_url() -> str:
+    """The address of the workflow run that this is part of; empty elsewhere."""
+    parts = [os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import FILE, FOLDER, JOBS, forge_option, json_option
-from mlir_release.cli.repository import REPOSITORY
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    PATH,
+    forge_option,
+    jobs_option,
+    json_option,
+    output_option,
+    repository_option,
+)
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 
@@ -23,13 +30,12 @@ def sdk() -> None:
     """Import or build an SDK: one relocatable tree of an LLVM+MLIR revision."""
 
 
-REVISION = click.option(
+revision_option = click.option(
     "--revision", metavar="SHA", help="The llvm-project commit.  [default: what the catalogue says of the version]"
 )
-EPOCH = click.option(
+epoch_option = click.option(
     "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the catalogue's date of it]"
 )
-OUTPUT = click.option("-o", "--output", type=FILE, required=True, help="Folder of the SDK.")
 
 
 def _identify(version: str, revision: str | None, source_epoch: int | None) -> tuple[str, int]:
@@ -51,11 +57,11 @@ def _identify(version: str, revision: str | None, source_epoch: int | None) -> t
 
 
 @sdk.command("import")
-@click.argument("prefix", type=FOLDER)
-@click.option("--source", type=FOLDER, help="llvm-project's tree of the same version.  [default: fetched]")
-@OUTPUT
-@REVISION
-@EPOCH
+@click.argument("prefix", type=EXISTING_FOLDER)
+@click.option("--source", type=EXISTING_FOLDER, help="llvm-project's tree of the same version.  [default: fetched]")
+@output_option("the SDK")
+@revision_option
+@epoch_option
 @json_option
 def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None) -> None:
     """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
@@ -71,15 +77,15 @@ def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | 
 
 
 @sdk.command("build")
-@click.option("--source", type=FOLDER, help="All of llvm-project.  [default: fetched]")
-@OUTPUT
-@REVISION
-@EPOCH
+@click.option("--source", type=EXISTING_FOLDER, help="All of llvm-project.  [default: fetched]")
+@output_option("the SDK")
+@revision_option
+@epoch_option
 @click.option("--configuration", default="release", show_default=True, help="release, or release+asserts.")
 @click.option("--floor", default="", help="Oldest platform of its wheels: manylinux_2_28, …  [default: this machine]")
 @click.option("--until", metavar="TARGET", help="Configure and build only this ninja target; keep the build tree.")
-@JOBS
-@REPOSITORY
+@jobs_option
+@repository_option
 @json_option
 def sdk_build(
     source: Path | None,
@@ -130,10 +136,10 @@ def sdk_build(
 @sdk.command("provide")
 @click.argument("tag")
 @forge_option
-@OUTPUT
+@output_option("the SDK")
 @click.option("--runtime", help="One of targets.toml.  [default: the first that is for this machine]")
 @click.option("--budget", type=int, default=0, help="Minutes for a build from source; then it stops, to be resumed.")
-@JOBS
+@jobs_option
 @json_option
 def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None) -> None:
     """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
@@ -166,7 +172,7 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
 
 
 @sdk.command("show")
-@click.argument("folder", type=FILE)
+@click.argument("folder", type=PATH)
 @click.option("--verify", is_flag=True, help="Hash every file, too.")
 @json_option
 def sdk_show(folder: Path, verify: bool) -> None:

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.common import FILE, JOBS, json_option
-from mlir_release.cli.repository import REPOSITORY, read_matrix
+from mlir_release.cli.options import (
+    PATH,
+    forge_address_option,
+    jobs_option,
+    json_option,
+    output_option,
+    pythons_option,
+    repository_option,
+)
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ExitCode
 
@@ -21,23 +28,22 @@ def wheels() -> None:
     """Build, inspect and test wheels of the MLIR Python bindings."""
 
 
-SDK = click.option("--sdk", "sdk_folder", type=FILE, required=True, help="Folder of the SDK.")
-PYTHONS = click.option("--python", "pythons", multiple=True, help="Version or path of a CPython; may be repeated.")
+sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help="Folder of the SDK.")
 
 
 @wheels.command("build")
-@SDK
-@PYTHONS
+@sdk_option
+@pythons_option("to build for", default="those of the targets")
 @click.option("--llvm", default="mlir", show_default=True, help="The LLVM configuration in targets.toml.")
 @click.option(
     "--tag", help="The release tag that the wheels are for.  [default: a version of today that is no release]"
 )
-@click.option("-o", "--output", type=FILE, default=Path("dist"), show_default=True, help="Folder of the wheels.")
+@output_option("the wheels", default=Path("dist"))
 @click.option("--backend", type=click.Choice(["auto", "cibuildwheel", "build"]), default="auto", show_default=True,
               help="cibuildwheel works in a manylinux container; build on this machine.")  # fmt: skip
-@click.option("--forge", "forge_address", metavar="ADDRESS", help="With --tag: where the tag is.")
-@JOBS
-@REPOSITORY
+@forge_address_option("With --tag: ")
+@jobs_option
+@repository_option
 @json_option
 def wheels_build(
     sdk_folder: Path,
@@ -46,13 +52,14 @@ def wheels_build(
     tag: str | None,
     output: Path,
     backend: Any,
-    forge_address: str | None,
+    forge: str | None,
     jobs: int | None,
     repository: Path,
 ) -> None:
     """Build one wheel a CPython, several side by side."""
     from packaging.version import Version
 
+    from mlir_release.forge.files import matrix_of_checkout
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
@@ -64,17 +71,17 @@ def wheels_build(
             "local",
             Version("20200101.dev0"),
             found.info.revision,
-            read_matrix(repository),
+            matrix_of_checkout(repository),
         )
     else:
-        from mlir_release.cli.common import resolve_forge
+        from mlir_release.cli.options import resolve_forge
         from mlir_release.forge.files import matrix_at
         from mlir_release.release.draft import origin_of
 
-        forge = resolve_forge(forge_address)
-        origin = origin_of(forge, tag)
+        place = resolve_forge(forge)
+        origin = origin_of(place, tag)
         name, version, revision = tag, Version(origin.version), origin.revision
-        matrix = matrix_at(forge, origin.commit)
+        matrix = matrix_at(place, origin.commit)
     fitting = matrix.for_platform(Platform.parse(found.info.platform), configuration=llvm).wheels
     first = fitting[0]
     interpreters = find_pythons(pythons or [wheel.python.version for wheel in fitting])
@@ -111,7 +118,7 @@ def wheels_build(
 
 
 @wheels.command("stage")
-@SDK
+@sdk_option
 @click.option(
     "--profile",
     type=click.Choice(["host", "core", "full"]),
@@ -120,7 +127,7 @@ def wheels_build(
     help="What is linked in: mlir, mlir-core or mlir-full.",
 )
 @click.option("--version", "version_text", default="20200101.dev0", show_default=True, help="Version of the wheels.")
-@click.option("-o", "--output", type=FILE, required=True, help="Folder of the project.")
+@output_option("the project")
 @json_option
 def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path) -> None:
     """Write the wheel project for an SDK, for `python -m build` by hand (wheel or source distribution)."""
@@ -146,7 +153,7 @@ def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path
 
 
 @wheels.command("inspect")
-@click.argument("wheel", type=FILE)
+@click.argument("wheel", type=PATH)
 @click.option("--files", is_flag=True, help="List every file.")
 @json_option
 def wheels_inspect(wheel: Path, files: bool) -> None:
@@ -192,8 +199,8 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
 
 
 @wheels.command("test")
-@click.argument("wheel", type=FILE, required=False)
-@SDK
+@click.argument("wheel", type=PATH, required=False)
+@sdk_option
 @click.option("--python", help="The CPython to test with.  [default: the wheel's, found on this machine]")
 @click.option(
     "--suite",
@@ -202,10 +209,10 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
     type=click.Choice(["smoke", "bindings", "regression"]),
     help="May be repeated.  [default: smoke and bindings; regression needs no wheel]",
 )
-@click.option("--addon", type=FILE, help="Wheel of test-only parts.  [default: built from the SDK]")
+@click.option("--addon", type=PATH, help="Wheel of test-only parts.  [default: built from the SDK]")
 @click.option("--target", help="The test target's name in the report.  [default: made of suite and wheel]")
-@click.option("--reports", type=FILE, help="Folder that the reports (JSON, JUnit XML) are written to.")
-@click.option("--workdir", type=FILE, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
+@click.option("--reports", type=PATH, help="Folder that the reports (JSON, JUnit XML) are written to.")
+@click.option("--workdir", type=PATH, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
 @json_option
 def wheels_test(
     wheel: Path | None,

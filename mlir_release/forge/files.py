@@ -1,13 +1,16 @@
-"""The release repository's own files, read through the forge."""
+"""The release repository's own files, read through the forge or from a checkout."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
 from mlir_release.model.targets import TARGETS_FILE, Matrix
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
 
 #: Where the matrix, and with it the configuration, is read from when no tag says otherwise.
@@ -31,6 +34,28 @@ def matrix_at(forge: Forge, commit: str) -> Matrix:
 def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
     """The build matrix at the head of a branch. :raises UsageError: if there is no such branch"""
     return matrix_at(forge, head_of(forge, branch))
+
+
+def matrix_of_checkout(repository: Path) -> Matrix:
+    """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
+    path = repository / TARGETS_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "targets-missing",
+            f"there is no readable {TARGETS_FILE}",
+            where=str(path),
+            why=str(error),
+            remedy="run this in a checkout of the release repository, or name one with --repository",
+        ) from None
+    return Matrix.parse(text, where=str(path))
+
+
+def files_of_checkout(repository: Path) -> dict[str, bytes]:
+    """The pin and the targets of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
+    matrix_of_checkout(repository)
+    return {PIN_FILE: format_pin(read_pin(repository)), TARGETS_FILE: (repository / TARGETS_FILE).read_bytes()}
 
 
 def head_of(forge: Forge, branch: str) -> str:

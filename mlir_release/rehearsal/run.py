@@ -58,11 +58,11 @@ def rehearse(options: Options) -> Report:
 def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]:
     """What the cron job does."""
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.snapshot.transaction import default_request_id, snapshot
+    from mlir_release.snapshot.transaction import snapshot
 
     config = matrix_of_branch(forge).release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve("head")
-    return revision, snapshot(forge, revision, config, request_id=default_request_id(), force=force)
+    revision = Upstream.of(config).resolve("head")
+    return revision, snapshot(forge, revision, config, force=force)
 
 
 class _Rehearsal:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -24,7 +26,6 @@ from mlir_release.release.install_check import check_import
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.host.pythons import Python
@@ -75,7 +76,7 @@ def install(
     forge: Forge,
     tag: str,
     *,
-    python: Path,
+    python: Path | None = None,
     distribution: str = "mlir",
     provenance: Provenance = "auto",
     branch: str = "main",
@@ -87,6 +88,7 @@ def install(
     Dependencies come from pip's usual index; the wheel itself only ever from the release.
 
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
+    :param python: None: the ``python`` of PATH
     :param branch: where ``yanked.toml`` is
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
@@ -95,6 +97,7 @@ def install(
         ``install-failed``, ``import-failed``
     :raises MachineError: ``gh-missing``
     """
+    python = _executable(python)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
         release = _find(forge, tag, read_yanks(forge, branch))
@@ -115,6 +118,12 @@ def install(
         provenance=verified,
         dry_run=dry_run,
     )
+
+
+def _executable(python: Path | None) -> Path:
+    """The interpreter that was named, by path or as a command of PATH; None: ``python``, else the running one."""
+    found = shutil.which(python or "python")
+    return Path(found) if found else python or Path(sys.executable)
 
 
 def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:

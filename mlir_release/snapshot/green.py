@@ -48,13 +48,20 @@ def newest_green(
     return None
 
 
-def select(config: ReleaseConfig, policy: str, upstream: Upstream, *, checks: Checks | None = None) -> Revision:
+def select(
+    config: ReleaseConfig, policy: str, upstream: Upstream | None = None, *, checks: Checks | None = None
+) -> Revision:
     """The revision that ``policy`` names: ``green``, or anything that :meth:`Upstream.resolve` knows.
 
+    :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
     :raises UsageError: ``green-not-configured``, ``green-not-on-github``, and those of :meth:`Upstream.resolve`
     :raises NeedsPersonError: ``nothing-green``, if there is no such commit and the fallback is to stop
     """
+    if upstream is None:
+        from mlir_release.snapshot.upstream import Upstream
+
+        upstream = Upstream.of(config)
     if policy != "green":
         return upstream.resolve(policy)
     green = config.green

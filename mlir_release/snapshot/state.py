@@ -20,6 +20,8 @@ from mlir_release.model.release_tags import (
     NumberedTag,
     ReleaseTag,
     SnapshotTag,
+    next_numbered,
+    next_snapshot,
     parse_tag,
 )
 
@@ -123,6 +125,20 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
 def states(forge: Forge) -> list[TagState]:
     """All release tags of ours on the forge, with their states; see :func:`read_states`."""
     return read_states(forge.tags(), forge.releases())
+
+
+def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:
+    """The tag that the next snapshot would get; with ``version``, the next numbered release of that LLVM version.
+
+    :raises UsageError: ``llvm-version-invalid``
+    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``release-numbers-exhausted``
+    """
+    tags = forge.tags()
+    names = frozenset(tag.name for tag in tags)
+    if version is not None:
+        return next_numbered(version, names)
+    ours = [state.tag for state in read_states(tags, ()) if isinstance(state.tag, SnapshotTag)]
+    return next_snapshot(ours, forge.now(), taken=names)
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:

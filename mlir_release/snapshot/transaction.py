@@ -114,13 +114,14 @@ def snapshot(
     revision: Revision,
     config: ReleaseConfig,
     *,
-    request_id: str,
+    request_id: str | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Outcome:
     """Make a snapshot of ``revision``, or go on with the one that was begun.
 
-    :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another
+    :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
+        :func:`default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
     :raises UsageError: ``branch-missing``, ``pin-*``, ``request-id-invalid``
     :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``tag-contradicts-pin``
@@ -143,7 +144,7 @@ def number(
     revision: Revision,
     config: ReleaseConfig,
     *,
-    request_id: str,
+    request_id: str | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Outcome:
@@ -165,7 +166,9 @@ def number(
     return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
 
 
-def _checked(request_id: str) -> str:
+def _checked(request_id: str | None) -> str:
+    if request_id is None:
+        return default_request_id()
     if not _REQUEST_ID.fullmatch(request_id):
         raise UsageError(
             "request-id-invalid",

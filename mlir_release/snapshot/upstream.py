@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from mlir_release.model.targets import ReleaseConfig
+
 _SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
 
 
@@ -42,6 +44,11 @@ class Upstream:
         folder = cache if cache is not None else cache_directory()
         # One bare repository an upstream: it holds the few commits that were ever selected.
         self._git = SharedGit(folder / "upstream" / hashlib.sha256(url.encode()).hexdigest()[:16])
+
+    @classmethod
+    def of(cls, config: ReleaseConfig) -> Upstream:
+        """The upstream that ``targets.toml`` names."""
+        return cls(config.upstream, branch=config.upstream_branch)
 
     def resolve(self, selector: str) -> Revision:
         """The commit that ``selector`` names now.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_release.cli.common import json_option
 from mlir_release.cli.integrate.common import opened
+from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:

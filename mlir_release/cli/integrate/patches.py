@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import json_option
 from mlir_release.cli.integrate.common import looking, push_option, walking
+from mlir_release.cli.options import json_option
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from mlir_release.cli.common import json_option
 from mlir_release.cli.integrate.common import chosen, push_option, strategy_option, until_option, walking, width_option
+from mlir_release.cli.options import json_option
 from mlir_release.console import console
 from mlir_release.errors import ExitCode
 from mlir_release.host.files import write_atomically

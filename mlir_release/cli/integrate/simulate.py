@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mlir_release.cli.common import json_option
+from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.common import json_option
 from mlir_release.cli.integrate import common
 from mlir_release.cli.integrate.common import (
     chosen,
@@ -21,6 +20,7 @@ from mlir_release.cli.integrate.common import (
     walking,
     width_option,
 )
+from mlir_release.cli.options import json_option
 from mlir_release.console import console
 from mlir_release.errors import MachineError, NeedsPersonError, ReleaseError, UsageError
 

@@ -1,0 +1,78 @@
+"""``mlir-release cost``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import forge_address_option, json_option, repository_option, resolve_forge
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.forge.github.forge import GitHubForge
+    from mlir_release.model.targets import Matrix
+
+
+@click.command()
+@forge_address_option()
+@click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="How far to look back.")
+@click.option("--estimate", "estimated", is_flag=True, help="Instead, what targets.toml would take, roughly.")
+@click.option(
+    "--per-day", type=click.IntRange(1, 24), default=2, show_default=True, help="With --estimate: snapshots a day."
+)
+@repository_option
+@json_option
+def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
+    """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
+    from mlir_release.cost.measured import measure
+    from mlir_release.forge.files import matrix_of_checkout
+    from mlir_release.forge.github.runs import GitHubTimings
+
+    if estimated:
+        _show_estimate(matrix_of_checkout(repository), per_day)
+        return
+    place = _on_github(resolve_forge(forge))
+    with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
+        found = measure(GitHubTimings(place.client), now=place.now(), weeks=weeks)
+    if console.json_mode:
+        console.result("", found.to_json())
+        return
+    columns = [">jobs", ">minutes", ">billed minutes", ">US dollars", ">share"]
+    groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
+    for name, group in groups.items():
+        console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
+    click.echo(f"{found.runs} runs in {weeks} weeks")
+    click.echo(found.text())
+
+
+def _show_estimate(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.cost.estimate import assumptions, comparison, estimate
+
+    private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
+    rests_on = assumptions(per_day)
+    if console.json_mode:
+        console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
+        return
+    columns = [">jobs", ">minutes (private)", ">US dollars", ">minutes (public)"]
+    console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
+    console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
+    click.echo("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))
+
+
+def _on_github(forge: Forge) -> GitHubForge:
+    """:raises UsageError: ``not-on-github``, if the forge is another one"""
+    from mlir_release.errors import UsageError
+    from mlir_release.forge.github.forge import GitHubForge
+
+    if not isinstance(forge, GitHubForge):
+        raise UsageError(
+            "not-on-github",
+            "this is about a repository on GitHub",
+            where=forge.description,
+            remedy="name one: --forge github:OWNER/NAME",
+        )
+    return forge

@@ -1,0 +1,76 @@
+"""``mlir-release index``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import (
+    branch_option,
+    dry_run_option,
+    forge_option,
+    json_option,
+    output_option,
+    pythons_option,
+)
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+
+
+@click.command()
+@forge_option
+@output_option("the pages")
+@click.option("--base-url", help="Where the pages will be served.  [default: the folder itself, as a file: URL]")
+@click.option(
+    "--files-url",
+    help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
+)
+@click.option("--probe", "probed", metavar="TAG", help="Then try every command that is documented for TAG.")
+@pythons_option("to try the commands with (--probe)", default="all that are found on this machine")
+@branch_option
+@dry_run_option
+@json_option
+def index(
+    forge: Forge,
+    output: Path,
+    base_url: str | None,
+    files_url: str | None,
+    probed: str | None,
+    pythons: tuple[str, ...],
+    branch: str,
+    dry_run: bool,
+) -> None:
+    """Generate the pages that pip and people read, from the published releases alone."""
+    from mlir_release.index.generate import generate
+
+    if files_url is not None:
+        forge = _served_at(forge, files_url)
+    base = base_url or output.absolute().as_uri()
+    console.outcome(generate(forge, output, base_url=base, branch=branch, dry_run=dry_run))
+    if probed is not None and not dry_run:
+        from mlir_release.host.pythons import find_pythons
+        from mlir_release.index.probe import probe_published
+
+        interpreters = [python.executable for python in find_pythons(pythons)]
+        found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
+        console.say(found.text())
+
+
+def _served_at(forge: Forge, url: str) -> Forge:
+    """A local forge whose files have addresses below ``url``. :raises UsageError: ``files-url-not-local``"""
+    from mlir_release.errors import UsageError
+    from mlir_release.forge.local.forge import LocalForge
+
+    if not isinstance(forge, LocalForge):
+        raise UsageError(
+            "files-url-not-local",
+            "only the files of a local forge can be served somewhere else",
+            where=forge.description,
+            remedy="leave --files-url out: the pages link to the forge's own addresses",
+        )
+    return LocalForge(forge.root, base_url=url)

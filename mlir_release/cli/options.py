@@ -1,0 +1,169 @@
+"""Options that several commands share, each in one wording, and the types of their values."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_release.console import console
+from mlir_release.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mlir_release.forge.base import Forge
+
+#: Where ``mlir-release rehearsal`` keeps everything, unless it is told otherwise.
+DEFAULT_WORKSPACE = Path("build") / "rehearsal"
+
+FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
+
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+EXISTING_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
+
+
+def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    console.json_mode = console.json_mode or value
+
+
+def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge:
+    return resolve_forge(value)
+
+
+_FORGE_HELP = (
+    "The release repository: github:OWNER/NAME or local:PATH.  "
+    f"[default: ${FORGE_VARIABLE}; in a workflow its repository; else the rehearsal's forge]"
+)
+
+#: The result, or the error, as JSON on standard output: switches :data:`mlir_release.console.console`.
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_switch_json,
+    is_eager=True,
+    help="Print the result, or the error, as JSON.",
+)
+
+#: ``dry_run``: whether to print the plan and change nothing.
+dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+
+#: ``forge``: an open :class:`~mlir_release.forge.base.Forge`.
+forge_option = click.option("--forge", metavar="ADDRESS", callback=_open_forge, help=_FORGE_HELP)
+
+#: ``branch``: where the release repository's own files are read.
+branch_option = click.option(
+    "--branch", default="main", show_default=True, help="The branch that holds targets.toml and yanked.toml."
+)
+
+#: ``repository``: the folder of a checkout.
+repository_option = click.option(
+    "-C",
+    "--repository",
+    type=FOLDER,
+    default=Path(),
+    show_default="this folder",
+    help="Checkout of the release repository.",
+)
+
+#: ``jobs``: a number of cores, or None.
+jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
+
+#: ``force``: whether to make another release of a revision that has one.
+force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
+
+#: ``request_id``: see :func:`mlir_release.snapshot.transaction.default_request_id`.
+request_id_option = click.option(
+    "--request-id",
+    metavar="ID",
+    help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
+)
+
+
+def forge_address_option(condition: str = "") -> Callable[..., Any]:
+    """``forge``: an address or None, for commands that do not always open a forge.
+
+    :param condition: when it is used, for example ``With --tag: ``
+    """
+    return click.option("--forge", metavar="ADDRESS", help=condition + _FORGE_HELP)
+
+
+def output_option(what: str, *, default: Path | None = None) -> Callable[..., Any]:
+    """``output``: the folder of ``what``; required if there is no default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=FOLDER,
+        required=default is None,
+        default=default,
+        show_default=default is not None,
+        help=f"Folder of {what}.",
+    )
+
+
+def pythons_option(purpose: str, *, default: str = "") -> Callable[..., Any]:
+    """``pythons``: versions or paths of CPythons.
+
+    :param default: which are taken if none is given, in words
+    """
+    shown = f"  [default: {default}]" if default else ""
+    return click.option(
+        "--python",
+        "pythons",
+        multiple=True,
+        metavar="PYTHON",
+        help=f"Version or path of a CPython {purpose}; may be repeated.{shown}",
+    )
+
+
+def owners_option(default: str = "") -> Callable[..., Any]:
+    """``owners``: names of PyPI's users and organizations."""
+    shown = f"  [default: {default}]" if default else ""
+    return click.option(
+        "--owner",
+        "owners",
+        multiple=True,
+        envvar="MLIR_RELEASE_PYPI_OWNER",
+        show_envvar=True,
+        help=f"A user or organization that must own the project on PyPI; may be repeated.{shown}",
+    )
+
+
+def open_forge(address: str) -> Forge:
+    """The forge at ``address``: ``github:OWNER/NAME``, ``local:PATH``, or a plain path.
+
+    :raises UsageError: if there is none
+    """
+    kind, colon, rest = address.partition(":")
+    if kind == "github" and colon:
+        from mlir_release.forge.github.forge import GitHubForge
+
+        return GitHubForge.open(rest)
+    from mlir_release.forge.local.forge import LocalForge
+
+    path = Path(rest if kind == "local" and colon else address)
+    if not (path / "repository.git").is_dir():
+        raise UsageError(
+            "forge-not-found",
+            "there is no local forge in that folder",
+            where=str(path),
+            remedy=f"make one (mlir-release forge init {path}, or mlir-release rehearsal), "
+            f"or say where it is with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH)",
+        )
+    return LocalForge(path)
+
+
+def resolve_forge(address: str | None) -> Forge:
+    """The forge that ``--forge`` gives, else the environment, else the workflow's repository, else the rehearsal's."""
+    return open_forge(address or os.environ.get(FORGE_VARIABLE) or _default_forge())
+
+
+def _default_forge() -> str:
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if os.environ.get("GITHUB_ACTIONS") == "true" and repository:
+        return f"github:{repository}"
+    return f"local:{DEFAULT_WORKSPACE / 'forge'}"

@@ -1,0 +1,63 @@
+"""``mlir-release pin``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import dry_run_option, json_option, repository_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.group()
+def pin() -> None:
+    """Show, set or check the pinned llvm-project revision of a checkout."""
+
+
+@pin.command("show")
+@repository_option
+@json_option
+def pin_show(repository: Path) -> None:
+    """Print the pin."""
+    from mlir_release.model.pin import read_pin
+
+    sha = read_pin(repository)
+    console.result(sha, {"revision": sha})
+
+
+@pin.command("set")
+@click.argument("selector")
+@repository_option
+@dry_run_option
+@json_option
+def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
+    """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
+    from mlir_release.forge.files import matrix_of_checkout
+    from mlir_release.model.pin import write_pin
+    from mlir_release.snapshot.green import select
+
+    revision = select(matrix_of_checkout(repository).release, selector)
+    if not dry_run:
+        write_pin(repository, revision.sha)
+    verb = "would pin" if dry_run else "pinned"
+    console.result(
+        f"{verb} {revision.sha}  {revision.subject}",
+        {"revision": revision.sha, "subject": revision.subject, "written": not dry_run},
+    )
+
+
+@pin.command("check")
+@repository_option
+@json_option
+def pin_check(repository: Path) -> None:
+    """Check that the pin is well-formed and that its commit exists upstream."""
+    from mlir_release.forge.files import matrix_of_checkout
+    from mlir_release.model.pin import read_pin
+    from mlir_release.snapshot.upstream import Upstream
+
+    revision = Upstream.of(matrix_of_checkout(repository).release).resolve(read_pin(repository))
+    console.result(f"{revision.sha} is upstream: {revision.subject}", {"revision": revision.sha, "ok": True})

@@ -1,0 +1,48 @@
+"""``mlir-release snapshot``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import (
+    branch_option,
+    dry_run_option,
+    force_option,
+    forge_option,
+    json_option,
+    request_id_option,
+)
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
+
+
+@click.command()
+@forge_option
+@click.option(
+    "--policy", default="head", show_default=True, help="head, green, a full sha, a tag or a branch of the upstream."
+)
+@force_option
+@request_id_option
+@branch_option
+@dry_run_option
+@json_option
+def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, branch: str, dry_run: bool) -> None:
+    """Bump the pin, allocate a snapshot tag, open the draft, start the build.
+
+    There is nothing to do (exit code 0) if a published release of the selected revision exists. An unfinished snapshot
+    of it is resumed at the first missing step.
+    """
+    from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.snapshot.green import select
+    from mlir_release.snapshot.transaction import snapshot as run
+
+    config = matrix_of_branch(forge, branch).release
+    revision = select(config, policy)
+    outcome = run(forge, revision, config, request_id=request_id or None, force=force, dry_run=dry_run)
+    console.outcome(outcome, title=outcome.tag)
+    for name in ("tag", "revision", "action"):
+        console.output(name, getattr(outcome, name))

@@ -1,0 +1,48 @@
+"""``mlir-release tag``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import forge_option, json_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
+
+
+@click.group()
+def tag() -> None:
+    """List the release tags, or say which one comes next."""
+
+
+@tag.command("list")
+@forge_option
+@click.option("--state", type=click.Choice(["published", "pending", "abandoned"]), help="Only these.")
+@json_option
+def tag_list(forge: Forge, state: str | None) -> None:
+    """All release tags that this toolkit made, with their states, oldest first."""
+    from mlir_release.snapshot.state import states
+
+    found = [entry for entry in states(forge) if state in (None, entry.state)]
+    if console.json_mode:
+        console.result("", [entry.to_json() for entry in found])
+        return
+    console.table(
+        ["tag", "state", "revision", "wheels", "request", "reason"],
+        [[e.name, e.state, e.revision[:12], e.wheel_version, e.request_id, e.reason] for e in found],
+    )
+
+
+@tag.command("next")
+@click.argument("version", required=False)
+@forge_option
+@json_option
+def tag_next(version: str | None, forge: Forge) -> None:
+    """The tag that the next snapshot would get; with VERSION, the next numbered release of that LLVM version."""
+    from mlir_release.snapshot.state import next_tag
+
+    name = str(next_tag(forge, version))
+    console.result(name, {"tag": name})
