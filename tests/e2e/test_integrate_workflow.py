@@ -1,4 +1,4 @@
-"""The workflow that walks a downstream's LLVM forward, run by act: to a culprit, and after a fix to head."""
+"""The workflow that walks a downstream's LLVM forward, run by act: up to a culprit, and after a fix up to head."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, World]]:
-    """After the runs that somebody's first click leads to."""
+    """The state after a first manual dispatch and all rounds that follow from it."""
     workspace = tmp_path_factory.mktemp("integrate")
     with GitHubServer(workspace / "github") as github:
         runner, world = make_runner(github, workspace)
@@ -30,7 +30,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Runner, 
 
 
 def walk(runner: Runner, *, branch: str) -> None:
-    """Run the workflow, and each next round that it dispatches. The CI that it dispatches, too, is somebody else's."""
+    """Run the workflow, and each next round that it dispatches; the CI that it also dispatches is not run."""
     runner.run(WORKFLOW, "main", {"branch": branch, "strategy": "parallel", "width": "2"})
     while runner.waiting:
         dispatch = runner.waiting.pop(0)
@@ -56,13 +56,13 @@ def test_rounds_lead_to_a_named_culprit(stopped: tuple[Runner, World]) -> None:
     runner, world = stopped
     repository = runner.github.repositories[DOWNSTREAM]
     start, *rounds = jobs(runner)
-    assert start == {"Start": "succeeded"}
+    assert start == {"integrate: start": "succeeded"}
     assert len(rounds) >= 2
     for results in rounds:
-        assert results["Plan the round"] == "succeeded"
-        assert sum(name.startswith("Probe ") for name in results) == 2
-    ends = [results["Gather, advance, go on"] for results in rounds]
-    assert ends == ["succeeded"] * (len(rounds) - 1) + ["failed"]  # red: a person is needed
+        assert results["integrate: plan round"] == "succeeded"
+        assert sum(name.startswith("integrate: probe ") for name in results) == 2
+    ends = [results["integrate: advance"] for results in rounds]
+    assert ends == ["succeeded"] * (len(rounds) - 1) + ["failed"]  # failed: a developer must act
 
     (pull,) = repository.issues
     assert pull["draft"]
@@ -99,7 +99,7 @@ def test_probes_see_no_token(stopped: tuple[Runner, World]) -> None:
         assert "extraheader" not in text
 
 
-def test_after_a_fix_it_goes_on_to_head(stopped: tuple[Runner, World]) -> None:
+def test_after_a_fix_the_walk_continues_to_head(stopped: tuple[Runner, World]) -> None:
     runner, world = stopped
     branch = branch_of(runner)
     repository = runner.github.repositories[DOWNSTREAM]

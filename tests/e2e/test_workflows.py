@@ -1,4 +1,4 @@
-"""The workflows themselves, run by act: from a pin bump over a failure to a release that pip installs, and again."""
+"""The workflows, run by act: from a pin bump, through a failed build, to a release that pip installs; and a re-run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.model.platforms import Platform
 from tests.github_server import GitHubServer
-from tests.workflows.rehearse import REPOSITORY, Runner, install_as_stranger, make_runner
+from tests.workflows.rehearse import REPOSITORY, Runner, install_from_pages, make_runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """A runner whose snapshot workflow ran, and what that dispatched, on a machine without a compiler."""
+    """A runner after the snapshot workflow and those that it dispatched, on a machine without a compiler."""
     workspace = tmp_path_factory.mktemp("workflows")
     with GitHubServer(workspace / "github") as github:
         runner = make_runner(github, workspace)
@@ -38,7 +38,7 @@ def issues(runner: Runner) -> list[tuple[str, str]]:
     return [(row["title"], row["state"]) for row in runner.github.repositories[REPOSITORY].issues]
 
 
-def test_a_required_target_that_fails_keeps_the_draft_unpublished(runner: Runner) -> None:
+def test_a_failing_required_target_keeps_the_draft_unpublished(runner: Runner) -> None:
     assert [(workflow, success) for workflow, _, success in runner.log] == [
         ("snapshot.yml", True),
         ("release.yml", False),
@@ -50,7 +50,7 @@ def test_a_required_target_that_fails_keeps_the_draft_unpublished(runner: Runner
     assert state == "open"
 
 
-def test_run_again_it_becomes_a_release_that_pip_installs(runner: Runner) -> None:
+def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runner) -> None:
     _, tag, _ = runner.log[1]
     runner.run_all("release.yml", tag)
     assert [(workflow, success) for workflow, _, success in runner.log[3:]] == [
@@ -60,16 +60,16 @@ def test_run_again_it_becomes_a_release_that_pip_installs(runner: Runner) -> Non
     ]
     assert published(runner) == [tag]
     assert [state for _, state in issues(runner)] == ["closed"]
-    assert tag in install_as_stranger(runner, tag)
+    assert tag in install_from_pages(runner, tag)
 
 
-def test_what_was_compiled_is_kept_for_the_next_run(runner: Runner) -> None:
-    """From the cache into a run on a tag, and from there by way of the default branch into a cache again."""
+def test_compiler_caches_are_saved_for_the_next_run(runner: Runner) -> None:
+    """A run on a tag restores a cache; what it compiled becomes a new cache on the default branch."""
     found = [path for path in (runner.workspace / "caches").glob("*") if (path / "entry").is_file()]
     assert len(found) == 3  # the first, and one of each run above
 
 
-def test_run_again_they_find_nothing_to_do(runner: Runner) -> None:
+def test_runs_after_publication_find_nothing_to_do(runner: Runner) -> None:
     (tag,) = published(runner)
     assert runner.run("snapshot.yml", "main", {})
     assert not runner.waiting

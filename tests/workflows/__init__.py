@@ -1,1 +1,1 @@
-"""Running the workflows for real: act as the runner, and small stand-ins for the actions that need GitHub itself."""
+"""Runs the workflows with act as the runner, and with small stubs of the actions that need GitHub itself."""

@@ -1,8 +1,7 @@
 """Run the reusable workflow ``integrate.yml`` with act, called by a downstream's workflow as the documentation has it.
 
-A toolkit (this checkout's files) and a small downstream are on a GitHub on loopback; the downstream's upstream is a
-miniature one (``tests/integration/integrate/miniature.py``). The runner is the one that the release's workflows are run
-by.
+The toolkit (this checkout's files) and a small downstream are on a GitHub on loopback; the downstream's upstream is a
+miniature one (``tests/integration/integrate/miniature.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from tests.github_server import GitHubServer
     from tests.integration.integrate.miniature import World
 
-TOOLKIT = "somebody/mlir-release"
-DOWNSTREAM = "somebody/downstream"
+TOOLKIT = "example/mlir-release"
+DOWNSTREAM = "example/downstream"
 WORKFLOW = "llvm.yml"  #: the downstream's, that the documentation shows
 CI = "ci.yml"
 
-#: What each smoke test leaves for the tests to read: all that the code under test can see of the job.
-LOOK_ABOUT = """
+#: Prepended to the smoke test: writes down everything that foreign code can see of the job, for the tests to read.
+RECORD_SURROUNDINGS = """
 { env; git config --list; cat ~/.netrc; git -C "$GITHUB_WORKSPACE" config --list; } > "$SEEN_BY_PROBES/$$" 2>&1
 """
 
@@ -51,7 +50,7 @@ def caller() -> str:
 
 
 def lay_out_toolkit(folder: Path) -> None:
-    """This checkout's files. ``$/`` (the workflow's own repository, at the same commit) is spelled out for act."""
+    """Copy this checkout's files, and spell out ``$/`` (the workflow's own repository and commit), which act lacks."""
     for name, content in toolkit_files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,14 +60,14 @@ def lay_out_toolkit(folder: Path) -> None:
 
 
 def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
-    """The downstream on ``github``, and its runner. The world's checkout is a person's clone of it."""
+    """The downstream on ``github``, and its runner. The world's checkout is a developer's clone of it."""
     world = make_world(workspace / "world")
     lay_out_toolkit(workspace / "toolkit")
     origin = github.add_repository(DOWNSTREAM, {}, workflows=(WORKFLOW, CI))
     files = {
         f".github/workflows/{WORKFLOW}": caller(),
         "integrate.toml": (world.checkout / "integrate.toml").read_text() + f'[ci]\nworkflow = "{CI}"\n',
-        "smoke.sh": miniature.SMOKE.replace("set -e\n", LOOK_ABOUT + "set -e\n"),
+        "smoke.sh": miniature.SMOKE.replace("set -e\n", RECORD_SURROUNDINGS + "set -e\n"),
     }
     for name, text in files.items():
         path = world.checkout / name

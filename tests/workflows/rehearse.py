@@ -1,7 +1,7 @@
 """Run the workflows of this checkout with act, on a GitHub on loopback, from a pin bump to a release.
 
 Usage: ``python -m tests.workflows.rehearse [WORKSPACE]``. Jobs, matrices, outputs and our own actions run for real;
-other people's actions are mapped to ``stand_ins/``. What a workflow dispatches is run next, until nothing is left.
+third-party actions are replaced by stubs (``stand_ins/``). Workflows that a workflow dispatches run after it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools import go_tool
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "llvm/mlir-wheels"
 RUNNER = "ubuntu-24.04"
-WORKFLOWS = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
+DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
 
 STAND_INS = {
     "actions/checkout": "nothing",
@@ -69,7 +69,7 @@ class Runner:
         return self.workspace / "pages"
 
     def run_all(self, workflow: str, ref: str) -> None:
-        """Run a workflow, then what it dispatches, then what that dispatches."""
+        """Run a workflow, then those that it dispatches, directly or not."""
         self.run(workflow, ref, {})
         while self.waiting:
             dispatch = self.waiting.pop(0)
@@ -91,7 +91,7 @@ class Runner:
             "repository": {"default_branch": "main"},
         }
         (self.workspace / "event.json").write_text(json.dumps(event))
-        secrets = self.workspace / "secrets"  # not in act's environment: that comes into every step's
+        secrets = self.workspace / "secrets"  # not in act's environment, which every step inherits
         secrets.write_text(f"GITHUB_TOKEN={self.token}\n")
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
@@ -109,9 +109,9 @@ class Runner:
         return done.returncode == 0
 
     def _clear(self, checkout: Path, number: int) -> None:
-        """Machines end with their jobs. An SDK lies in each of them: gigabytes a run. Logs stay.
+        """Delete a run's checkout, as GitHub discards its machines: each has an SDK of gigabytes. Logs stay.
 
-        Artifacts stay for the run after the next: what a run dispatches may ask for them.
+        Artifacts stay until the run after the next: a dispatched run may download them.
         """
         for folder in (checkout, self.workspace / "act", self.workspace / f"artifacts-{1000 + number - 2}"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +119,7 @@ class Runner:
     def _command(self, workflow: str, checkout: Path, number: int) -> list[str]:
         variables = self.github.environment(self.repository) | {
             "GITHUB_RUN_ID": str(1000 + number),
-            "GITHUB_ACTOR": "somebody",
+            "GITHUB_ACTOR": "example",
             "ARTIFACTS": str(self.workspace / f"artifacts-{1000 + number}"),
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
@@ -163,16 +163,14 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
         PIN_FILE: format_pin(pin),
         TARGETS_FILE: make_targets(str(upstream), choose_pythons((), release)[:1], ("host",), runner=RUNNER),
     }
-    github.add_repository(
-        REPOSITORY, files, workflows=("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
-    )
+    github.add_repository(REPOSITORY, files, workflows=DISPATCHED)
     return Runner(github, workspace, github.token())
 
 
-def install_as_stranger(runner: Runner, tag: str) -> str:
-    """What a person types, in an empty environment; returns what the first program prints."""
+def install_from_pages(runner: Runner, tag: str) -> str:
+    """Install a release as its users do, in a clean environment; returns the output of the first program."""
     python = choose_pythons((), available_release(cache=cache_directory()))[0]
-    environment = venv.create(runner.workspace / "stranger", python.executable)
+    environment = venv.create(runner.workspace / "clean", python.executable)
     page = runner.pages / "snapshots" / "latest" / "index.html"
     environment.install("-f", str(page), "mlir>=20200101")
     done = subprocess.run(
@@ -184,7 +182,7 @@ def install_as_stranger(runner: Runner, tag: str) -> str:
 
 
 def main() -> None:
-    """See the module."""
+    """Run the workflows from a snapshot to an installed wheel; see the module."""
     workspace = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "rehearsal-actions").absolute()
     shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir(parents=True)
@@ -195,8 +193,8 @@ def main() -> None:
         if failed:
             raise SystemExit(f"failed: {', '.join(failed)}; the logs are in {workspace}")
         (release,) = [r for r in github.repositories[REPOSITORY].releases.values() if not r.draft]
-        said = install_as_stranger(runner, release.tag)
-    print(f"published {release.tag} by workflows; pip installs it from the pages: {said}")
+        output = install_from_pages(runner, release.tag)
+    print(f"published {release.tag} by workflows; pip installs it from the pages: {output}")
 
 
 if __name__ == "__main__":
