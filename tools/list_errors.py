@@ -49,6 +49,7 @@ TOPICS = {
     "model/matrix_jobs": "Configuration files",
     "model/targets": "Configuration files",
     "cli/repository": "Configuration files",
+    "model/platforms": "The machine",
     "model/pin": "Pins, revisions and tags",
     "model/release_tags": "Pins, revisions and tags",
     "snapshot": "Pins, revisions and tags",

@@ -60,7 +60,6 @@ def wheels_build(
     from packaging.version import Version
 
     from mlir_release.forge.files import matrix_of_checkout
-    from mlir_release.model.platforms import Platform
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.build import build_wheels, find_pythons
     from mlir_release.wheels.request import WheelRequest
@@ -82,7 +81,7 @@ def wheels_build(
         origin = origin_of(place, tag)
         name, version, revision = tag, Version(origin.version), origin.revision
         matrix = matrix_at(place, origin.commit)
-    fitting = matrix.for_platform(Platform.parse(found.info.platform), configuration=llvm).wheels
+    fitting = matrix.for_platform(found.info.platform, configuration=llvm).wheels
     first = fitting[0]
     interpreters = find_pythons(pythons or [wheel.python.version for wheel in fitting])
     request = WheelRequest(

@@ -9,12 +9,14 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.model.platforms import HOST_SYSTEMS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Systems by the first word of GitHub's own labels, and the standard runner of each.
-_SYSTEMS = {"ubuntu": "linux", "windows": "windows", "macos": "macos"}
-_STANDARD = {"linux": "ubuntu-latest", "windows": "windows-latest", "macos": "macos-latest"}
+_SYSTEMS = {system.runner: system.name for system in HOST_SYSTEMS.values()}
+_STANDARD = {system.name: f"{system.runner}-latest" for system in HOST_SYSTEMS.values()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,7 @@ class System:
     shared_suffix: str = ".so"  #: of shared libraries
     static_suffix: str = ".a"  #: of static libraries
     object_suffix: str = ".o"
+    triple: str  #: what follows the architecture in LLVM's triples
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -51,6 +52,10 @@ class System:
 
 #: Spellings of one architecture -> the one that we compare by.
 _SPELLINGS = {"amd64": "x86_64", "x64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+
+#: Architectures that LLVM's triples spell in another way.
+_LLVM_ARCHITECTURES = {"ppc64le": "powerpc64le"}
 
 
 def _common(spelling: str) -> str:
@@ -72,6 +77,7 @@ SYSTEMS: Mapping[str, System] = {
             host="Linux",
             sys_platform="linux",
             families=("manylinux", "linux"),
+            triple="unknown-linux-gnu",
             floor=r"(?:many|musl)linux_\d+_\d+",
             example="manylinux_2_28",
             runner="ubuntu",
@@ -81,6 +87,7 @@ SYSTEMS: Mapping[str, System] = {
             name="musl",
             title="Linux (musl)",
             families=("musllinux",),
+            triple="unknown-linux-musl",
             floor=r"musllinux_\d+_\d+",
             example="musllinux_1_2",
             machines=_same("x86_64", "aarch64", "ppc64le", "riscv64", "s390x"),
@@ -91,6 +98,7 @@ SYSTEMS: Mapping[str, System] = {
             host="Darwin",
             sys_platform="darwin",
             families=("macosx",),
+            triple="apple-darwin",
             floor=r"macosx_\d+_\d+",
             example="macosx_13_0",
             runner="macos",
@@ -103,6 +111,7 @@ SYSTEMS: Mapping[str, System] = {
             host="Windows",
             sys_platform="win32",
             families=("win",),
+            triple="pc-windows-msvc",
             floor="win_amd64|win_arm64",
             example="win_amd64",
             runner="windows",
@@ -168,7 +177,7 @@ class Platform:
                 "machine-unsupported",
                 f"mlir-release does not support this machine: {system or 'unknown'} on {machine or 'unknown'}",
                 why=str(error),
-                remedy="use a machine of a supported platform: " + ", ".join(_supported()),
+                remedy="use a machine of a supported platform: " + ", ".join(map(str, PLATFORMS)),
             ) from None
 
     @property
@@ -180,6 +189,11 @@ class Platform:
     def tag_arch(self) -> str:
         """The architecture as wheel tags spell it: ``x86_64``, ``arm64``; ``amd64`` on Windows."""
         return self.system.machines[self.arch].lower()
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name: ``x86_64-unknown-linux-gnu``, ``arm64-apple-darwin``."""
+        return f"{_LLVM_ARCHITECTURES.get(self.arch, self.arch)}-{self.system.triple}"
 
     @property
     def markers(self) -> tuple[str, str] | None:
@@ -198,9 +212,8 @@ class Platform:
         return f"{self.os}-{self.arch}"
 
 
-def _supported() -> list[str]:
-    return [f"{system.name}-{arch}" for system in HOST_SYSTEMS.values() for arch in system.machines]
-
+#: All that the toolkit runs on.
+PLATFORMS = tuple(Platform(system.name, arch) for system in HOST_SYSTEMS.values() for arch in system.machines)
 
 _TAG = re.compile(
     r"(?P<family>[a-z]+)(?:(?P<legacy>1|2010|2014)|_(?P<major>\d+)_(?P<minor>\d+))?(?:_(?P<arch>[a-z]\w*))?"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.build_environment import Workshop, choose_workshop
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.progress import run_step
@@ -249,7 +250,7 @@ def components(source: UpstreamSource) -> list[str]:
 
 def _settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:
     """CMake's cache variables that decide what is built, whatever the machine."""
-    macos = re.match(r"macosx_(\d+)_(\d+)", floor)
+    macos = PlatformTag.parse(floor).macos
     off = (
         "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
         "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
@@ -268,7 +269,7 @@ def _settings(source: UpstreamSource, configuration: str, floor: str) -> dict[st
         "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
         "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
         "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
-        **({"CMAKE_OSX_DEPLOYMENT_TARGET": f"{macos[1]}.{macos[2]}"} if macos else {}),
+        **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*macos)} if macos else {}),
     }
 
 

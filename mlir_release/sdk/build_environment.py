@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
+from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.wheels.backends import BUILD_TOOLS
 
 if TYPE_CHECKING:
@@ -216,12 +216,8 @@ class Container:
 
 def is_too_new(floor: str) -> bool:
     """Whether what is compiled on this machine would not run where ``floor`` (``manylinux_2_28``) promises it."""
-    wanted = re.match(r"manylinux_(\d+)_(\d+)", floor)
-    name, version = platform.libc_ver()
-    if wanted is None or name != "glibc":
-        return False
-    here = tuple(int(part) for part in version.split(".")[:2])
-    return here > (int(wanted[1]), int(wanted[2]))
+    wanted, here = PlatformTag.parse(floor).glibc, PlatformTag.of_host().glibc
+    return wanted is not None and here is not None and here > wanted
 
 
 def choose_workshop(source: Path, root: Path, *, floor: str, cache: Path) -> Workshop:
@@ -232,12 +228,11 @@ def choose_workshop(source: Path, root: Path, *, floor: str, cache: Path) -> Wor
     tools = build_tools(cache)
     if not is_too_new(floor):
         return Native(source=source, root=root, tools=tools)
-    arch = platform.machine()
     return Container(
         source=source,
         root=root,
         tools=tools,
         engine=find_engine() or Engine(name="docker"),
-        image=image_name(arch, floor),
+        image=image_name(Platform.of_host().arch, floor),
         compiler_cache=Path(os.environ.get("SCCACHE_DIR", cache / "sccache")).absolute(),
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
+from mlir_release.model.platforms import Platform
 
 SCHEMA = 1
 DESCRIPTION = "sdk.json"
@@ -39,7 +40,7 @@ class SdkInfo:
     revision: str  #: llvm-project commit, 40 hex digits
     llvm_version: str  #: for example ``22.1.8``, as LLVM's own CMake package says it
     provider: str  #: ``debian``, ``homebrew``, ``prefix`` (any other installed LLVM) or ``source`` (built by us)
-    platform: str  #: for example ``linux-x86_64``
+    platform: Platform  #: in ``sdk.json`` as text, ``linux-x86_64``
     configuration: str  #: build type and assertions of the libraries, for example ``release`` or ``release+asserts``
     code_generators: tuple[str, ...]  #: LLVM's names: ``X86``, ``NVPTX``, …
     native_code_generator: str
@@ -55,7 +56,10 @@ class SdkInfo:
 
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2, sort_keys=True) + "\n"
+        return (
+            json.dumps({"schema": SCHEMA, **asdict(self), "platform": str(self.platform)}, indent=2, sort_keys=True)
+            + "\n"
+        )
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> SdkInfo:
@@ -64,6 +68,7 @@ class SdkInfo:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != SCHEMA:
                 raise ValueError("another schema version")
+            data["platform"] = Platform.parse(data["platform"])
             data["linked"] = tuple(LinkedLibrary(**entry) for entry in data["linked"])
             for key in ("code_generators", "binding_requirements", "runtime_requirements"):
                 data[key] = tuple(data[key])

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError
+from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.report import Outcome, TestResult
 
@@ -31,13 +32,14 @@ class Situation:
     :param python: ``3.12``; empty where no Python is involved
     :param profile: ``host``, ``core`` or ``full``; empty where the SDK is tested
     :param provider: where the SDK comes from (``debian``, ``source``, …)
+    :param platform: that the SDK is for
     """
 
     llvm_version: str
     python: str = ""
     profile: str = ""
     provider: str = ""
-    platform: str = ""
+    platform: Platform | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class KnownFailure:
     python: str = ""
     profiles: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
-    platforms: tuple[str, ...] = ()
+    platforms: tuple[Platform, ...] = ()
 
     def holds(self, situation: Situation) -> bool:
         """Whether the entry is about this situation."""
@@ -67,7 +69,7 @@ class KnownFailure:
             and (not self.python or version_in(situation.python, self.python))
             and (not self.profiles or situation.profile in self.profiles)
             and (not self.providers or situation.provider in self.providers)
-            and (not self.platforms or any(fnmatchcase(situation.platform, pattern) for pattern in self.platforms))
+            and (not self.platforms or situation.platform in self.platforms)
         )
 
 
@@ -103,16 +105,27 @@ def load(path: Path = DEFAULT_LIST) -> tuple[KnownFailure, ...]:
 def _entry(entry: dict[str, Any]) -> KnownFailure:
     from packaging.specifiers import SpecifierSet
 
-    for key in ("tests", "profiles", "providers", "platforms"):
+    for key in ("tests", "profiles", "providers"):
         if key in entry:
             entry[key] = tuple(entry[key])
-    failure = KnownFailure(**entry)
+    platforms = tuple(platform for pattern in entry.pop("platforms", ()) for platform in _platforms(pattern))
+    failure = KnownFailure(**entry, platforms=platforms)
     SpecifierSet(failure.llvm)
     SpecifierSet(failure.python)
     for key in ("tests", "reason", "link"):
         if not getattr(failure, key):
             raise ValueError(f"an entry of suite {failure.suite} has no {key}")
     return failure
+
+
+def _platforms(pattern: str) -> tuple[Platform, ...]:
+    """The platforms that ``linux-*`` or ``windows-x64`` means. :raises ValueError: if it means none"""
+    if "*" not in pattern:
+        return (Platform.parse(pattern),)
+    found = tuple(platform for platform in PLATFORMS if fnmatchcase(str(platform), pattern))
+    if not found:
+        raise ValueError(f"no platform is called {pattern!r}; there are: {', '.join(map(str, PLATFORMS))}")
+    return found
 
 
 def judge(

@@ -64,14 +64,13 @@ class LitSetup:
 def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
     """Values for upstream's template; whatever is not named here is off."""
     sdk = setup.sdk
-    shared_library_suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
     return {
         "LIT_SITE_CFG_IN_HEADER": "def path(p): return p",
-        "LLVM_TARGET_TRIPLE": _triple(),
+        "LLVM_TARGET_TRIPLE": sdk.info.platform.triple,
         "LLVM_SOURCE_DIR": (sdk.source.parent / "llvm").as_posix(),
         "LLVM_TOOLS_DIR": sdk.tools.as_posix(),
         "LLVM_LIT_TOOLS_DIR": "",
-        "SHLIBEXT": shared_library_suffix,
+        "SHLIBEXT": sdk.info.platform.system.shared_suffix,
         "SHLIBDIR": (setup.libraries or sdk.libraries).as_posix(),
         "Python3_EXECUTABLE": setup.python.as_posix(),
         "ENABLE_ASSERTIONS": str(int("asserts" in sdk.info.configuration)),
@@ -205,11 +204,3 @@ def read_results(data: Mapping[str, object]) -> list[TestResult]:
 
 def _compiler(*names: str) -> str:
     return next((found for name in names if (found := shutil.which(name))), names[0])
-
-
-def _triple() -> str:
-    machine = platform.machine().lower().replace("amd64", "x86_64")
-    return {
-        "darwin": f"{machine.replace('aarch64', 'arm64')}-apple-darwin",
-        "win32": f"{machine}-pc-windows-msvc",
-    }.get(sys.platform, f"{machine}-unknown-linux-gnu")

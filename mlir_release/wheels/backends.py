@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import sys
 import tomllib
@@ -122,7 +121,7 @@ class BuildBackend:
             cwd=job.workdir,
         )
         wheel = next(built.glob("*.whl"))
-        if platform.system() != "Linux" or job.addon:
+        if job.sdk.info.platform.os != "linux" or job.addon:
             return wheel, usage
         wheel, tagging = retag(wheel, job)
         return wheel, usage + tagging

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
 import shutil
 import time
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.model.platforms import Platform
     from mlir_release.wheels.request import WheelRequest
 
 __all__ = ["BuildFailed", "BuiltWheel", "Python", "build_addon", "build_wheels", "find_pythons"]
@@ -110,17 +110,17 @@ def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = N
     return built[0].path
 
 
-def choose_backend(wanted: BackendName, platform_name: str, floor: str = "") -> Backend:
+def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> Backend:
     """Find out what works here. :raises MachineError: ``container-engine-unusable`` if cibuildwheel was asked for"""
     if wanted == "build":
         return BuildBackend()
-    if platform.system() != "Linux":
+    if platform.os != "linux":
         # cibuildwheel installs CPythons system-wide there, which is for build machines only.
         if wanted == "cibuildwheel" or os.environ.get("CI"):
             return container.CibuildwheelBackend(engine=None)
         return BuildBackend()
     engine = find_engine()
-    image = image_name(platform_name.split("-", 1)[1], floor)
+    image = image_name(platform.arch, floor)
     reason = why_unusable(engine, image)
     if reason is None:
         return container.CibuildwheelBackend(engine=engine, image=image)

@@ -64,10 +64,9 @@ class CibuildwheelBackend:
 
     def build(self, job: Job) -> tuple[Path, Usage]:
         """See :class:`~mlir_release.wheels.backends.Backend`."""
-        system = job.sdk.info.platform.split("-")[0]
         output = job.fresh("built")
         wheelhouse = job.cache / "wheelhouse" / job.python.tag
-        if system == "linux":
+        if job.sdk.info.platform.os == "linux":
             fetch_wheelhouse(job, wheelhouse)
         shutil.copyfile(_SMOKE, job.project / _SMOKE.name)
         config = job.workdir / "cibuildwheel.toml"
@@ -90,20 +89,15 @@ class CibuildwheelBackend:
 
 def identifier(job: Job) -> str:
     """cibuildwheel's name of the build: ``cp312-manylinux_x86_64``, ``cp312-macosx_arm64``, ``cp312-win_amd64``."""
-    system, arch = job.sdk.info.platform.split("-", 1)
-    platform = {
-        "linux": f"manylinux_{arch}",
-        "macos": f"macosx_{arch}",
-        "windows": f"win_{arch.replace('x86_64', 'amd64').replace('x64', 'amd64')}",
-    }[system]
-    return f"{job.python.tag}-{platform}"
+    platform = job.sdk.info.platform
+    return f"{job.python.tag}-{platform.system.families[0]}_{platform.tag_arch}"
 
 
 def configuration(job: Job, engine: Engine | None, image: str, wheelhouse: Path) -> str:
     """The configuration file of one run. Source: cibuildwheel's "Options" documentation."""
     import tomli_w
 
-    arch = job.sdk.info.platform.split("-", 1)[1]
+    arch = job.sdk.info.platform.arch
     common: dict[str, Any] = {
         "build-frontend": {"name": "build", "args": ["--no-isolation"]},
         "test-command": "python -I {project}/smoke.py " + job.profile,
@@ -183,7 +177,7 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
     """
     from filelock import FileLock
 
-    arch = job.sdk.info.platform.split("-", 1)[1]
+    arch = job.sdk.info.platform.arch
     wanted = [*job.requirements, *job.sdk.info.runtime_requirements, *_TEST_TOOLS]
     marker = wheelhouse / "requirements.json"
     wheelhouse.mkdir(parents=True, exist_ok=True)

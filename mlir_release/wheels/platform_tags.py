@@ -11,8 +11,10 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
     from mlir_release.wheels.elf import ElfFacts
 
-_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
-#: The names that PEP 600 gives to the older tags.
-_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 _EXTENSION = re.compile(r"\.(cpython|cp)-?(\d+t?)[-.].*\.?(so|pyd)$|\.abi3\.(so|pyd)$")
 
 
@@ -39,13 +38,6 @@ class PlatformTruth:
     tag: str
     system: tuple[str, ...] = ()
     external: tuple[str, ...] = ()
-
-
-def glibc_of(platform: str) -> tuple[int, int] | None:
-    """The glibc that a platform tag promises: ``manylinux_2_28_x86_64`` -> ``(2, 28)``; others -> ``None``."""
-    if match := _MANYLINUX.fullmatch(platform):
-        return int(match[1]), int(match[2])
-    return _LEGACY.get(platform.split("_")[0])
 
 
 def platforms_of(tags: Sequence[str]) -> tuple[str, ...]:
@@ -66,14 +58,13 @@ def platform_truth(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts])
     answer = _auditwheel(path) if sys.platform == "linux" else None
     if answer is None:
         return PlatformTruth(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
-    tag = str(answer["overall_tag"])
-    required = max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
-    found = glibc_of(tag)
-    if found and required and required > found:  # what auditwheel overlooks
-        tag = f"manylinux_{required[0]}_{required[1]}_{tag.split('_', 3)[3]}"
+    tag = PlatformTag.parse(str(answer["overall_tag"]))
+    required = _required_glibc(elf)
+    if tag.glibc and required and required > tag.glibc:  # what auditwheel overlooks
+        tag = replace(tag, version=required)
     libraries = answer["external_libs"]
     external = needed & set(libraries) if isinstance(libraries, dict) else set()
-    return PlatformTruth(tag=tag, system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
+    return PlatformTruth(tag=str(tag), system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
 
 
 def check_tags(
@@ -142,9 +133,9 @@ def _check_platform(tags: Sequence[str], truth: PlatformTruth, elf: Mapping[str,
     platforms = platforms_of(tags)
     if elf and "any" in platforms:
         problems.append(("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
-    deserved = glibc_of(truth.tag)
+    deserved = PlatformTag.parse(truth.tag).glibc
     for platform in platforms:
-        claimed = glibc_of(platform)
+        claimed = PlatformTag.parse(platform).glibc
         if claimed is None or not elf:
             continue
         if deserved is None:
@@ -177,12 +168,13 @@ def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[tupl
 
 
 def _from_elf(tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> str:
-    claimed = platforms_of(tags)[0]
-    required = max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
-    match = _MANYLINUX.fullmatch(claimed)
-    if required is None or match is None:
-        return claimed
-    return f"manylinux_{required[0]}_{required[1]}_{match[3]}"
+    claimed = PlatformTag.parse(platforms_of(tags)[0])
+    required = _required_glibc(elf)
+    return str(replace(claimed, version=required) if required and claimed.glibc else claimed)
+
+
+def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
+    return max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
 
 
 def _auditwheel(path: Path) -> dict[str, object] | None:

@@ -18,6 +18,7 @@ from packaging.version import Version
 
 import mlir_release
 from mlir_release.errors import UsageError
+from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels.sbom import bill_of_materials
@@ -116,8 +117,8 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
         "MLIR_RELEASE_PROFILE": request.profile,
     }
-    if glibc := _glibc_of(request.floor):
-        defines["MLIR_RELEASE_GLIBC"] = glibc
+    if glibc := PlatformTag.parse(request.floor).glibc:
+        defines["MLIR_RELEASE_GLIBC"] = "{}.{}".format(*glibc)
     if request.plain:
         defines["MLIR_RELEASE_PLAIN"] = True
     if request.test_addon:
@@ -141,7 +142,7 @@ def build_requirements(request: WheelRequest) -> list[str]:
     if info.binding_library == "pybind11":
         # Upstream's CMake asks for NumPy's headers there, though the bindings do not compile against them.
         requirements += [line for line in info.runtime_requirements if Requirement(line).name == "numpy"]
-    if "linux" in info.platform:
+    if info.platform.os == "linux":
         requirements.append("pyelftools>=0.31")  # checks that nothing is needed that the wheel does not carry
     return requirements
 
@@ -194,12 +195,6 @@ def _description(request: WheelRequest) -> str:
         "host": "MLIR's Python bindings, with the execution engine and the host's code generator",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
     }[request.profile]
-
-
-def _glibc_of(floor: str) -> str:
-    """``2.28`` for ``manylinux_2_28_x86_64``; empty for other platforms."""
-    parts = floor.split("_")
-    return ".".join(parts[1:3]) if parts[0] == "manylinux" and len(parts) >= 3 else ""
 
 
 def _to_toml(data: dict[str, Any]) -> str:

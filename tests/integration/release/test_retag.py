@@ -12,6 +12,7 @@ import pytest
 
 from mlir_release.errors import VerificationError
 from mlir_release.host.pythons import describe
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels.backends import Job, retag
 from mlir_release.wheels.inspect import inspect
@@ -29,7 +30,8 @@ EXTENSION = f"mlir/_x{sysconfig.get_config_var('EXT_SUFFIX')}"
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     info = SdkInfo(
-        revision=REVISION, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        revision=REVISION, llvm_version="22.1.8", provider="debian", configuration="release",
+        platform=Platform("linux", "x86_64"),
         code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
         runtime_requirements=(), minimum_python="3.10", source_epoch=1_700_000_000, linked=(), file_count=0, size=0,
         digest="x",

@@ -12,6 +12,7 @@ import pytest
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host import venv
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing import suites
 from mlir_release.testing.behaviours import MlirError
@@ -56,7 +57,8 @@ FAKE_FILES = {"mlir/ir.py": FAKE_IR, "mlir/dialects/__init__.py": b"", "mlir/dia
 def sdk(tmp_path: Path) -> Sdk:
     """An SDK whose mlir-translate says what it was given."""
     info = SdkInfo(
-        revision=REVISION, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        revision=REVISION, llvm_version="22.1.8", provider="debian", configuration="release",
+        platform=Platform("linux", "x86_64"),
         code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
         runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0, digest="x",
     )  # fmt: skip

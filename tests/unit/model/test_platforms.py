@@ -159,6 +159,8 @@ def test_platform_tags(tag: str, canonical: str, platform: tuple[str, str], vers
     found = PlatformTag.parse(tag)
     assert str(found) == canonical
     assert (found.platform, found.version) == (Platform(*platform), version)
+    assert found.glibc == (version if tag.startswith("manylinux") else None)
+    assert found.macos == (version if tag.startswith("macosx") else None)
 
 
 def test_floors() -> None:
@@ -189,6 +191,13 @@ def test_markers() -> None:
     assert Platform.of("macos", "arm64").markers == ("darwin", "arm64")
     for unselectable in ("musllinux_1_2_x86_64", "macosx_11_0_universal2", "win32", "any"):
         assert PlatformTag.parse(unselectable).platform.markers is None
+
+
+def test_triples() -> None:
+    triples = ["x86_64-unknown-linux-gnu", "powerpc64le-unknown-linux-gnu", "arm64-apple-darwin"]
+    names = ["linux-x86_64", "linux-ppc64le", "macos-arm64"]
+    assert [Platform.parse(name).triple for name in names] == triples
+    assert Platform.parse("windows-x64").triple == "x86_64-pc-windows-msvc"
 
 
 def test_suffixes_of_files() -> None:

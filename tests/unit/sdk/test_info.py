@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ INFO = SdkInfo(
     revision="c" * 40,
     llvm_version="22.1.8",
     provider="debian",
-    platform="linux-x86_64",
+    platform=Platform("linux", "x86_64"),
     configuration="release",
     code_generators=("X86", "NVPTX"),
     native_code_generator="X86",
@@ -36,6 +37,13 @@ def test_the_description_reads_back_the_same() -> None:
     assert SdkInfo.from_json(INFO.to_json(), where="here") == INFO
 
 
+def test_the_platform_is_text_in_the_document() -> None:
+    text = INFO.to_json()
+    assert json.loads(text)["platform"] == "linux-x86_64"
+    other = SdkInfo.from_json(text.replace("linux-x86_64", "windows-amd64"), where="here")
+    assert other.platform == Platform("windows", "x86_64")
+
+
 def test_all_requirements_are_for_building_and_running() -> None:
     from pathlib import Path
 
@@ -44,7 +52,15 @@ def test_all_requirements_are_for_building_and_running() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"schema": 99}', json.dumps({**json.loads(INFO.to_json()), "unknown": 1}), "\x00"],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 99}',
+        json.dumps({**json.loads(INFO.to_json()), "unknown": 1}),
+        "\x00",
+        INFO.to_json().replace("linux-x86_64", "solaris-sparc"),
+    ],
 )
 def test_other_descriptions_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / DESCRIPTION).write_text(text)

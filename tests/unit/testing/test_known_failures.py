@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.errors import UsageError
+from mlir_release.model.platforms import Platform
 from mlir_release.model.targets import SUITES
 from mlir_release.testing.known_failures import DEFAULT_LIST, KnownFailure, Situation, judge, load, version_in
 from mlir_release.testing.report import Outcome, TestResult
@@ -12,11 +13,12 @@ from mlir_release.testing.report import Outcome, TestResult
 if TYPE_CHECKING:
     from pathlib import Path
 
-HERE = Situation(llvm_version="22.1.8", python="3.12", profile="full", provider="debian", platform="linux-x86_64")
+LINUX = Platform("linux", "x86_64")
+HERE = Situation(llvm_version="22.1.8", python="3.12", profile="full", provider="debian", platform=LINUX)
 
 
-def entry(*tests: str, suite: str = "bindings", llvm: str = ">=19", **narrower: str | tuple[str, ...]) -> KnownFailure:
-    return KnownFailure(suite=suite, tests=tests, llvm=llvm, reason="why", link="where", **narrower)  # type: ignore[arg-type]
+def entry(*tests: str, suite: str = "bindings", llvm: str = ">=19", **narrower: Any) -> KnownFailure:
+    return KnownFailure(suite=suite, tests=tests, llvm=llvm, reason="why", link="where", **narrower)
 
 
 def outcomes(results: dict[str, Outcome], *entries: KnownFailure, suite: str = "bindings") -> dict[str, Outcome]:
@@ -64,7 +66,7 @@ def test_every_match_of_a_pattern_must_fail() -> None:
         {"python": ">=3.13"},
         {"profiles": ("core",)},
         {"providers": ("source",)},
-        {"platforms": ("macos-*",)},
+        {"platforms": (Platform("macos", "arm64"),)},
     ],
 )
 def test_an_entry_about_another_situation_does_not_count(narrower: dict[str, str]) -> None:
@@ -73,7 +75,12 @@ def test_an_entry_about_another_situation_does_not_count(narrower: dict[str, str
 
 def test_an_entry_about_this_situation_counts() -> None:
     narrower = entry(
-        "a", llvm=">=22,<23", python="<3.13", profiles=("core", "full"), providers=("debian",), platforms=("linux-*",)
+        "a",
+        llvm=">=22,<23",
+        python="<3.13",
+        profiles=("core", "full"),
+        providers=("debian",),
+        platforms=(LINUX,),
     )
     assert outcomes({"a": Outcome.FAIL}, narrower) == {"a": Outcome.EXPECTED_FAIL}
 
@@ -112,6 +119,8 @@ def test_the_list_that_is_shipped() -> None:
         "[[failure]]\nsuite='s'\ntests=['a']\nllvm='new'\nreason='r'\nlink='l'\n",
         "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason=''\nlink='l'\n",
         "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason='r'\nlink='l'\nmood='bad'\n",
+        "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason='r'\nlink='l'\nplatforms=['linux']\n",
+        "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason='r'\nlink='l'\nplatforms=['solaris-*']\n",
     ],
 )
 def test_a_list_with_a_mistake(tmp_path: Path, text: str) -> None:
@@ -120,6 +129,14 @@ def test_a_list_with_a_mistake(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError) as raised:
         load(path)
     assert raised.value.id == "known-failures-invalid"
+
+
+def test_platforms_of_an_entry_are_named_or_matched(tmp_path: Path) -> None:
+    path = tmp_path / "list.toml"
+    entry = "[[failure]]\nsuite='s'\ntests=['a']\nllvm='>=1'\nreason='r'\nlink='l'\n"
+    path.write_text(entry + "platforms=['windows-x64', 'macos-*']\n")
+    (known,) = load(path)
+    assert set(map(str, known.platforms)) == {"windows-x86_64", "macos-x86_64", "macos-arm64"}
 
 
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:

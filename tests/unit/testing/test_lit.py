@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing.lit import LitSetup, fill_in, find_lit, read_results, run_lit, write_site_configuration
 from mlir_release.testing.report import Outcome
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def sdk(tmp_path: Path) -> Sdk:
     info = SdkInfo(
-        revision="0" * 40, llvm_version="22.1.8", provider="debian", platform="linux-x86_64", configuration="release",
+        revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
+        platform=Platform("linux", "x86_64"),
         code_generators=("X86", "NVPTX"), native_code_generator="X86", binding_library="nanobind",
         binding_requirements=(), runtime_requirements=(), minimum_python="3.10", source_epoch=1, linked=(),
         file_count=0, size=0, digest="sha256:0",

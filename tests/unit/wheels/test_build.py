@@ -14,6 +14,7 @@ from mlir_release.host.containers import Engine
 from mlir_release.host.process import StepFailed, Usage
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build
 from mlir_release.wheels import jobserver as schedule
@@ -243,26 +244,23 @@ def test_no_compiler(request_: WheelRequest, tmp_path: Path, monkeypatch: pytest
 def test_without_an_engine_the_plain_way_is_taken_and_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
     monkeypatch.setattr(build, "find_engine", lambda: None)
-    assert isinstance(build.choose_backend("auto", "linux-x86_64"), BuildBackend)
+    assert isinstance(build.choose_backend("auto", Platform("linux", "x86_64")), BuildBackend)
     assert "no container engine is installed" in capsys.readouterr().err
     with pytest.raises(MachineError) as raised:
-        build.choose_backend("cibuildwheel", "linux-x86_64")
+        build.choose_backend("cibuildwheel", Platform("linux", "x86_64"))
     assert raised.value.id == "container-engine-unusable"
 
 
 def test_with_an_engine_that_works_cibuildwheel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.platform, "system", lambda: "Linux")  # type: ignore[attr-defined]
     monkeypatch.setattr(build, "find_engine", lambda: Engine(name="podman"))
     monkeypatch.setattr(build, "why_unusable", lambda engine, image: None)
-    assert build.choose_backend("auto", "linux-x86_64").name == "cibuildwheel"
-    assert build.choose_backend("build", "linux-x86_64").name == "build"
+    assert build.choose_backend("auto", Platform("linux", "x86_64")).name == "cibuildwheel"
+    assert build.choose_backend("build", Platform("linux", "x86_64")).name == "build"
 
 
 def test_a_macs_own_cpythons_are_left_alone_but_on_build_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.platform, "system", lambda: "Darwin")  # type: ignore[attr-defined]
     monkeypatch.delenv("CI", raising=False)
-    assert build.choose_backend("auto", "macos-arm64").name == "build"
+    assert build.choose_backend("auto", Platform("macos", "arm64")).name == "build"
     monkeypatch.setenv("CI", "true")
-    assert build.choose_backend("auto", "macos-arm64").name == "cibuildwheel"
+    assert build.choose_backend("auto", Platform("macos", "arm64")).name == "cibuildwheel"

@@ -11,6 +11,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
+from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels.backends import Job
 from mlir_release.wheels.cibuildwheel import (
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers buil
 
 def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, str] | None = None) -> Job:
     info = SdkInfo(
-        revision="0" * 40, llvm_version="22.1.8", provider="debian", platform=platform, configuration="release",
+        revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
+        platform=Platform.parse(platform),
         code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
         runtime_requirements=("numpy>=1.19.5",), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0,
         digest="sha256:0",

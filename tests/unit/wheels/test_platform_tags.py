@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_release.wheels.elf import ElfFacts
-from mlir_release.wheels.platform_tags import PlatformTruth, check_tags, glibc_of, platforms_of
+from mlir_release.wheels.platform_tags import PlatformTruth, check_tags, platforms_of
 
 WHEEL = "Tag: cp311-cp311-{}\n"
 
@@ -15,13 +15,6 @@ def elf(**facts: object) -> ElfFacts:
 def check(platform: str, truth: PlatformTruth, files: dict[str, ElfFacts]) -> set[str]:
     tags = (f"cp311-cp311-{platform}",)
     return {id for id, _ in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
-
-
-def test_the_glibc_of_a_tag() -> None:
-    assert glibc_of("manylinux_2_28_x86_64") == (2, 28)
-    assert glibc_of("manylinux2014_aarch64") == (2, 17)
-    assert glibc_of("linux_x86_64") is None
-    assert glibc_of("macosx_13_0_arm64") is None
 
 
 def test_platforms_keep_their_order() -> None:
