@@ -1,16 +1,19 @@
-"""A forge in memory: as much of the port as the release transaction needs; its state can be copied and compared."""
+"""A forge in memory, whose state can be copied and compared. One thread at a time may use it."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -19,6 +22,8 @@ class MemoryForge:
     """Commits are numbered from 1: ``f"{n:040x}"``."""
 
     description = "forge in memory"
+    services = None
+    base = "https://forge.example/releases/download"
 
     def __init__(self, files: Mapping[str, bytes], *, now: datetime = NOON) -> None:
         self.time = now
@@ -27,6 +32,7 @@ class MemoryForge:
         self.tag_list: dict[str, Tag] = {}
         self.release_list: list[Release] = []
         self.run_list: list[Run] = []
+        self.contents: dict[tuple[str, str], bytes] = {}  #: of assets, by the release's id and their names
         self.count = 0
 
     def fork(self) -> MemoryForge:
@@ -34,6 +40,7 @@ class MemoryForge:
         twin = copy.copy(self)
         twin.commits, twin.branches, twin.tag_list = self.commits[:], self.branches.copy(), self.tag_list.copy()
         twin.release_list, twin.run_list = self.release_list[:], self.run_list[:]
+        twin.contents = self.contents.copy()
         return twin
 
     def key(self) -> object:
@@ -75,6 +82,9 @@ class MemoryForge:
     def tags(self) -> Sequence[Tag]:
         return [tag for _, tag in sorted(self.tag_list.items())]
 
+    def tag(self, name: str) -> Tag | None:
+        return self.tag_list.get(name)
+
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         if name in self.tag_list:
             raise Taken("tag-taken", "taken")
@@ -84,7 +94,19 @@ class MemoryForge:
     def releases(self) -> Sequence[Release]:
         return list(self.release_list)
 
+    def refresh(self, release: Release) -> Release | None:
+        return next((other for other in self.release_list if other.id == release.id), None)
+
+    def published(self, tag: str) -> Release | None:
+        return next((release for release in self.release_list if release.tag == tag and not release.draft), None)
+
+    def published_newest_first(self) -> Iterator[Release]:
+        dated = [(release.published_at, release.tag, release) for release in self.releases() if release.published_at]
+        return (release for _, _, release in sorted(dated, key=lambda row: row[:2], reverse=True))
+
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
+        if tag not in self.tag_list:
+            raise ForgeError("release-tag-missing", "no such tag")
         self.count += 1
         release = Release(
             id=f"{self.count:06d}",
@@ -99,23 +121,65 @@ class MemoryForge:
         self.release_list.append(release)
         return release
 
+    def edit_release(self, release: Release, *, title: str, body: str) -> Release:
+        return self.replace(replace(self.draft(release), title=title, body=body))
+
     def delete_draft(self, release: Release) -> None:
-        self.release_list = [other for other in self.release_list if other.id != release.id]
+        if self.refresh(release) is not None:
+            self.draft(release)
+            self.release_list = [other for other in self.release_list if other.id != release.id]
+
+    def draft(self, release: Release) -> Release:
+        """A draft as it is now. :raises ForgeError: if it was published or deleted"""
+        found = self.refresh(release)
+        if found is None or not found.draft:
+            raise ForgeError("release-immutable" if found else "draft-gone", "no draft")
+        return found
+
+    def replace(self, release: Release) -> Release:
+        """Put ``release`` in the place of the one with its id."""
+        self.release_list = [release if other.id == release.id else other for other in self.release_list]
+        return release
+
+    def upload(self, release: Release, name: str, source: Path) -> Asset:
+        found = self.draft(release)
+        if found.asset(name) is not None:
+            raise Taken("asset-taken", "taken")
+        content = source.read_bytes()
+        self.contents[release.id, name] = content
+        asset = self.make_asset(release.tag, name, len(content), hashlib.sha256(content).hexdigest())
+        self.replace(replace(found, assets=tuple(sorted((*found.assets, asset), key=lambda asset: asset.name))))
+        return asset
+
+    def make_asset(self, tag: str, name: str, size: int, sha256: str) -> Asset:
+        return Asset(name=name, size=size, sha256=sha256, complete=True, url=f"{self.base}/{tag}/{name}")
 
     def give_asset(self, release: Release, name: str) -> None:
         """As if something had been uploaded."""
-        asset = Asset(name=name, size=1, sha256="0" * 64, complete=True, url="")
-        self.release_list = [
-            replace(other, assets=(*other.assets, asset)) if other.id == release.id else other
-            for other in self.release_list
-        ]
+        found = self.draft(release)
+        self.replace(replace(found, assets=(*found.assets, self.make_asset(release.tag, name, 1, "0" * 64))))
+
+    def delete_asset(self, release: Release, asset: Asset) -> None:
+        found = self.draft(release)
+        self.replace(replace(found, assets=tuple(other for other in found.assets if other.name != asset.name)))
+
+    def download(self, release: Release, asset: Asset, destination: Path) -> None:
+        destination.write_bytes(self.contents[release.id, asset.name])
 
     def publish(self, release: Release) -> Release:
-        done = replace(release, draft=False, published_at=self.time)
-        self.release_list = [done if other.id == release.id else other for other in self.release_list]
-        return done
+        public = self.published(release.tag)
+        if public is not None:
+            if public.id != release.id:
+                raise Taken("draft-superseded", "published from another draft")
+            return public
+        return self.replace(replace(self.draft(release), draft=False, published_at=self.time))
+
+    def page_url(self, tag: str) -> str:
+        return f"{self.base.replace('/download', '/tag')}/{tag}"
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+        if ref not in self.branches and ref not in self.tag_list:
+            raise ForgeError("ref-missing", "no such branch or tag")
         self.run_list.append(
             Run(
                 id=str(len(self.run_list)),

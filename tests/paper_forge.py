@@ -1,22 +1,22 @@
-"""A forge that only has published releases with manifests: no files but those, as many releases as a test likes."""
+"""A forge of releases that only have their manifests: as many releases as a test likes."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.base import Asset, Release
+from mlir_release.forge.base import Release
 from mlir_release.index.generate import IndexOutcome, generate
 from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from tests.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.forge.base import Asset
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -31,35 +31,31 @@ PROFILES = {"mlir": "host", "mlir-core": "core", "mlir-full": "full"}
 START = datetime(2026, 11, 20, 6, 13, 0, tzinfo=UTC)
 
 
-@dataclass
-class PaperForge:
-    """Implements what the index needs of :class:`mlir_release.forge.base.Forge`."""
+class PaperForge(MemoryForge):
+    """Its releases' wheels have no bytes; only manifests can be downloaded."""
 
-    base: str = "https://forge.example/releases/download"
-    found: list[Release] = field(default_factory=list)
-    contents: dict[str, bytes] = field(default_factory=dict)  #: manifests by tag
-    yanks: bytes = b""
-    downloads: int = 0
-
-    description = "paper"
+    def __init__(self, *, base: str = MemoryForge.base, yanks: bytes = b"") -> None:
+        super().__init__({"yanked.toml": yanks})
+        self.base = base
+        self.downloads = 0
 
     def add(self, manifest: Manifest, *, when: datetime | None = None, draft: bool = False) -> None:
         """Publish a manifest's release (or open its draft)."""
         content = manifest.to_text().encode()
-        self.contents[manifest.tag] = content
-        made = when or manifest.created
-        names = {"release.json": content}
-        assets = [self._asset(manifest.tag, name, len(data), _digest(data)) for name, data in names.items()]
+        self.count += 1
+        id, tag, made = f"{self.count:06d}", manifest.tag, when or manifest.created
+        self.contents[id, "release.json"] = content
+        assets = [self.make_asset(tag, "release.json", len(content), _digest(content))]
         for wheel in manifest.wheels:
-            assets.append(self._asset(manifest.tag, wheel.filename, wheel.size, wheel.sha256))
-            assets.append(self._asset(manifest.tag, wheel.filename + ".metadata", 900, wheel.metadata_sha256))
+            assets.append(self.make_asset(tag, wheel.filename, wheel.size, wheel.sha256))
+            assets.append(self.make_asset(tag, wheel.filename + ".metadata", 900, wheel.metadata_sha256))
             if wheel.provenance:
-                assets.append(self._asset(manifest.tag, wheel.provenance, 4000, "c" * 64))
-        self.found.append(
+                assets.append(self.make_asset(tag, wheel.provenance, 4000, "c" * 64))
+        self.release_list.append(
             Release(
-                id=str(len(self.found)),
-                tag=manifest.tag,
-                title=manifest.tag,
+                id=id,
+                tag=tag,
+                title=tag,
                 body="",
                 draft=draft,
                 prerelease=True,
@@ -69,30 +65,18 @@ class PaperForge:
             )
         )
 
-    def _asset(self, tag: str, name: str, size: int, sha256: str) -> Asset:
-        return Asset(name=name, size=size, sha256=sha256, complete=True, url=f"{self.base}/{tag}/{name}")
-
-    def releases(self) -> Sequence[Release]:
-        return self.found
+    def set_yanks(self, content: bytes) -> None:
+        """Replace ``yanked.toml``."""
+        self.commit("main", expected=self.branches["main"], files={"yanked.toml": content}, message="Yank\n")
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
-        assert asset.name == "release.json"
         self.downloads += 1
-        destination.write_bytes(self.contents[release.tag])
-
-    def head(self, branch: str) -> str | None:
-        return "a" * 40
-
-    def read(self, path: str, *, commit: str) -> bytes | None:
-        return self.yanks if path == "yanked.toml" and self.yanks else None
-
-    def page_url(self, tag: str) -> str:
-        return f"{self.base.replace('/download', '/tag')}/{tag}"
+        super().download(release, asset, destination)
 
 
 def make_index(forge: PaperForge, output: Path, **options: Any) -> IndexOutcome:
-    """``generate`` with a paper forge, which has as much of the port as that needs."""
-    return generate(cast("Forge", forge), output, **{"base_url": "https://mlir.example/wheels", **options})
+    """``generate`` with an address of its own."""
+    return generate(forge, output, **{"base_url": "https://mlir.example/wheels", **options})
 
 
 def _digest(data: bytes) -> str:

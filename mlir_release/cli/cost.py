@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import forge_address_option, json_option, repository_option, resolve_forge
+from mlir_release.cli.options import forge_address_option, json_option, repository_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
-    from mlir_release.forge.github.forge import GitHubForge
     from mlir_release.model.targets import Matrix
 
 
@@ -29,15 +27,17 @@ if TYPE_CHECKING:
 def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
     """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
     from mlir_release.cost.measured import measure
+    from mlir_release.forge.base import need_services
     from mlir_release.forge.files import matrix_of_checkout
-    from mlir_release.forge.github.runs import GitHubTimings
+    from mlir_release.forge.open import open_forge
 
     if estimated:
         _show_estimate(matrix_of_checkout(repository), per_day)
         return
-    place = _on_github(resolve_forge(forge))
+    place = open_forge(forge)
+    timings = need_services(place).timings
     with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
-        found = measure(GitHubTimings(place.client), now=place.now(), weeks=weeks)
+        found = measure(timings, now=place.now(), weeks=weeks)
     if console.json_mode:
         console.result("", found.to_json())
         return
@@ -61,18 +61,3 @@ def _show_estimate(matrix: Matrix, per_day: int) -> None:
     console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
     console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
     click.echo("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))
-
-
-def _on_github(forge: Forge) -> GitHubForge:
-    """:raises UsageError: ``not-on-github``, if the forge is another one"""
-    from mlir_release.errors import UsageError
-    from mlir_release.forge.github.forge import GitHubForge
-
-    if not isinstance(forge, GitHubForge):
-        raise UsageError(
-            "not-on-github",
-            "this is about a repository on GitHub",
-            where=forge.description,
-            remedy="name one: --forge github:OWNER/NAME",
-        )
-    return forge

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.doctor.results import Finding
-    from mlir_release.forge.base import Forge
-    from mlir_release.forge.github.forge import GitHubForge
+    from mlir_release.forge.base import Forge, Services
 
 _STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 
@@ -41,11 +40,10 @@ def doctor(
     """
     from mlir_release.errors import ExitCode
     from mlir_release.forge.files import DEFAULT_BRANCH
-    from mlir_release.forge.github.forge import GitHubForge
 
-    if isinstance(forge, GitHubForge):
+    if forge.services is not None:
         with console.waiting(f"looking at {forge.description}"):
-            findings = _github(forge, branch, None if no_pypi else index_url or "", owners)
+            findings = _github(forge, forge.services, branch, None if no_pypi else index_url or "", owners)
     else:
         from mlir_release.doctor.local import examine_local
 
@@ -55,20 +53,21 @@ def doctor(
         ctx.exit(int(ExitCode.NEEDS_PERSON))
 
 
-def _github(forge: GitHubForge, branch: str | None, index_url: str | None, owners: tuple[str, ...]) -> list[Finding]:
+def _github(
+    forge: Forge, services: Services, branch: str | None, index_url: str | None, owners: tuple[str, ...]
+) -> list[Finding]:
     """Every finding. ``index_url``: None for no index, empty for PyPI."""
     from mlir_release.doctor.examine import examine
     from mlir_release.doctor.index import OWNER_VARIABLE, examine_index, goes_to_pypi
     from mlir_release.doctor.repository_files import FILES
     from mlir_release.errors import ReleaseError
     from mlir_release.forge.files import head_of
-    from mlir_release.forge.github.settings import Setup
     from mlir_release.pypi.project import PYPI_UPLOAD, read_project, simple_url
     from mlir_release.pypi.publish import DISTRIBUTION, our_versions
 
     if branch:
         head_of(forge, branch)  # so that a misspelt one is an error, and not everything that it lacks
-    seen = Setup(forge.client).observe(FILES, branch)
+    seen = services.settings(FILES, branch)
     contents, findings = examine(seen)
     if index_url is None or not goes_to_pypi(contents):
         return list(findings)

@@ -15,6 +15,7 @@ from mlir_release.cli.options import (
     pythons_option,
 )
 from mlir_release.console import console
+from mlir_release.forge.open import served_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def index(
     from mlir_release.index.generate import generate
 
     if files_url is not None:
-        forge = _served_at(forge, files_url)
+        forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
     console.outcome(generate(forge, output, base_url=base, branch=branch, dry_run=dry_run))
     if probed is not None and not dry_run:
@@ -59,18 +60,3 @@ def index(
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
         console.say(found.text())
-
-
-def _served_at(forge: Forge, url: str) -> Forge:
-    """A local forge whose files have addresses below ``url``. :raises UsageError: ``files-url-not-local``"""
-    from mlir_release.errors import UsageError
-    from mlir_release.forge.local.forge import LocalForge
-
-    if not isinstance(forge, LocalForge):
-        raise UsageError(
-            "files-url-not-local",
-            "only the files of a local forge can be served somewhere else",
-            where=forge.description,
-            remedy="leave --files-url out: the pages link to the forge's own addresses",
-        )
-    return LocalForge(forge.root, base_url=url)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import forge_address_option, json_option, repository_option, resolve_forge
+from mlir_release.cli.options import forge_address_option, json_option, repository_option
 from mlir_release.console import console
+from mlir_release.forge.open import open_forge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def matrix(
         from mlir_release.release.draft import origin_of
         from mlir_release.release.publish import missing as find_missing
 
-        place = resolve_forge(forge)
+        place = open_forge(forge)
         origin = origin_of(place, missing)
         found = matrix_at(place, origin.commit).due(origin.tag)
         found = found.only(only) if only else found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from mlir_release.cli.options import branch_option, dry_run_option, json_option, open_forge
+from mlir_release.cli.options import branch_option, dry_run_option, json_option
 from mlir_release.console import console
+from mlir_release.forge.open import open_forge
 
 
 @click.command()

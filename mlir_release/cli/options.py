@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlir_release.console import console
-from mlir_release.errors import UsageError
+from mlir_release.forge.open import FORGE_VARIABLE, open_forge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mlir_release.forge.base import Forge
-
-#: Where ``mlir-release rehearsal`` keeps everything, unless it is told otherwise.
-DEFAULT_WORKSPACE = Path("build") / "rehearsal"
-
-FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
 
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -31,7 +25,7 @@ def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) ->
 
 
 def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge:
-    return resolve_forge(value)
+    return open_forge(value)
 
 
 _FORGE_HELP = (
@@ -131,39 +125,3 @@ def owners_option(default: str = "") -> Callable[..., Any]:
         show_envvar=True,
         help=f"A user or organization that must own the project on PyPI; may be repeated.{shown}",
     )
-
-
-def open_forge(address: str) -> Forge:
-    """The forge at ``address``: ``github:OWNER/NAME``, ``local:PATH``, or a plain path.
-
-    :raises UsageError: if there is none
-    """
-    kind, colon, rest = address.partition(":")
-    if kind == "github" and colon:
-        from mlir_release.forge.github.forge import GitHubForge
-
-        return GitHubForge.open(rest)
-    from mlir_release.forge.local.forge import LocalForge
-
-    path = Path(rest if kind == "local" and colon else address)
-    if not (path / "repository.git").is_dir():
-        raise UsageError(
-            "forge-not-found",
-            "there is no local forge in that folder",
-            where=str(path),
-            remedy=f"make one (mlir-release forge init {path}, or mlir-release rehearsal), "
-            f"or say where it is with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH)",
-        )
-    return LocalForge(path)
-
-
-def resolve_forge(address: str | None) -> Forge:
-    """The forge that ``--forge`` gives, else the environment, else the workflow's repository, else the rehearsal's."""
-    return open_forge(address or os.environ.get(FORGE_VARIABLE) or _default_forge())
-
-
-def _default_forge() -> str:
-    repository = os.environ.get("GITHUB_REPOSITORY")
-    if os.environ.get("GITHUB_ACTIONS") == "true" and repository:
-        return f"github:{repository}"
-    return f"local:{DEFAULT_WORKSPACE / 'forge'}"

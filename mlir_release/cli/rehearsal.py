@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import (
-    DEFAULT_WORKSPACE,
     EXISTING_FOLDER,
     FOLDER,
     force_option,
@@ -16,6 +15,7 @@ from mlir_release.cli.options import (
     pythons_option,
 )
 from mlir_release.console import console
+from mlir_release.forge.open import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -162,22 +161,26 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     says what they would be about.
     """
     from mlir_release.forge.files import matrix_at
-    from mlir_release.forge.github.forge import GitHubForge
-    from mlir_release.forge.github.issues import GitHubTracker
-    from mlir_release.forge.github.runs import GitHubTimings
     from mlir_release.issues.tracking import Place, track
     from mlir_release.release.draft import origin_of
 
     matrix = matrix_at(forge, origin_of(forge, tag).commit)
-    place = Place(workflow=matrix.release.workflow, log_url=_run_url() if log_url is None else log_url)
-    if isinstance(forge, GitHubForge):
-        client = forge.client
-        place = replace(place, forge=f"github:{client.name}", repository=client.where.partition("://")[2])
-        found = track(
-            forge, GitHubTracker(client), tag, matrix, logs=GitHubTimings(client), place=place, dry_run=dry_run
-        )
-    else:
-        found = track(forge, None, tag, matrix, place=place, dry_run=dry_run)
+    services = forge.services
+    place = Place(
+        forge=services.address if services else "",
+        repository=services.location if services else "",
+        workflow=matrix.release.workflow,
+        log_url=_run_url() if log_url is None else log_url,
+    )
+    found = track(
+        forge,
+        services.tracker if services else None,
+        tag,
+        matrix,
+        logs=services.job_logs if services else None,
+        place=place,
+        dry_run=dry_run,
+    )
     console.result(found.text(), found.to_json())
     console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
 

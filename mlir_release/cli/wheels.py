@@ -73,11 +73,11 @@ def wheels_build(
             matrix_of_checkout(repository),
         )
     else:
-        from mlir_release.cli.options import resolve_forge
         from mlir_release.forge.files import matrix_at
+        from mlir_release.forge.open import open_forge
         from mlir_release.release.draft import origin_of
 
-        place = resolve_forge(forge)
+        place = open_forge(forge)
         origin = origin_of(place, tag)
         name, version, revision = tag, Version(origin.version), origin.revision
         matrix = matrix_at(place, origin.commit)

@@ -2,7 +2,9 @@
 
 Adapters: :mod:`mlir_release.forge.local` (a folder) and :mod:`mlir_release.forge.github`. Every method is safe to
 repeat; the methods that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the
-forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, who then looks again.
+forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, which then reads the current state and retries.
+
+Listings (``tags``, ``releases``) are for commands that need all of them; one tag or one release is looked up.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from mlir_release.errors import ConflictError
+from mlir_release.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
+
+    from mlir_release.forge.github.observations import Observations
 
 
 class BranchMoved(ConflictError):
@@ -43,12 +47,12 @@ class Asset:
     size: int  #: bytes
     sha256: str  #: 64 hex digits; empty while incomplete
     complete: bool
-    url: str  #: where a stranger gets it once the release is published
+    url: str  #: where anyone can download it once the release is published
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release or, while ``draft``, the making of one. Several drafts may share a tag; ``id`` tells them apart."""
+    """A release, or a draft of one. Several drafts may share a tag; ``id`` tells them apart."""
 
     id: str
     tag: str
@@ -86,7 +90,7 @@ class Forge(Protocol):
         """For people: which forge, where."""
 
     def now(self) -> datetime:
-        """The forge's clock, timezone-aware UTC (GitHub: the ``Date`` header): machines disagree, the forge is one."""
+        """The forge's clock, timezone-aware UTC (GitHub: the ``Date`` header). The clocks of machines differ."""
 
     def whoami(self) -> str:
         """Who acts through this forge, as decisions record it: ``Name <email>``, or GitHub's login."""
@@ -113,16 +117,28 @@ class Forge(Protocol):
     def tags(self) -> Sequence[Tag]:
         """All tags of the repository, sorted by name, annotated messages included."""
 
+    def tag(self, name: str) -> Tag | None:
+        """One tag; None if there is no tag of that name."""
+
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """Create an annotated tag. :raises Taken: if the name exists, whatever it points at."""
 
     # -- releases -----------------------------------------------------------------------------------------------
 
     def releases(self) -> Sequence[Release]:
-        """All releases, drafts too, in the order of their creation."""
+        """All releases and drafts, in the order of their creation."""
+
+    def refresh(self, release: Release) -> Release | None:
+        """A release or draft as it is now; None if it was deleted."""
+
+    def published(self, tag: str) -> Release | None:
+        """The published release of a tag; None if nothing is published under it."""
+
+    def published_newest_first(self) -> Iterator[Release]:
+        """All published releases, the newest first, read only as far as they are consumed."""
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
-        """Create a draft for an existing tag. Forges may allow a second draft of one tag: callers look first."""
+        """Create a draft for an existing tag. Forges may allow a second draft of one tag: callers check first."""
 
     def edit_release(self, release: Release, *, title: str, body: str) -> Release:
         """Replace a draft's title and body."""
@@ -153,6 +169,12 @@ class Forge(Protocol):
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """Runs of ``workflow`` on ``ref``, newest first."""
 
+    # -- what only a hosting service has --------------------------------------------------------------------------
+
+    @property
+    def services(self) -> Services | None:
+        """Issues, job logs, settings and attestations; None on a forge that has only releases."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -181,28 +203,28 @@ class Job:
 
 
 class Timings(Protocol):
-    """How long the work took."""
+    """When the jobs of workflow runs started and ended."""
 
     def workflow_runs(self, since: datetime) -> Sequence[Run]:
         """Runs of every workflow that were created at ``since`` or later, newest first."""
 
     def jobs(self, run: Run) -> Sequence[Job]:
-        """The jobs of a run that came to a runner, those of its earlier attempts too."""
+        """The jobs of a run that were assigned to a runner, including those of its earlier attempts."""
 
 
 class JobLogs(Protocol):
-    """What the jobs of a run said."""
+    """The logs of a run's jobs."""
 
     def jobs(self, run: Run) -> Sequence[Job]:
         """As :meth:`Timings.jobs`."""
 
     def log(self, job: Job, destination: Path) -> None:
-        """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it is kept no more"""
+        """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it has expired"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """An open issue that the toolkit keeps. ``key``: what it is about; it stands in a comment that nobody sees."""
+    """An open issue that the toolkit maintains. ``key``: what it is about, recorded in an invisible comment."""
 
     number: int
     key: str
@@ -212,7 +234,7 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """The issues that the toolkit keeps by itself; those of people are not shown by it."""
+    """The issues that the toolkit itself maintains; it does not list anyone else's."""
 
     def open_issues(self) -> Sequence[Issue]:
         """Those that are open, oldest first. Two runs at once may have opened two of one key."""
@@ -224,4 +246,53 @@ class Tracker(Protocol):
         """Replace an issue's title and body."""
 
     def close(self, issue: Issue, comment: str) -> None:
-        """Say why, and close. Nothing more if it is closed."""
+        """Close an issue with a comment; nothing if it is closed already."""
+
+
+class Services(Protocol):
+    """What a hosting service offers beside releases."""
+
+    @property
+    def address(self) -> str:
+        """The repository for ``--forge``, for example ``github:OWNER/NAME``."""
+
+    @property
+    def location(self) -> str:
+        """The repository for ``gh --repo``: ``HOST/OWNER/NAME``."""
+
+    @property
+    def tracker(self) -> Tracker:
+        """Its issues."""
+
+    @property
+    def timings(self) -> Timings:
+        """When its jobs ran."""
+
+    @property
+    def job_logs(self) -> JobLogs:
+        """What its jobs wrote."""
+
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        """How the repository is set up, as far as the token may see it.
+
+        :param files: to read at the head of the branch
+        :param branch: None: the default branch
+        """
+
+    def verify_provenance(self, path: Path) -> None:
+        """Check that a file was built by the repository's own workflows.
+
+        :raises MachineError: ``gh-missing``; :raises VerificationError: ``provenance-unverified``
+        """
+
+
+def need_services(forge: Forge) -> Services:
+    """The services of a forge that has them. :raises UsageError: ``not-on-github``"""
+    if forge.services is None:
+        raise UsageError(
+            "not-on-github",
+            "this needs a repository on GitHub",
+            where=forge.description,
+            remedy="name one: --forge github:OWNER/NAME",
+        )
+    return forge.services

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
 from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
+    from mlir_release.model.yanks import Yank
 
 #: Where the matrix, and with it the configuration, is read from when no tag says otherwise.
 DEFAULT_BRANCH = "main"
@@ -69,3 +71,10 @@ def head_of(forge: Forge, branch: str) -> str:
             remedy="create it, or name the branch that holds targets.toml with --branch",
         )
     return head
+
+
+def read_yanks(forge: Forge, branch: str) -> tuple[Yank, ...]:
+    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``yanks-invalid``"""
+    head = forge.head(branch)
+    content = forge.read(YANKS_PATH, commit=head) if head else None
+    return parse_yanks(content.decode(errors="replace"), where=f"{branch}:{YANKS_PATH}") if content else ()

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.forge.files import read_yanks
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles as locks
 from mlir_release.index import simple
@@ -33,7 +34,6 @@ from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.model.yanks import YANKS_PATH, Yank, parse_yanks
 from mlir_release.release.draft import fetch
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
+    from mlir_release.model.yanks import Yank
 
 STATE_NAME = "state.json"
 
@@ -208,13 +209,6 @@ def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[
             fetched += 1
         found.append(_published(forge, release, content, where=asset.url, yanks=yanks))
     return found, fetched
-
-
-def read_yanks(forge: Forge, branch: str) -> tuple[Yank, ...]:
-    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``yanks-invalid``"""
-    head = forge.head(branch)
-    content = forge.read(YANKS_PATH, commit=head) if head else None
-    return parse_yanks(content.decode(errors="replace"), where=f"{branch}:{YANKS_PATH}") if content else ()
 
 
 def _published(forge: Forge, release: Release, content: bytes, *, where: str, yanks: tuple[Yank, ...]) -> Published:

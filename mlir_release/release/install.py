@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.forge.published import shelf_of
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.forge.files import read_yanks
 from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.generate import read_yanks
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
@@ -156,9 +154,8 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
 
 
 def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
-    shelf = shelf_of(forge)
     if tag == LATEST:
-        for release in shelf.newest():
+        for release in forge.published_newest_first():
             if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
                 return release
         raise UsageError(
@@ -173,7 +170,7 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
             f"{tag!r} is not the tag of a release",
             remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
         )
-    found = shelf.release(tag)
+    found = forge.published(tag)
     if found is None:
         raise UsageError(
             "install-release-missing",
@@ -219,42 +216,18 @@ def _fetch(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> P
 
 def _provenance(forge: Forge, path: Path, wanted: Provenance) -> bool:
     """Verify who built the file. Returns whether that was done."""
-    from mlir_release.forge.github.forge import GitHubForge
-
-    on_github = isinstance(forge, GitHubForge)
-    if wanted == "skip" or (wanted == "auto" and not on_github):
+    services = forge.services
+    if wanted == "skip" or (wanted == "auto" and services is None):
         return False
-    if not isinstance(forge, GitHubForge):
+    if services is None:
         raise UsageError(
             "provenance-not-on-github",
             "only releases on GitHub have provenance",
             where=forge.description,
             remedy="leave --provenance out for this repository",
         )
-    gh = shutil.which("gh")
-    if gh is None:
-        raise MachineError(
-            "gh-missing",
-            "GitHub's gh, which verifies provenance, is not installed",
-            remedy="install it (https://cli.github.com; GitHub's runners have it), or say --provenance skip",
-        )
-    client = forge.client
-    host = client.server.partition("://")[2]
     with console.step(f"verify the provenance of {path.name}"):
-        # gh takes the token of GH_TOKEN or GITHUB_TOKEN, and anonymous readers' requests to a public repository.
-        command = [gh, "attestation", "verify", str(path), "--repo", client.name]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "GH_HOST": host, "GH_PROMPT_DISABLED": "1"}
-        )
-    if done.returncode != 0:
-        raise VerificationError(
-            "provenance-unverified",
-            f"{path.name} does not verify as built by {client.name}",
-            where=client.where,
-            why=(done.stderr or done.stdout).strip()[-2000:],
-            remedy="do not use it, and tell the repository's owners; if gh only lacks a token, give one in "
-            "GITHUB_TOKEN; nothing was installed",
-        )
+        services.verify_provenance(path)
     return True
 
 

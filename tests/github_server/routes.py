@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
@@ -227,12 +228,33 @@ def create_tag(call: Call) -> Answer:
     given, repository = call.input, call.repository
     signature = repository.signature(call.who[0])
     sha = repository.git.make_tag_object(given["tag"], given["object"], given["message"], signature)
-    when = {"name": signature.name, "email": signature.email, "date": stamp(signature.when)}
-    target = {"sha": given["object"], "type": given["type"], "url": f"{repository.api}/git/commits/{given['object']}"}
-    shown = {"node_id": "T_1", "tag": given["tag"], "sha": sha, "url": f"{repository.api}/git/tags/{sha}"}
-    return Answer(
-        201, {**shown, "message": given["message"], "tagger": when, "object": target, "verification": _NO_SIGNATURE}
-    )
+    return Answer(201, tag_json(repository, sha))
+
+
+def tag_json(repository: Repository, sha: str) -> Json:
+    """A tag object, read from git."""
+    done = repository.git.run("cat-file", "tag", sha, check=False)
+    if done.returncode != 0:
+        raise refuse(404, "Not Found")
+    head, _, message = done.stdout.decode().partition("\n\n")
+    fields = dict(line.split(" ", 1) for line in head.splitlines())
+    match = re.fullmatch(r"(?P<name>.*) <(?P<email>.*)> (?P<seconds>\d+) (?P<offset>[+-]\d{4})", fields["tagger"])
+    assert match is not None
+    when = datetime.fromtimestamp(int(match["seconds"]), UTC)
+    place = "tags" if fields["type"] == "tag" else "commits"
+    return {
+        "node_id": "T_1", "tag": fields["tag"], "sha": sha, "url": f"{repository.api}/git/tags/{sha}",
+        "message": message, "tagger": {"name": match["name"], "email": match["email"], "date": stamp(when)},
+        "object": {
+            "sha": fields["object"], "type": fields["type"], "url": f"{repository.api}/git/{place}/{fields['object']}",
+        },
+        "verification": _NO_SIGNATURE,
+    }  # fmt: skip
+
+
+@route(f"GET {REPO}/git/tags/{{tag_sha}}")
+def get_tag(call: Call) -> Answer:
+    return Answer(200, tag_json(call.repository, call.names["tag_sha"]))
 
 
 @route(f"GET {REPO}/contents/{{path}}")

@@ -5,6 +5,7 @@ Where the answer to a write is lost, the world is looked at before it is asked a
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -14,11 +15,12 @@ from urllib.parse import quote
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
 from mlir_release.forge.github.client import GitHubClient, NotFound, Refused
+from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
 from mlir_release.host.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from github.GitRelease import GitRelease
@@ -33,6 +35,7 @@ class GitHubForge:
         self.repository = client.repository
         self._actor = actor
         self._tags = TagReader(client)
+        self.services = GitHubServices(client)
 
     @classmethod
     def open(cls, repository: str, *, environ: Mapping[str, str] = os.environ) -> GitHubForge:
@@ -78,12 +81,18 @@ class GitHubForge:
         return self._ref(f"heads/{branch}")
 
     def _ref(self, name: str) -> str | None:
-        """The object that a ref names; None if there is no such ref."""
+        """The id of the object that a ref names; None if there is no such ref."""
+        found = self._object(name)
+        return None if found is None else str(found["sha"])
+
+    def _object(self, name: str) -> dict[str, Any] | None:
+        """``sha`` and ``type`` of the object that a ref names; None if there is no such ref."""
         try:
             _, data = self.client.read(lambda: self._json("GET", self._path("git", "ref", name)), about=name)
         except NotFound:
             return None
-        return str(data["object"]["sha"])
+        found: dict[str, Any] = data["object"]
+        return found
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """See :class:`Forge`. Files up to 1 MB, GitHub's limit."""
@@ -153,6 +162,18 @@ class GitHubForge:
         """See :class:`Forge`."""
         return self._tags.read()
 
+    def tag(self, name: str) -> Tag | None:
+        """See :class:`Forge`. Two requests of REST; git would fetch all tags."""
+        found = self._object(f"tags/{name}")
+        if found is None:
+            return None
+        kind, sha, message = found["type"], str(found["sha"]), None
+        while kind == "tag":
+            made = self.client.read(lambda sha=sha: self.repository.get_git_tag(sha), about=name)  # type: ignore[misc]
+            message = made.message if message is None else message
+            kind, sha = made.object.type, made.object.sha
+        return Tag(name=name, commit=sha, message=message or "")
+
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """See :class:`Forge`."""
         made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
@@ -165,9 +186,32 @@ class GitHubForge:
     def releases(self) -> Sequence[Release]:
         """See :class:`Forge`."""
         found = self.client.read(lambda: list(self.repository.get_releases()))
-        return [self.record(release) for release in sorted(found, key=lambda release: release.id)]
+        return [self._record(release) for release in sorted(found, key=lambda release: release.id)]
 
-    def record(self, release: GitRelease) -> Release:
+    def refresh(self, release: Release) -> Release | None:
+        """See :class:`Forge`."""
+        try:
+            return self._record(self._get(release))
+        except NotFound:
+            return None
+
+    def published(self, tag: str) -> Release | None:
+        """See :class:`Forge`."""
+        try:
+            return self._record(self.client.read(lambda: self.repository.get_release(tag), about=tag))
+        except NotFound:
+            return None
+
+    def published_newest_first(self) -> Iterator[Release]:
+        """See :class:`Forge`. A page at a time, in GitHub's order: anonymous readers have sixty requests an hour."""
+        pages = self.client.read(self.repository.get_releases)
+        for number in itertools.count():
+            page = self.client.read(lambda number=number: pages.get_page(number))  # type: ignore[misc]
+            if not page:
+                return
+            yield from (self._record(found) for found in page if not found.draft)
+
+    def _record(self, release: GitRelease) -> Release:
         """A release as PyGithub gives it, as ours."""
         return Release(
             id=str(release.id),
@@ -182,7 +226,7 @@ class GitHubForge:
         )
 
     def _asset(self, tag: str, asset: GitReleaseAsset) -> Asset:
-        # A draft's own addresses change when it is published; this is the one that strangers will use.
+        # A draft's own addresses change when it is published; this is the final one.
         url = f"{self.client.where}/releases/download/{quote(tag)}/{quote(asset.name)}"
         digest = (asset.digest or "").removeprefix("sha256:")
         complete = asset.state == "uploaded" and bool(digest)
@@ -204,7 +248,7 @@ class GitHubForge:
         before = {release.id for release in self.releases()}
 
         def create() -> Release:
-            return self.record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
+            return self._record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
 
         def created() -> Release | None:
             return next((r for r in self.releases() if r.tag == tag and r.draft and r.id not in before), None)
@@ -217,7 +261,7 @@ class GitHubForge:
         edited = self.client.write(
             lambda: found.update_release(title, body, draft=True, prerelease=found.prerelease), about=release.tag
         )
-        return self.record(edited)
+        return self._record(edited)
 
     def delete_draft(self, release: Release) -> None:
         """See :class:`Forge`."""
@@ -284,7 +328,7 @@ class GitHubForge:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""
         found = self._get(release)
         if not found.draft:
-            return self.record(found)
+            return self._record(found)
         latest = "false" if found.prerelease else "legacy"
         try:
             published = self.client.write(
@@ -297,7 +341,7 @@ class GitHubForge:
             raise Taken(
                 "release-taken", f"another release of {release.tag} is published", where=self.description, why=error.why
             ) from error
-        return self.record(published)
+        return self._record(published)
 
     def page_url(self, tag: str) -> str:
         """See :class:`Forge`."""

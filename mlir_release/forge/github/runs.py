@@ -18,7 +18,7 @@ _PER_PAGE = 100
 _PAGES_OF_A_SEARCH = 10
 
 
-class GitHubTimings:
+class GitHubRuns:
     """Adapter of :class:`~mlir_release.forge.base.Timings` and :class:`~mlir_release.forge.base.JobLogs`."""
 
     def __init__(self, client: GitHubClient) -> None:

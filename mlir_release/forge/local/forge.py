@@ -15,6 +15,7 @@ in it records the rest; an asset exists once both its record and its file do.
 from __future__ import annotations
 
 import getpass
+import glob
 import hashlib
 import os
 import re
@@ -33,7 +34,7 @@ from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.host.files import replacing, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _PAGE = "index.html"
 
@@ -53,6 +54,9 @@ class LocalForge:
     :param identity: who acts, ``Name <email>``; git's ``user.name`` and ``user.email`` if not given
     :raises ForgeError: if there is no forge in ``root``
     """
+
+    #: A folder has no issues, job logs or settings.
+    services = None
 
     def __init__(
         self,
@@ -173,6 +177,14 @@ class LocalForge:
             refs = self._git.refs("refs/tags")
         return [Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message) for ref in refs]
 
+    def tag(self, name: str) -> Tag | None:
+        """One tag, or None."""
+        with answering(self.root, f"read tag {name}"):
+            refs = self._git.refs(f"refs/tags/{glob.escape(name)}")
+        # The pattern also matches tags below a folder of that name.
+        found = [ref for ref in refs if ref.name == f"refs/tags/{name}"]
+        return Tag(name=name, commit=found[0].commit, message=found[0].message) if found else None
+
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """Create an annotated tag. :raises Taken: if the name exists."""
         with answering(self.root, f"create tag {name}"):
@@ -187,6 +199,25 @@ class LocalForge:
         """All releases and drafts, in the order of their creation."""
         with answering(self.root, "list its releases"), self._store.shared():
             return sorted(self._records.all(), key=lambda release: release.id)
+
+    def refresh(self, release: Release) -> Release | None:
+        """A draft or release as it is now; None if it was deleted."""
+        with answering(self.root, f"read the release {release.tag}"), self._store.shared():
+            draft = self._records.find(self._records.draft_folder(release))
+            found = draft or self._records.find(self._records.release_folder(release.tag))
+            return found if found is not None and found.id == release.id else None
+
+    def published(self, tag: str) -> Release | None:
+        """The published release of a tag, or None."""
+        if not _PLAIN_NAME.fullmatch(tag):
+            return None
+        with answering(self.root, f"read the release {tag}"), self._store.shared():
+            return self._records.find(self._records.release_folder(tag))
+
+    def published_newest_first(self) -> Iterator[Release]:
+        """All published releases, the newest first."""
+        dated = [(release.published_at, release.tag, release) for release in self.releases() if release.published_at]
+        return (release for _, _, release in sorted(dated, key=lambda row: row[:2], reverse=True))
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """Create a draft, even if ``tag`` has one already."""

@@ -47,8 +47,12 @@ class Records:
         """All drafts and releases."""
         for place in ("drafts", "releases"):
             for folder in (self._root / place).iterdir():
-                if (folder / _RECORD).exists():
-                    yield self.load(folder)
+                if (release := self.find(folder)) is not None:
+                    yield release
+
+    def find(self, folder: Path) -> Release | None:
+        """The release in ``folder``; None if there is none."""
+        return self.load(folder) if (folder / _RECORD).exists() else None
 
     def draft(self, release: Release) -> Release:
         """The draft as it stands now. :raises ForgeError: if it was published or deleted"""

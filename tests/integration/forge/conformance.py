@@ -26,11 +26,11 @@ TAG = "snapshot-20261120.01"
 
 @dataclass(frozen=True)
 class Setting:
-    """A forge under test, and what stands around it."""
+    """A forge under test, and how others see it."""
 
     forge: Forge
     again: Callable[[], Forge]  #: another client of the same forge
-    stranger: Callable[[str], bytes | None]  #: what somebody without rights gets from a URL
+    stranger: Callable[[str], bytes | None]  #: what someone without rights gets from a URL
     atomic_uploads: bool = True  #: whether an upload that is cut off leaves nothing
 
 
@@ -139,6 +139,18 @@ class ForgeConformance:
         made = race(8, lambda n: setting.again().create_tag(TAG, commit, f"by {n}\n"))
         assert sum(isinstance(result, Taken) for result in made) == 7
         assert len(setting.forge.tags()) == 1
+
+    def test_one_tag_is_looked_up(self, setting: Setting) -> None:
+        forge = setting.forge
+        message = format_message("A snapshot", "Text – with Ünicode.", {"Request-Id": "7"})
+        forge.create_tag(TAG, self.head(setting), message)
+        forge.create_tag(f"abandoned/{TAG}", self.head(setting), "x\n")
+        found = setting.again().tag(TAG)
+        assert found is not None
+        assert (found.name, found.commit, found.message.strip()) == (TAG, self.head(setting), message.strip())
+        assert [forge.tag(tag.name) for tag in forge.tags()] == list(forge.tags())
+        for name in ("abandoned", "snapshot-20261120", TAG[:-1] + "?", TAG.upper(), f"heads/{TAG}"):
+            assert forge.tag(name) is None
 
     # -- drafts -------------------------------------------------------------------------------------------------
 
@@ -302,6 +314,32 @@ class ForgeConformance:
         made = race(8, lambda n: setting.again().publish(draft))
         assert len({repr(result) for result in made}) == 1
         assert setting.again().releases() == [made[0]]
+
+    # -- lookups --------------------------------------------------------------------------------------------------
+
+    def test_a_release_is_refreshed(self, setting: Setting, wheel: Path) -> None:
+        forge = setting.forge
+        draft, other = self.draft(setting), self.draft(setting)
+        asset = setting.again().upload(draft, wheel.name, wheel)
+        now = forge.refresh(draft)
+        assert now is not None
+        assert (now.id, now.draft, now.assets) == (draft.id, True, (asset,))
+        assert [forge.refresh(release) for release in forge.releases()] == list(forge.releases())
+        published = setting.again().publish(draft)
+        assert forge.refresh(draft) == published
+        setting.again().delete_draft(other)
+        assert forge.refresh(other) is None
+
+    def test_published_releases_are_looked_up(self, setting: Setting) -> None:
+        forge = setting.forge
+        tags = [TAG, "snapshot-20261120.02", "llvm-22.1.8.01"]
+        drafts = [self.draft(setting, tag) for tag in tags]
+        assert [forge.published(tag) for tag in tags] == [None] * 3
+        assert not list(forge.published_newest_first())
+        published = [forge.publish(draft) for draft in drafts[:2]]
+        assert [setting.again().published(tag) for tag in tags] == [*published, None]
+        assert forge.published("snapshot-2026112") is None
+        assert {release.tag for release in setting.again().published_newest_first()} == set(tags[:2])
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 

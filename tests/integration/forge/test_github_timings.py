@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.forge.github.client import GitHubClient
-from mlir_release.forge.github.runs import GitHubTimings
+from mlir_release.forge.github.runs import GitHubRuns
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:
@@ -27,24 +27,24 @@ def github(tmp_path: Path) -> Iterator[GitHubServer]:
 
 
 @pytest.fixture
-def timings(github: GitHubServer) -> GitHubTimings:
-    return GitHubTimings(GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url))
+def timings(github: GitHubServer) -> GitHubRuns:
+    return GitHubRuns(GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url))
 
 
-def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubTimings) -> None:
+def test_runs_of_more_than_a_page(github: GitHubServer, timings: GitHubRuns) -> None:
     made = [github.add_run(REPOSITORY, "snapshot.yml", created=MONDAY + timedelta(hours=hour)) for hour in range(250)]
     found = timings.workflow_runs(MONDAY + timedelta(hours=10))
     assert [run.id for run in found] == [str(id) for id in reversed(made[10:])]
     assert {run.workflow for run in found} == {"snapshot.yml"}
 
 
-def test_runs_of_more_than_a_search(github: GitHubServer, timings: GitHubTimings) -> None:
+def test_runs_of_more_than_a_search(github: GitHubServer, timings: GitHubRuns) -> None:
     for minute in range(1205):
         github.add_run(REPOSITORY, "ci.yml", created=MONDAY + timedelta(minutes=minute))
     assert len(timings.workflow_runs(MONDAY)) == 1205
 
 
-def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubTimings) -> None:
+def test_jobs_with_their_steps(github: GitHubServer, timings: GitHubRuns) -> None:
     github.repositories[REPOSITORY].git.run("update-ref", "refs/tags/snapshot-20261116.01", "refs/heads/main")
     run = github.add_run(REPOSITORY, "release.yml", ref="snapshot-20261116.01", created=MONDAY)
     end = MONDAY + timedelta(hours=2)

@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from mlir_release.errors import ForgeError, MachineError, UsageError
+from mlir_release.forge.base import need_services
 from mlir_release.forge.local import store as local_store
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import NO_OBJECT, STALE_LOCK_AGE, Git
@@ -489,3 +490,15 @@ def test_a_mirror_can_be_read_where_nothing_can_be_written(forge: LocalForge, so
     assert hashlib.sha256((tmp_path / "copy").read_bytes()).hexdigest() == asset.sha256
     assert fetch_file(release.assets[0].url) == source.read_bytes()
     assert str(tmp_path / "mirror") in release.assets[0].url
+
+
+def test_no_tag_leads_out_of_the_folder_of_releases(forge: LocalForge) -> None:
+    forge.create_tag(TAG, str(forge.head("main")), "x\n")
+    draft = forge.create_draft(TAG, title="", body="", prerelease=False)
+    assert forge.published(f"../drafts/{draft.id}") is None
+
+
+def test_a_folder_has_no_services(forge: LocalForge) -> None:
+    with pytest.raises(UsageError) as caught:
+        need_services(forge)
+    assert caught.value.id == "not-on-github"

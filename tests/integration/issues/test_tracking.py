@@ -15,7 +15,7 @@ from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.github.issues import LABEL, GitHubTracker
-from mlir_release.forge.github.runs import GitHubTimings
+from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.issues.tracking import Place, track
 from mlir_release.model.job_names import sdk_jobs, wheel_job
 from mlir_release.model.targets import Matrix
@@ -156,7 +156,7 @@ def look(github: GitHubServer, stage: Stage, *, token: str | None = None) -> lis
     client = GitHubClient(REPOSITORY, token=token or github.token(), api=github.api_url, server=github.url)
     place = Place(forge=f"github:{REPOSITORY}", repository=f"github.example/{REPOSITORY}")
     forge = Seen(stage.forge, GitHubForge(client))
-    track(forge, GitHubTracker(client), stage.tag, stage.matrix, logs=GitHubTimings(client), place=place)
+    track(forge, GitHubTracker(client), stage.tag, stage.matrix, logs=GitHubRuns(client), place=place)
     return list(tracker_of(github).open_issues())
 
 

@@ -117,8 +117,8 @@ def test_only_published_releases_with_our_tags_are_shown(tmp_path: Path, capsys:
     forge.add(shown)
     forge.add(draft, draft=True)
     forge.add(bare)
-    forge.found[-1] = replace(forge.found[-1], assets=())  # published by hand
-    forge.found.append(replace(forge.found[0], id="9", tag="v1.2.3"))  # the toolkit's own release
+    forge.release_list[-1] = replace(forge.release_list[-1], assets=())  # published by hand
+    forge.release_list.append(replace(forge.release_list[0], id="9", tag="v1.2.3"))  # the toolkit's own release
     outcome = make_index(forge, tmp_path / "site")
     assert outcome.releases == 1
     everything = b"".join(tree(tmp_path / "site").values())
@@ -140,7 +140,7 @@ def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data:
         forge.add(manifest)
         action = data.draw(st.sampled_from(["index", "wait", "yank", "damage", "lose state"]))
         if action == "yank":
-            forge.yanks = format_yanks([Yank(tag=manifest.tag, reason="r")]).encode()
+            forge.set_yanks(format_yanks([Yank(tag=manifest.tag, reason="r")]).encode())
         if action == "damage" and incremental.exists():
             victim = data.draw(st.sampled_from(sorted(tree(incremental))))
             (incremental / victim).write_bytes(b"damaged")
@@ -148,7 +148,7 @@ def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data:
             (incremental / "state.json").unlink(missing_ok=True)
         if action != "wait":
             make_index(forge, incremental)
-    forge.yanks = b""
+    forge.set_yanks(b"")
     make_index(forge, incremental)
     fresh = tmp_path / "fresh"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -185,7 +185,7 @@ def test_a_release_that_is_gone_leaves_no_page(tmp_path: Path) -> None:
         forge.add(manifest)
     make_index(forge, tmp_path / "site")
     (tmp_path / "site" / "CNAME").write_text("mlir.example")
-    gone = forge.found.pop()
+    gone = forge.release_list.pop()
     outcome = make_index(forge, tmp_path / "site")
     assert f"snapshots/{gone.tag}/release.json" in outcome.removed
     assert not [name for name in tree(tmp_path / "site") if gone.tag in name]
@@ -323,12 +323,13 @@ def test_a_release_whose_manifest_does_not_fit_it(tmp_path: Path, name: str) -> 
     forge.add(first)
     forge.add(second)
     if name == "tag":
-        forge.found[1] = replace(forge.found[1], assets=forge.found[0].assets)
-        forge.contents[second.tag] = forge.contents[first.tag]
+        forge.release_list[1] = replace(forge.release_list[1], assets=forge.release_list[0].assets)
+        ids = [release.id for release in forge.release_list]
+        forge.contents[ids[1], "release.json"] = forge.contents[ids[0], "release.json"]
         id = "manifest-invalid"
     else:
-        kept = tuple(asset for asset in forge.found[1].assets if asset.name != second.wheels[0].filename)
-        forge.found[1] = replace(forge.found[1], assets=kept)
+        kept = tuple(asset for asset in forge.release_list[1].assets if asset.name != second.wheels[0].filename)
+        forge.release_list[1] = replace(forge.release_list[1], assets=kept)
         id = "release-damaged"
     with pytest.raises(VerificationError) as caught:
         make_index(forge, tmp_path / "site")

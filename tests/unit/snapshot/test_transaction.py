@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,7 +25,6 @@ from tests.memory_forge import NOON, MemoryForge
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.forge.base import Forge
 
 OLD = "a" * 40
 NEW = "b" * 40
@@ -41,18 +40,14 @@ def make_forge(pin: bytes | None = f"{OLD}\n".encode(), *, now: datetime = NOON)
     return MemoryForge({} if pin is None else {"llvm-project.version": pin}, now=now)
 
 
-def port(forge: MemoryForge) -> Forge:
-    return cast("Forge", forge)
-
-
 def snap(forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False) -> Outcome:
-    return snapshot(port(forge), revision(sha), CONFIG, request_id=id, force=force, dry_run=dry_run)
+    return snapshot(forge, revision(sha), CONFIG, request_id=id, force=force, dry_run=dry_run)
 
 
 def numb(
     forge: MemoryForge, version: str = "22.1.8", sha: str = NEW, id: str = "r1", *, force: bool = False
 ) -> Outcome:
-    return number(port(forge), version, revision(sha), CONFIG, request_id=id, force=force)
+    return number(forge, version, revision(sha), CONFIG, request_id=id, force=force)
 
 
 def hand_made(forge: MemoryForge, name: str, message: str = "by hand\n", commit: str | None = None) -> None:
@@ -122,7 +117,7 @@ def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     total = len(snap(whole).steps)
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(port(forge), request(), "subject")
+        transaction = _Transaction(forge, request(), "subject")
         for _ in range(done):
             _, plan = transaction.look()
             transaction.apply(plan.steps[0])
@@ -180,9 +175,9 @@ def test_a_pending_tag_is_resumed_days_later_although_the_branch_moved_on() -> N
 def test_an_abandoned_tag_is_not_resumed() -> None:
     forge = make_forge()
     snap(forge)
-    (state,) = states(port(forge))
-    abandon_tag(port(forge), state, reason="broken", by="Ada")
-    assert [state.state for state in states(port(forge))] == ["abandoned"]
+    (state,) = states(forge)
+    abandon_tag(forge, state, reason="broken", by="Ada")
+    assert [state.state for state in states(forge)] == ["abandoned"]
     assert not forge.releases()
     outcome = snap(forge)
     assert (outcome.action, outcome.tag) == ("started", "snapshot-20261120.02")
@@ -391,8 +386,8 @@ def test_a_fresh_tag_is_left_to_its_maker_who_may_give_it_up(monkeypatch: pytest
         if "snapshot-20261121.01" not in {tag.name for tag in forge.tags()}:
             ours(forge, "snapshot-20261121.01", NEW, id="y")
         elif not forge.releases():
-            first, _ = states(port(forge))
-            abandon_tag(port(forge), first, reason="snapshot-20261121.01 does the same job", by="x")
+            first, _ = states(forge)
+            abandon_tag(forge, first, reason="snapshot-20261121.01 does the same job", by="x")
             forge.create_draft("snapshot-20261121.01", title="", body="", prerelease=True)
 
     monkeypatch.setattr("time.sleep", meanwhile)
@@ -442,7 +437,7 @@ def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyP
     assert total == 5
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(port(forge), request(version="22.1.8"), "subject")
+        transaction = _Transaction(forge, request(version="22.1.8"), "subject")
         for _ in range(done):
             _, plan = transaction.look()
             transaction.apply(plan.steps[0])
@@ -467,8 +462,8 @@ def test_two_pending_releases_of_one_version_are_refused() -> None:
             numb(forge, sha=sha, id=id, force=force)
         assert caught.value.id == "numbered-release-pending"
         assert forge.key() == before
-    (state,) = states(port(forge))
-    abandon_tag(port(forge), state, reason="wrong commit", by="Ada")
+    (state,) = states(forge)
+    abandon_tag(forge, state, reason="wrong commit", by="Ada")
     outcome = numb(forge, sha=OTHER)
     assert (outcome.tag, outcome.wheel_version) == ("llvm-22.1.8.02", "22.1.8")
 
@@ -495,8 +490,8 @@ def test_snapshots_and_numbered_releases_do_not_know_each_other() -> None:
     snap(forge)
     forge.publish(forge.release_list[0])
     assert numb(forge).action == "started"
-    assert [str(state.tag) for state in states(port(forge))] == ["snapshot-20261120.01", "llvm-22.1.8.01"]
-    assert [state.state for state in states(port(forge))] == ["published", "pending"]
+    assert [str(state.tag) for state in states(forge)] == ["snapshot-20261120.01", "llvm-22.1.8.01"]
+    assert [state.state for state in states(forge)] == ["published", "pending"]
 
 
 # -- races: every order of events -------------------------------------------------------------------------------------
@@ -552,7 +547,7 @@ def restarted(racer: Racer) -> Racer:
 def advance(forge: MemoryForge, racer: Racer) -> Racer:
     """One atomic action: a look, or one step."""
     forge.time = racer.now
-    transaction = _Transaction(port(forge), racer.request, "subject")
+    transaction = _Transaction(forge, racer.request, "subject")
     transaction.pinned, transaction.made = racer.pinned, racer.made
     step, ended = None, ""
     if racer.step is None:
@@ -573,7 +568,7 @@ AFTER = datetime.fromisoformat("2026-11-21T00:00:01+00:00")
 
 
 def living(forge: MemoryForge) -> list[str]:
-    return [state.name for state in states(port(forge)) if state.state != "abandoned"]
+    return [state.name for state in states(forge) if state.state != "abandoned"]
 
 
 @pytest.mark.parametrize("clocks", [(NOON, NOON), (BEFORE, AFTER), (AFTER, BEFORE)])
@@ -630,7 +625,7 @@ def test_racers_for_different_revisions_each_make_a_release_of_their_own() -> No
     exploration = Exploration()
     exploration.explore(make_forge(), (Racer(request("r1"), NOON), Racer(request("r2", sha=OTHER), NOON)))
     for end in exploration.ends:
-        found = states(port(end))
+        found = states(end)
         assert {state.revision for state in found} == {NEW, OTHER}
         assert len(found) == 2
         for state in found:
@@ -643,7 +638,7 @@ def test_forced_racers_for_one_numbered_version_never_share_a_wheel_version() ->
     racers = tuple(Racer(request(f"f{n}", force=True, version="22.1.8"), NOON) for n in range(2))
     exploration.explore(make_forge(), racers)
     for end in exploration.ends:
-        versions = [state.wheel_version for state in states(port(end)) if state.state != "abandoned"]
+        versions = [state.wheel_version for state in states(end) if state.state != "abandoned"]
         assert versions == ["22.1.8"]
 
 

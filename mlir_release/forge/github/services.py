@@ -1,0 +1,59 @@
+"""What GitHub offers beside releases: issues, the logs and timings of jobs, settings, attestations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.forge.github.issues import GitHubTracker
+from mlir_release.forge.github.runs import GitHubRuns
+from mlir_release.forge.github.settings import Setup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.observations import Observations
+
+
+class GitHubServices:
+    """Adapter of :class:`~mlir_release.forge.base.Services`."""
+
+    def __init__(self, client: GitHubClient) -> None:
+        self._client = client
+        self.address = f"github:{client.name}"
+        self.location = client.where.partition("://")[2]
+        self.tracker = GitHubTracker(client)
+        self.timings = self.job_logs = GitHubRuns(client)
+
+    def settings(self, files: Iterable[str], branch: str | None) -> Observations:
+        """See :class:`~mlir_release.forge.base.Services`."""
+        return Setup(self._client).observe(files, branch)
+
+    def verify_provenance(self, path: Path) -> None:
+        """See :class:`~mlir_release.forge.base.Services`. GitHub's own ``gh`` verifies its attestations."""
+        gh = shutil.which("gh")
+        if gh is None:
+            raise MachineError(
+                "gh-missing",
+                "GitHub's gh, which verifies provenance, is not installed",
+                remedy="install it (https://cli.github.com; GitHub's runners have it), or pass --provenance skip",
+            )
+        client = self._client
+        # gh takes the token of GH_TOKEN or GITHUB_TOKEN; public repositories need none.
+        environment = {**os.environ, "GH_HOST": client.server.partition("://")[2], "GH_PROMPT_DISABLED": "1"}
+        command = [gh, "attestation", "verify", str(path), "--repo", client.name]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode != 0:
+            raise VerificationError(
+                "provenance-unverified",
+                f"{path.name} does not verify as built by {client.name}",
+                where=client.where,
+                why=(done.stderr or done.stdout).strip()[-2000:],
+                remedy="do not use it, and tell the repository's owners; if gh only lacks a token, provide one in "
+                "GITHUB_TOKEN; nothing was installed",
+            )

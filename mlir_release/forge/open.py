@@ -1,0 +1,70 @@
+"""Open the forge at an address, or the one that the environment implies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.forge.base import Forge
+
+#: Names the forge of commands that are given none.
+FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
+
+#: Where ``mlir-release rehearsal`` keeps everything unless told otherwise; its forge is the last default.
+DEFAULT_WORKSPACE = Path("build") / "rehearsal"
+
+
+def open_forge(address: str | None = None, environ: Mapping[str, str] = os.environ) -> Forge:
+    """The forge at ``address``: ``github:OWNER/NAME``, ``local:PATH``, or a plain path.
+
+    :param address: None: that of :data:`FORGE_VARIABLE`, else a workflow's own repository, else the rehearsal's forge
+    :raises UsageError: ``forge-not-found``, ``repository-invalid``
+    """
+    chosen = address or default_address(environ)
+    kind, colon, rest = chosen.partition(":")
+    if kind == "github" and colon:
+        from mlir_release.forge.github.forge import GitHubForge
+
+        return GitHubForge.open(rest, environ=environ)
+    from mlir_release.forge.local.forge import LocalForge
+
+    path = Path(rest if kind == "local" and colon else chosen)
+    if not (path / "repository.git").is_dir():
+        raise UsageError(
+            "forge-not-found",
+            "there is no local forge in that folder",
+            where=str(path),
+            remedy=f"make one (mlir-release forge init {path}, or mlir-release rehearsal), "
+            f"or name another with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH)",
+        )
+    return LocalForge(path)
+
+
+def default_address(environ: Mapping[str, str]) -> str:
+    """The address that the environment implies."""
+    if environ.get(FORGE_VARIABLE):
+        return environ[FORGE_VARIABLE]
+    repository = environ.get("GITHUB_REPOSITORY")
+    if environ.get("GITHUB_ACTIONS") == "true" and repository:
+        return f"github:{repository}"
+    return f"local:{DEFAULT_WORKSPACE / 'forge'}"
+
+
+def served_at(forge: Forge, url: str) -> Forge:
+    """A local forge whose releases are served below ``url``. :raises UsageError: ``files-url-not-local``"""
+    from mlir_release.forge.local.forge import LocalForge
+
+    if not isinstance(forge, LocalForge):
+        raise UsageError(
+            "files-url-not-local",
+            "only the files of a local forge can be served from another address",
+            where=forge.description,
+            remedy="leave --files-url out: the pages link to the forge's own addresses",
+        )
+    return LocalForge(forge.root, base_url=url)

@@ -1,0 +1,59 @@
+"""Which forge an address, or the environment, means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.forge.open import FORGE_VARIABLE, default_address, open_forge, served_at
+
+WORKFLOW = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "llvm/mlir-wheels"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "address"),
+    [
+        ({}, f"local:{Path('build', 'rehearsal', 'forge')}"),
+        ({FORGE_VARIABLE: "github:a/b", **WORKFLOW}, "github:a/b"),
+        ({FORGE_VARIABLE: "", **WORKFLOW}, "github:llvm/mlir-wheels"),
+        ({"GITHUB_REPOSITORY": "llvm/mlir-wheels"}, f"local:{Path('build', 'rehearsal', 'forge')}"),
+    ],
+)
+def test_the_environment_implies_a_forge(environ: dict[str, str], address: str) -> None:
+    assert default_address(environ) == address
+
+
+def test_an_address_on_github() -> None:
+    forge = open_forge("github:llvm/mlir-wheels", {})
+    assert isinstance(forge, GitHubForge)
+    assert forge.services.address == "github:llvm/mlir-wheels"
+    assert forge.services.location == "github.com/llvm/mlir-wheels"
+
+
+@pytest.mark.parametrize("address", ["github:llvm", "github:", "github:a/b/c"])
+def test_no_repository_of_github(address: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_forge(address, {})
+    assert caught.value.id == "repository-invalid"
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    LocalForge.create(tmp_path / "forge", {"a": b"1\n"})
+    for address in (f"local:{tmp_path / 'forge'}", str(tmp_path / "forge")):
+        forge = open_forge(address, {})
+        assert isinstance(forge, LocalForge)
+        assert forge.root == tmp_path / "forge"
+    assert served_at(forge, "https://example.org/wheels").page_url("t") == "https://example.org/wheels/t/index.html"
+    with pytest.raises(UsageError) as caught:
+        open_forge(str(tmp_path), {})
+    assert caught.value.id == "forge-not-found"
+
+
+def test_github_serves_its_files_itself() -> None:
+    with pytest.raises(UsageError) as caught:
+        served_at(open_forge("github:a/b", {}), "https://example.org")
+    assert caught.value.id == "files-url-not-local"
