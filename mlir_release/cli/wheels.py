@@ -1,4 +1,4 @@
-"""Wheels: stage, build, inspect, test."""
+"""``mlir-release wheels``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlir_release.cli.options import (
     pythons_option,
     repository_option,
 )
-from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -35,12 +35,15 @@ sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help=
 @sdk_option
 @pythons_option("to build for", default="those of the targets")
 @click.option("--llvm", default="mlir", show_default=True, help="The LLVM configuration in targets.toml.")
-@click.option(
-    "--tag", help="The release tag that the wheels are for.  [default: a version of today that is no release]"
-)
+@click.option("--tag", help="The release that the wheels are for.  [default: none; a development version]")
 @output_option("the wheels", default=Path("dist"))
-@click.option("--backend", type=click.Choice(["auto", "cibuildwheel", "build"]), default="auto", show_default=True,
-              help="cibuildwheel works in a manylinux container; build on this machine.")  # fmt: skip
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "cibuildwheel", "build"]),
+    default="auto",
+    show_default=True,
+    help="cibuildwheel builds in a manylinux container; build, on this machine.",
+)
 @forge_address_option("With --tag: ")
 @jobs_option
 @repository_option
@@ -56,64 +59,36 @@ def wheels_build(
     jobs: int | None,
     repository: Path,
 ) -> None:
-    """Build one wheel a CPython, several side by side."""
-    from packaging.version import Version
-
-    from mlir_release.forge.files import matrix_of_checkout
+    """Build one wheel for each CPython, several in parallel."""
+    from mlir_release.forge.files import matrix_at, matrix_of_checkout
+    from mlir_release.forge.open import open_forge
+    from mlir_release.host.pythons import find_pythons
+    from mlir_release.release.draft import origin_of
     from mlir_release.sdk.info import Sdk
-    from mlir_release.wheels.build import build_wheels, find_pythons
+    from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.request import WheelRequest
 
-    found = Sdk.load(sdk_folder)
+    sdk = Sdk.load(sdk_folder)
     if tag is None:
-        name, version, revision, matrix = (
-            "local",
-            Version("20200101.dev0"),
-            found.info.revision,
-            matrix_of_checkout(repository),
-        )
+        matrix = matrix_of_checkout(repository)
+        release = {}
     else:
-        from mlir_release.forge.files import matrix_at
-        from mlir_release.forge.open import open_forge
-        from mlir_release.release.draft import origin_of
-
         place = open_forge(forge)
         origin = origin_of(place, tag)
-        name, version, revision = tag, Version(origin.version), origin.revision
         matrix = matrix_at(place, origin.commit)
-    fitting = matrix.for_platform(found.info.platform, configuration=llvm).wheels
-    first = fitting[0]
-    interpreters = find_pythons(pythons or [wheel.python.version for wheel in fitting])
-    request = WheelRequest(
-        distribution=first.distribution,
-        profile=first.profile,
-        version=version,
-        tag=name,
-        target=first.name,
-        revision=revision,
-        sdk=found,
-        floor=str(first.runtime.tag),
+        release = {"tag": tag, "version": origin.version, "revision": origin.revision}
+    targets = matrix.for_platform(sdk.info.platform, configuration=llvm).wheels
+    built = build_wheels(
+        WheelRequest.of_target(targets[0], sdk=sdk, **release),
+        find_pythons(pythons or [target.python.version for target in targets]),
+        output=output,
+        backend=backend,
+        jobs=jobs,
     )
-    built = build_wheels(request, interpreters, output=output, backend=backend, jobs=jobs)
     if console.json_mode:
-        rows = [
-            {"file": str(w.path), "wall_seconds": round(w.wall_seconds, 2), "cpu_seconds": round(w.cpu_seconds, 2)}
-            for w in built
-        ]
-        console.result("", rows)
-        return
-    console.table(
-        ["wheel", ">size", ">wall", ">CPU"],
-        [
-            [
-                wheel.path.name,
-                format_bytes(wheel.path.stat().st_size),
-                format_seconds(wheel.wall_seconds),
-                format_seconds(wheel.cpu_seconds),
-            ]
-            for wheel in built
-        ],
-    )
+        console.result("", [wheel.to_json() for wheel in built])
+    else:
+        console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
 
 
 @wheels.command("stage")
@@ -125,30 +100,18 @@ def wheels_build(
     show_default=True,
     help="What is linked in: mlir, mlir-core or mlir-full.",
 )
-@click.option("--version", "version_text", default="20200101.dev0", show_default=True, help="Version of the wheels.")
+@click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
 @output_option("the project")
 @json_option
-def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path) -> None:
+def wheels_stage(sdk_folder: Path, profile: Any, version: str, output: Path) -> None:
     """Write the wheel project for an SDK, for `python -m build` by hand (wheel or source distribution)."""
-    from packaging.version import Version
-
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.request import WheelRequest
     from mlir_release.wheels.stage import stage
 
-    found = Sdk.load(sdk_folder)
-    names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
-    request = WheelRequest(
-        distribution=names[profile],
-        profile=profile,
-        version=Version(version_text),
-        tag="local",
-        target=f"{names[profile]}-{found.info.platform}",
-        revision=found.info.revision,
-        sdk=found,
-    )
-    project = stage(request, output)
-    console.result(f"MLIR_RELEASE_SDK={found.root} python -m build {project}", {"project": str(project)})
+    sdk = Sdk.load(sdk_folder)
+    project = stage(WheelRequest.of_profile(profile, sdk=sdk, version=version), output)
+    console.result(f"MLIR_RELEASE_SDK={sdk.root} python -m build {project}", {"project": str(project)})
 
 
 @wheels.command("inspect")
@@ -156,7 +119,7 @@ def wheels_stage(sdk_folder: Path, profile: Any, version_text: str, output: Path
 @click.option("--files", is_flag=True, help="List every file.")
 @json_option
 def wheels_inspect(wheel: Path, files: bool) -> None:
-    """Say what is in WHEEL, how large it is, what it needs, and whether its tags are true."""
+    """Show what WHEEL contains and needs, its sizes, and whether its tags are correct."""
     from mlir_release.wheels.inspect import inspect
 
     report = inspect(wheel)

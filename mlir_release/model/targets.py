@@ -28,6 +28,9 @@ TARGETS_FILE = "targets.toml"
 Profile = Literal["host", "core", "full"]
 Scope = Literal["python", "platform"]
 
+#: The distribution that each profile makes by default.
+DISTRIBUTIONS: Mapping[Profile, str] = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
+
 #: The suites there are (mlir_release.testing.suites runs them), and what each is run once for.
 SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
 

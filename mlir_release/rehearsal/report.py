@@ -1,4 +1,4 @@
-"""What a rehearsal did, step by step, and what came out."""
+"""The report of a rehearsal: its steps, its wheels, and the command that installs them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.console import console, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.wheels.build import BuiltWheel
+
 
 @dataclass
 class Report:
-    """What was done, step by step, and what came out."""
+    """The steps that were done, with their times, and the results."""
 
     rows: list[tuple[str, str, float]] = field(default_factory=list)  #: step, result, seconds
-    wheels: list[tuple[str, int, float, float]] = field(default_factory=list)  #: name, bytes, wall and CPU seconds
+    wheels: list[BuiltWheel] = field(default_factory=list)
     tag: str = ""
     index: str = ""
     command: str = ""
@@ -39,21 +41,15 @@ class Report:
             "index": self.index,
             "command": self.command,
             "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
-            "wheels": [
-                {"file": name, "size": size, "wall_seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
-                for name, size, wall, cpu in self.wheels
-            ],
+            "wheels": [{**wheel.to_json(), "file": wheel.path.name} for wheel in self.wheels],
         }
 
     def show(self) -> None:
-        """The tables, and the command that a stranger types."""
+        """Print the tables, and the command that installs the result."""
         console.table(
             ["step", "result", ">time"],
             [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows],
         )
         if self.wheels:
-            console.table(
-                ["wheel", ">size", ">wall", ">CPU"],
-                [[n, format_bytes(s), format_seconds(w), format_seconds(c)] for n, s, w, c in self.wheels],
-            )
+            console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
         console.result(f"published {self.tag}; pages: {self.index}\n\n    {self.command}\n", self.to_json())

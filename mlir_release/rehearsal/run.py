@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
@@ -138,19 +138,16 @@ class _Rehearsal:
         self.upload()
 
     def request(self, target: WheelTarget) -> WheelRequest:
-        from packaging.version import Version
-
         from mlir_release.wheels.request import WheelRequest
 
-        return WheelRequest(
-            distribution=target.distribution,
-            profile=target.profile,
-            version=Version(self.outcome.wheel_version),
-            tag=self.outcome.tag,
-            target=target.name,
-            revision=self.outcome.revision,
+        made = WheelRequest.of_target(
+            target,
             sdk=self.sdk,
+            tag=self.outcome.tag,
+            version=self.outcome.wheel_version,
+            revision=self.outcome.revision,
         )
+        return replace(made, floor="")  # it is installed on this machine only
 
     def build(self, targets: Sequence[WheelTarget]) -> None:
         """The CPythons of one configuration, side by side."""
@@ -161,9 +158,7 @@ class _Rehearsal:
         with self.report.step(f"build {targets[0].distribution} for {', '.join(p.tag for p in pythons)}") as results:
             built = build_wheels(self.request(targets[0]), pythons, output=self.dist, jobs=self.options.jobs)
             results.append(f"{len(built)} wheels")
-        for wheel in built:
-            size = wheel.path.stat().st_size
-            self.report.wheels.append((wheel.path.name, size, wheel.wall_seconds, wheel.cpu_seconds))
+        self.report.wheels += built
 
     def test(self, test: TestTarget) -> None:
         """One suite on one wheel; its report goes to the draft beside the wheel."""

@@ -12,7 +12,7 @@ from mlir_release.git.repository import NO_OBJECT, Git, Signature, format_messag
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
-from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
 from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.source import KnownRelease, read_catalogue
 
@@ -101,12 +101,12 @@ def make_targets(
     """A ``targets.toml`` for this machine: its platform, these CPythons, everything required."""
     import tomli_w
 
-    names = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
     platform = Platform.of_host()
+    names = {DISTRIBUTIONS[profile]: profile for profile in profiles}
     data = {
         "schema": 1,
         "release": {"upstream": upstream},
-        "llvm": {names[profile]: {"distribution": names[profile], "profile": profile} for profile in profiles},
+        "llvm": {name: {"distribution": name, "profile": profile} for name, profile in names.items()},
         "runtime": {
             str(platform): {
                 "os": platform.os, "arch": platform.arch, "runner": runner,
@@ -115,8 +115,8 @@ def make_targets(
             }
         },
         "target": [
-            {"llvm": names[profile], "runtime": str(platform), "suites": ["smoke", "bindings"], "required": True}
-            for profile in profiles
+            {"llvm": name, "runtime": str(platform), "suites": ["smoke", "bindings"], "required": True}
+            for name in names
         ],
     }  # fmt: skip
     return tomli_w.dumps(data).encode()

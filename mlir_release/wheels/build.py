@@ -13,7 +13,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
@@ -49,11 +49,27 @@ _TARGET_PYTHON = re.compile(r"-cp3\d+t?$")
 class BuiltWheel:
     """A wheel in the output folder, and what it took. ``cpu_seconds``: user and system time of all of its processes."""
 
+    COLUMNS: ClassVar = ("wheel", ">size", ">wall", ">CPU")  #: of a table of :meth:`row`
+
     path: Path
     python: Python
     wall_seconds: float
     cpu_seconds: float
     log: Path
+
+    def row(self) -> tuple[str, str, str, str]:
+        """For people."""
+        size = format_bytes(self.path.stat().st_size)
+        return self.path.name, size, format_seconds(self.wall_seconds), format_seconds(self.cpu_seconds)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``: sizes in bytes."""
+        return {
+            "file": str(self.path),
+            "size": self.path.stat().st_size,
+            "wall_seconds": round(self.wall_seconds, 2),
+            "cpu_seconds": round(self.cpu_seconds, 2),
+        }
 
 
 class BuildFailed(VerificationError):

@@ -1,16 +1,22 @@
-"""What one wheel shall be: the promise that staging, building and testing keep."""
+"""The specification of a wheel, which staging, building and testing follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
+    from mlir_release.model.targets import Profile, WheelTarget
     from mlir_release.sdk.info import Sdk
+
+#: Of wheels that belong to no release.
+LOCAL_TAG = "local"
+LOCAL_VERSION = "20200101.dev0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,23 +24,58 @@ class WheelRequest:
     """One wheel (or, for several CPythons, wheels that differ in nothing else)."""
 
     distribution: str  #: ``mlir``
-    profile: Literal["core", "host", "full"]
+    profile: Profile
     version: Version
     tag: str  #: release tag
     target: str  #: name of the target row, ``mlir-linux-x86_64-cp312``
     revision: str  #: llvm-project commit
     sdk: Sdk
-    floor: str = (
-        ""  #: oldest platform tag that the wheel must install on, ``manylinux_2_28_x86_64``; empty: this machine
-    )
+    floor: str = ""  #: oldest platform that the wheel must install on: ``manylinux_2_28_x86_64``; empty: this machine
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
-    plain: bool = False  #: upstream's plain settings, to measure ours against
+    plain: bool = False  #: with upstream's default settings, as a baseline for measurements
+
+    @classmethod
+    def of_target(
+        cls, target: WheelTarget, *, sdk: Sdk, tag: str = LOCAL_TAG, version: str = LOCAL_VERSION, revision: str = ""
+    ) -> WheelRequest:
+        """What a target of ``targets.toml`` asks for: by default a local build, which is no release.
+
+        :param revision: of the release; empty: the SDK's
+        """
+        from packaging.version import Version
+
+        return cls(
+            distribution=target.distribution,
+            profile=target.profile,
+            version=Version(version),
+            tag=tag,
+            target=target.name,
+            revision=revision or sdk.info.revision,
+            sdk=sdk,
+            floor=str(target.runtime.tag),
+        )
+
+    @classmethod
+    def of_profile(cls, profile: Profile, *, sdk: Sdk, version: str = LOCAL_VERSION) -> WheelRequest:
+        """A local build without a ``targets.toml``."""
+        from packaging.version import Version
+
+        distribution = DISTRIBUTIONS[profile]
+        return cls(
+            distribution=distribution,
+            profile=profile,
+            version=Version(version),
+            tag=LOCAL_TAG,
+            target=f"{distribution}-{sdk.info.platform}",
+            revision=sdk.info.revision,
+            sdk=sdk,
+        )
 
     def __post_init__(self) -> None:
         if self.revision != self.sdk.info.revision:
             raise UsageError(
                 "sdk-wrong-revision",
-                f"The SDK is of another revision than the wheel {self.distribution} {self.version}",
+                f"the SDK is of another revision than the wheel {self.distribution} {self.version}",
                 where=str(self.sdk.root),
                 why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",
                 remedy="make an SDK of the pinned revision, or pin the SDK's",
