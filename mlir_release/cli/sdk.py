@@ -1,4 +1,4 @@
-"""SDKs: import, build, provide, show."""
+"""``mlir-release sdk``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from mlir_release.cli.options import (
     repository_option,
 )
 from mlir_release.console import console
-from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,29 +30,11 @@ def sdk() -> None:
 
 
 revision_option = click.option(
-    "--revision", metavar="SHA", help="The llvm-project commit.  [default: what the catalogue says of the version]"
+    "--revision", metavar="SHA", help="The llvm-project commit.  [default: the catalogue's for the version]"
 )
 epoch_option = click.option(
-    "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the catalogue's date of it]"
+    "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the catalogue's date]"
 )
-
-
-def _identify(version: str, revision: str | None, source_epoch: int | None) -> tuple[str, int]:
-    """The commit and its time; the catalogue's where they are not given."""
-    from mlir_release.sdk.source import choose_release, read_catalogue
-
-    if revision is None:
-        known = choose_release([version])
-    else:
-        known = next((release for release in read_catalogue() if release.commit == revision), None)  # type: ignore[assignment]
-        if known is None and source_epoch is None:
-            raise UsageError(
-                "source-epoch-missing",
-                f"the time of commit {revision} is not known",
-                why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only",
-                remedy="give it with --source-epoch (git log -1 --format=%ct)",
-            )
-    return revision or known.commit, source_epoch if source_epoch is not None else known.epoch
 
 
 @sdk.command("import")
@@ -69,9 +50,9 @@ def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | 
     from mlir_release.sdk.importer import import_sdk
     from mlir_release.sdk.prefix import inspect_prefix
     from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source
+    from mlir_release.sdk.source import fetch_source, identify_revision
 
-    commit, epoch = _identify(inspect_prefix(prefix).version, revision, source_epoch)
+    commit, epoch = identify_revision(inspect_prefix(prefix).version, revision, source_epoch)
     tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT)
     _show(import_sdk(prefix, source=tree.root, output=output, revision=commit, source_epoch=epoch))
 
@@ -98,16 +79,16 @@ def sdk_build(
     jobs: int | None,
     repository: Path,
 ) -> None:
-    """Build LLVM and MLIR from the pinned source; about 90 minutes on four cores, and it can be resumed."""
+    """Build LLVM and MLIR from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
     from mlir_release.host.cache import cache_directory
     from mlir_release.model.pin import read_pin
     from mlir_release.sdk.build import build_sdk, build_until
     from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source
+    from mlir_release.sdk.source import fetch_source, identify_revision
 
     commit = revision or read_pin(repository)
     tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True)
-    commit, epoch = _identify(tree.version, commit, source_epoch)
+    commit, epoch = identify_revision(tree.version, commit, source_epoch)
     if until is not None:
         built = build_until(
             tree.root,
@@ -138,14 +119,16 @@ def sdk_build(
 @forge_option
 @output_option("the SDK")
 @click.option("--runtime", help="One of targets.toml.  [default: the first that is for this machine]")
-@click.option("--budget", type=int, default=0, help="Minutes for a build from source; then it stops, to be resumed.")
+@click.option(
+    "--budget", type=int, default=0, help="Minutes for a build from source, which then stops and can be resumed."
+)
 @jobs_option
 @json_option
 def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None) -> None:
     """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
 
-    On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build whose time is up is
-    no error: the step output `finished` is false, and the same command goes on.
+    On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build that reaches its
+    --budget is not an error: the step output `finished` is false, and running the same command again resumes it.
     """
     from mlir_release.forge.files import matrix_at
     from mlir_release.host.cache import cache_directory
@@ -158,8 +141,7 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     origin = origin_of(forge, tag)
     matrix = matrix_at(forge, origin.commit)
     floor = matrix.runtime(Platform.of_host(), runtime).floor
-    config = matrix.release
-    revision = Upstream(config.upstream, branch=config.upstream_branch).resolve(origin.revision)
+    revision = Upstream.of(matrix.release).resolve(origin.revision)
     try:
         made = provide_for(revision, floor=floor, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
     except BudgetSpent as error:
@@ -173,7 +155,7 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
 
 @sdk.command("show")
 @click.argument("folder", type=PATH)
-@click.option("--verify", is_flag=True, help="Hash every file, too.")
+@click.option("--verify", is_flag=True, help="Also check the digest of every file.")
 @json_option
 def sdk_show(folder: Path, verify: bool) -> None:
     """Describe the SDK in FOLDER."""

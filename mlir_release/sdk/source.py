@@ -190,3 +190,28 @@ def choose_release(versions: Sequence[str]) -> KnownRelease:
         why="their llvm-project commits are not known",
         remedy=f"add the version with its commit there, or use one of: {', '.join(known)}",
     )
+
+
+def identify_revision(version: str, revision: str | None = None, source_epoch: int | None = None) -> tuple[str, int]:
+    """The llvm-project commit of an LLVM, and its time in seconds since 1970.
+
+    :param version: of the LLVM; decides, by the catalogue, if ``revision`` is not given
+    :param source_epoch: by default the catalogue's date of the commit
+    :raises UsageError: ``llvm-not-in-catalogue``, ``source-epoch-missing``
+    """
+    known: KnownRelease | None
+    if revision is None:
+        known = choose_release([version])
+        revision = known.commit
+    else:
+        known = next((release for release in read_catalogue() if release.commit == revision), None)
+    if source_epoch is None:
+        if known is None:
+            raise UsageError(
+                "source-epoch-missing",
+                f"the time of commit {revision} is not known",
+                why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only",
+                remedy="give it with --source-epoch (git log -1 --format=%ct)",
+            )
+        source_epoch = known.epoch
+    return revision, source_epoch

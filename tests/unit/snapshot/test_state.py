@@ -1,0 +1,47 @@
+"""The tag that comes next, from what is on the forge."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.base import Forge
+from mlir_release.model.release_tags import parse_tag
+from mlir_release.snapshot.state import next_tag, tag_message
+from tests.memory_forge import MemoryForge
+
+
+def forge_with(*ours: str, by_hand: tuple[str, ...] = ()) -> Forge:
+    forge = MemoryForge({})
+    for name in ours:
+        tag = parse_tag(name)
+        assert tag is not None
+        message = tag_message(tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0.1")
+        forge.create_tag(name, forge.branches["main"], message)
+    for name in by_hand:
+        forge.create_tag(name, forge.branches["main"], "by hand\n")
+    return cast("Forge", forge)
+
+
+def test_the_next_snapshot_is_above_ours_and_skips_names_that_are_taken() -> None:
+    assert str(next_tag(forge_with())) == "snapshot-20261120.01"
+    assert str(next_tag(forge_with("snapshot-20261120.01"))) == "snapshot-20261120.02"
+    skipping = forge_with("snapshot-20261120.01", by_hand=("snapshot-20261120.02", "snapshot-20301120.01"))
+    assert str(next_tag(skipping)) == "snapshot-20261120.03"
+
+
+def test_the_next_numbered_release_counts_each_llvm_version_by_itself() -> None:
+    forge = forge_with("llvm-22.1.8.01", "llvm-22.1.8.02", "snapshot-20261120.01")
+    assert str(next_tag(forge, "22.1.8")) == "llvm-22.1.8.03"
+    assert str(next_tag(forge, "22.1.9")) == "llvm-22.1.9.01"
+
+
+def test_a_version_that_is_none_and_a_date_ahead_of_the_clock_are_refused() -> None:
+    with pytest.raises(UsageError) as version:
+        next_tag(forge_with(), "twenty-two")
+    assert version.value.id == "llvm-version-invalid"
+    with pytest.raises(NeedsPersonError) as ahead:
+        next_tag(forge_with("snapshot-20301120.01"))
+    assert ahead.value.id == "tag-in-future"

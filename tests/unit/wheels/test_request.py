@@ -1,0 +1,62 @@
+"""Wheel requests made of targets and of profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.forge.files import matrix_of_checkout
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.wheels.request import WheelRequest
+from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.info import Sdk
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    root = tmp_path_factory.mktemp("sdk")
+    prefix = make_prefix(root / "llvm-22")
+    source = make_source(root / "llvm-project")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "floor"),
+    [
+        ("linux-x86_64", "manylinux_2_28_x86_64"),
+        ("macos-arm64", "macosx_13_0_arm64"),
+        ("windows-x64", "win_amd64"),
+    ],
+)
+def test_a_target_makes_a_request_with_the_platform_tag_of_its_runtime(sdk: Sdk, runtime: str, floor: str) -> None:
+    matrix = matrix_of_checkout(ROOT)
+    target = next(wheel for wheel in matrix.wheels if wheel.runtime.name == runtime)
+    local = WheelRequest.of_target(target, sdk=sdk)
+    assert local.floor == floor
+    assert (local.distribution, local.profile, local.target) == (target.distribution, target.profile, target.name)
+    assert (local.tag, str(local.version), local.revision) == ("local", "20200101.dev0", REVISION)
+    release = WheelRequest.of_target(
+        target, sdk=sdk, tag="snapshot-20261120.02", version="20261120.2", revision=REVISION
+    )
+    assert (release.tag, str(release.version)) == ("snapshot-20261120.02", "20261120.2")
+
+
+def test_a_release_of_another_revision_is_refused(sdk: Sdk) -> None:
+    target = matrix_of_checkout(ROOT).wheels[0]
+    with pytest.raises(UsageError) as caught:
+        WheelRequest.of_target(target, sdk=sdk, tag="t", version="1", revision="b" * 40)
+    assert caught.value.id == "sdk-wrong-revision"
+
+
+def test_a_profile_makes_a_request_of_its_own_distribution(sdk: Sdk) -> None:
+    made = WheelRequest.of_profile("core", sdk=sdk, version="1.2")
+    assert (made.distribution, str(made.version), made.target) == ("mlir-core", "1.2", f"mlir-core-{sdk.info.platform}")
+    assert made.floor == ""
