@@ -20,6 +20,8 @@ from mlir_release.forge.open import DEFAULT_WORKSPACE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.model.targets import Profile
+
 
 @click.command()
 @click.option(
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 def rehearsal(
     workspace: Path,
     pythons: tuple[str, ...],
-    profiles: tuple[str, ...],
+    profiles: tuple[Profile, ...],
     llvm: str | None,
     prefix: Path | None,
     source: Path | None,

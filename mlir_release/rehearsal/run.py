@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.local.forge import LocalForge
-    from mlir_release.model.targets import TestTarget, WheelTarget
+    from mlir_release.model.targets import Profile, TestTarget, WheelTarget
     from mlir_release.snapshot.transaction import Outcome
     from mlir_release.snapshot.upstream import Revision
     from mlir_release.wheels.request import WheelRequest
@@ -42,7 +42,7 @@ class Options:
 
     workspace: Path
     pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
-    profiles: tuple[str, ...] = ("host",)
+    profiles: tuple[Profile, ...] = ("host",)
     llvm: str | None = None  #: a version of the catalogue
     prefix: Path | None = None  #: an installed LLVM
     source: Path | None = None  #: its source tree

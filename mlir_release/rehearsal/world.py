@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.local.forge import LocalForge
     from mlir_release.host.pythons import Python
+    from mlir_release.model.targets import Profile
 
 TRAILER_COMMIT = "LLVM-Commit"
 
@@ -79,7 +80,9 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
     return chain[-2] if len(chain) > 1 else chain[-1]
 
 
-def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[str]) -> LocalForge:
+def make_forge(
+    workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[Profile]
+) -> LocalForge:
     """The local forge, pinned at ``older`` when it is made; with these CPythons and profiles in its matrix."""
     from mlir_release.forge.local.forge import LocalForge
 
@@ -96,7 +99,7 @@ def make_forge(workspace: Path, older: KnownRelease, pythons: Sequence[Python], 
 
 
 def make_targets(
-    upstream: str, pythons: Sequence[Python], profiles: Sequence[str], *, runner: str = "this machine"
+    upstream: str, pythons: Sequence[Python], profiles: Sequence[Profile], *, runner: str = "this machine"
 ) -> bytes:
     """A ``targets.toml`` for this machine: its platform, these CPythons, everything required."""
     import tomli_w

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.forge.base import Forge
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.snapshot.state import next_tag, tag_message
 from tests.memory_forge import MemoryForge
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
 
 
 def forge_with(*ours: str, by_hand: tuple[str, ...] = ()) -> Forge:
