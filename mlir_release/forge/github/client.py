@@ -1,4 +1,4 @@
-"""The session with GitHub's REST API: who we are, patience, pace, and what its refusals mean.
+"""The session with GitHub's REST API: who we are, patience and pace.
 
 Reads are repeated by PyGithub itself. Writes are not, because an answer may be lost after GitHub has done what was
 asked: :meth:`GitHubClient.write` looks at the world before it asks again.
@@ -11,13 +11,13 @@ import os
 import re
 import time
 from collections import deque
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from mlir_release.errors import ConflictError, ForgeError, MachineError, ReleaseError, UsageError
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.forge.github.refusals import Unavailable, refusal, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from github import Github
@@ -40,9 +40,6 @@ FIRST_WAIT = 1.0
 
 #: Longest wait for a rate limit to end, in seconds: a primary limit is reset within the hour.
 LONGEST_WAIT = 3700.0
-
-#: Seconds to wait where a limit does not say how long (the same page: at least a minute).
-WAIT_FOR_SECONDARY_LIMIT = 60.0
 
 #: Seconds for a connection, and between two pieces of an answer.
 TIMEOUT = 60
@@ -238,155 +235,3 @@ def _commit(repository: Repository, sha: str) -> Commit:
     from github.Commit import Commit
 
     return Commit(repository.requester, {}, {"url": f"{repository.url}/commits/{sha}", "sha": sha}, completed=False)
-
-
-class Unavailable(ForgeError):
-    """GitHub did not answer, or asks us to come back later.
-
-    :param wait: seconds that it asks us to wait
-    :param lost: the request may have been carried out
-    """
-
-    def __init__(self, id: str, what: str, *, where: str, why: str, remedy: str, wait: float, lost: bool) -> None:
-        super().__init__(id, what, where=where, why=why, remedy=remedy)
-        self.wait = wait
-        self.lost = lost
-
-
-@contextmanager
-def translated(where: str, about: str = "") -> Iterator[None]:
-    """PyGithub's and requests' exceptions as ours, one error for each cause."""
-    import requests
-    from github import GithubException
-
-    try:
-        yield
-    except ReleaseError:
-        raise
-    except GithubException as error:
-        raise _refusal(error.status, _said(error), _headers(error), where, about) from error
-    except (requests.RequestException, ConnectionError, TimeoutError) as error:
-        raise Unavailable(
-            "github-unreachable",
-            "GitHub did not answer",
-            where=where,
-            why=type(error).__name__ + (f", {about}" if about else ""),
-            remedy="check the network and GitHub's status page, then run this again: what is done stays done",
-            wait=0,
-            lost=True,
-        ) from error
-
-
-def refusal(response: Any, where: str, about: str = "") -> ForgeError | UsageError | ConflictError:
-    """The error for an answer that was got with requests."""
-    try:
-        said = str(response.json().get("message", ""))
-    except (ValueError, AttributeError):
-        said = str(response.reason)
-    headers = {key.lower(): value for key, value in response.headers.items()}
-    return _refusal(response.status_code, said, headers, where, about)
-
-
-def _headers(error: Any) -> dict[str, str]:
-    return {str(key).lower(): str(value) for key, value in (error.headers or {}).items()}
-
-
-def _said(error: Any) -> str:
-    """GitHub's own words, with the reasons that it gives for a 422."""
-    data = error.data
-    if not isinstance(data, dict):
-        return str(data or error.message or "")
-    reasons = [
-        str(entry.get("message") or entry.get("code") or entry) if isinstance(entry, dict) else str(entry)
-        for entry in data.get("errors") or []
-    ]
-    return "; ".join([str(data.get("message", "")), *reasons])
-
-
-def _refusal(
-    status: int, said: str, headers: Mapping[str, str], where: str, about: str
-) -> ForgeError | UsageError | ConflictError:
-    why = f"{status} {said}" + (f" ({about})" if about else "")
-    lower = said.lower()
-    limited = "rate limit" in lower or "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
-    if status == 429 or (status == 403 and limited):
-        return Unavailable(
-            "github-rate-limited",
-            "GitHub's rate limit is used up",
-            where=where,
-            why=why,
-            remedy="run this again later (what is done stays done); fewer things at once use the same limit up slower",
-            wait=_wait(headers) or WAIT_FOR_SECONDARY_LIMIT,
-            lost=False,
-        )
-    if status >= 500:
-        return Unavailable(
-            "github-failing",
-            "GitHub could not carry a request out",
-            where=where,
-            why=why,
-            remedy="look at GitHub's status page, then run this again: what is done stays done",
-            wait=_wait(headers),
-            lost=True,
-        )
-    if status == 401:
-        return ForgeError(
-            "github-unauthorized",
-            "GitHub does not accept the token",
-            where=where,
-            why=why,
-            remedy="give a valid one in GITHUB_TOKEN; it may have expired",
-        )
-    ruled = ("protected", "rule violation", "changes must be made through a pull request")
-    if status != 404 and any(words in lower for words in ruled):  # 404: "Branch not protected"
-        return ForgeError(
-            "github-protected",
-            "a protection rule of the repository forbids this change",
-            where=where,
-            why=why,
-            remedy="take that rule off (Settings > Rules), or use a token that may bypass it: a job's own never may; "
-            "`mlir-release doctor` says which rules it meets",
-        )
-    if status == 403:
-        return ForgeError(
-            "github-forbidden",
-            "the token may not do this",
-            where=where,
-            why=why,
-            remedy="give it contents: write and actions: write (in a workflow: its job's permissions); "
-            "`mlir-release doctor` says what is missing",
-        )
-    if status == 404:
-        return NotFound(
-            "github-not-found",
-            "GitHub has no such thing, or hides it from this token",
-            where=where,
-            why=why,
-            remedy="check the name, and that the token may see the repository",
-        )
-    return Refused(
-        "github-refused",
-        "GitHub refused a request",
-        where=where,
-        why=why,
-        remedy="see what it says; if it makes no sense, run this again and then report it",
-    )
-
-
-class NotFound(ForgeError):
-    """GitHub's 404."""
-
-
-class Refused(ForgeError):
-    """GitHub's 409 and 422: the request does not fit what is there (a name is taken, a ref does not exist …)."""
-
-
-def _wait(headers: Mapping[str, str]) -> float:
-    """Seconds that an answer asks us to wait (docs.github.com, "Best practices for using the REST API")."""
-    after = headers.get("retry-after", "")
-    if after.isdigit():
-        return max(float(after), 0.01)
-    reset = headers.get("x-ratelimit-reset", "")
-    if headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
-        return max(0.0, float(reset) - time.time()) + 1
-    return 0.0

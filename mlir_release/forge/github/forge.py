@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
-from mlir_release.forge.github.client import GitHubClient, NotFound, Refused
+from mlir_release.forge.github.client import GitHubClient
+from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
 from mlir_release.host.files import replacing

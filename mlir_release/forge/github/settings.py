@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.github.client import NotFound, Refused, Unavailable
 from mlir_release.forge.github.observations import (
     AllowedActions,
     Bypass,
@@ -23,6 +22,7 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
+from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

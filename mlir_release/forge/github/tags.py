@@ -11,16 +11,23 @@ import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag
 from mlir_release.forge.github import client as github_client
-from mlir_release.forge.github.client import WAIT_FOR_SECONDARY_LIMIT, NotFound, Unavailable, translated
+from mlir_release.forge.github.refusals import (
+    forbidden,
+    not_found,
+    rate_limited,
+    translated,
+    unauthorized,
+    unreachable,
+)
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mlir_release.errors import ForgeError
     from mlir_release.forge.github.client import GitHubClient
 
 #: What git says where GitHub asks it for a name, because the token is missing or wrong.
@@ -74,58 +81,26 @@ class TagReader:
             raise self._translated(error) from error
 
     def _translated(self, error: GitError) -> ForgeError:
-        why = error.stderr.strip()
+        why, where = error.stderr.strip(), self._client.git_url
         if any(words in why for words in _NOT_LET_IN):
-            return ForgeError(
-                "github-unauthorized",
-                "GitHub does not accept the token",
-                where=self._client.git_url,
-                why=why,
-                remedy="give a valid one in GITHUB_TOKEN; it may have expired",
-            )
+            return unauthorized(where=where, why=why)
         if any(words in why for words in _NOT_FOUND):
-            return NotFound(
-                "github-not-found",
-                "GitHub has no such repository, or hides it from this token",
-                where=self._client.git_url,
-                why=why,
-                remedy="check the name, and that the token may see the repository",
-            )
+            return not_found(where=where, why=why)
         match = _STATUS.search(why)
         if match is not None and match["status"] in ("403", "429"):
             return self._refusal(why)
-        return Unavailable(
-            "github-unreachable",
-            "GitHub did not send the tags",
-            where=self._client.git_url,
-            why=why,
-            remedy="check the network and GitHub's status page, then run this again: what is done stays done",
-            wait=0,
-            lost=False,
-        )
+        return unreachable(where=where, why=why, lost=False)
 
     def _refusal(self, why: str) -> ForgeError:
-        """A 403 or 429, of which git shows neither body nor headers: REST tells what it thinks of the token, and of us.
+        """A 403 or 429. Git shows neither body nor headers, so REST is asked what it thinks of the token.
 
-        :raises ForgeError: what REST says, if it does not let us in either; a limit of its own says how long to wait
+        :raises ForgeError: what REST says, if it refuses, too; a limit of its own says how long to wait
         """
         said = _SAID.search(why)
         if said is not None and not _OF_LIMITS.search(said["words"]):
-            return ForgeError(
-                "github-forbidden",
-                "the token may not read the tags",
-                where=self._client.git_url,
-                why=why,
-                remedy="give it contents: read; `mlir-release doctor` says what is missing",
-            )
+            return forbidden(where=self._client.git_url, why=why, needed="contents: read")
         with translated(self._client.where, "tags"):
             self._client.repository.requester.requestJsonAndCheck("GET", f"/repos/{self._client.name}")
-        return Unavailable(
-            "github-rate-limited",
-            "GitHub does not let git read the tags for now",
-            where=self._client.git_url,
-            why=f"{why} (while its REST API accepts the token)",
-            remedy="run this again later (what is done stays done); if it never works, give the token contents: read",
-            wait=WAIT_FOR_SECONDARY_LIMIT,
-            lost=False,
-        )
+        why = f"{why} (while its REST API accepts the token)"
+        hint = "if it never works, give the token contents: read"
+        return rate_limited(where=self._client.git_url, why=why, hint=hint)
