@@ -71,7 +71,7 @@ def _token(seen: Observations, use: Use) -> tuple[Level, str]:
 
 def _export(seen: Observations, use: Use, config: Config) -> Iterator[Finding]:
     """Whether a job may push patched commits to where others can fetch them."""
-    remotes = {target.remote for target in (config.export, *config.also_export) if target is not None}
+    remotes = {config.export.remote, *(target.remote for target in config.export.also)} - {""}
     foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{seen.repository}"))
     if not foreign:
         return
@@ -91,7 +91,7 @@ def _dispatched(seen: Observations, contents: Contents) -> tuple[Level, str]:
     """Level and text: whether integrate.toml's own workflow can be dispatched."""
     if contents.config is None:
         return "unknown", "integrate.toml can't be read"
-    name = contents.config.ci_workflow
+    name = contents.config.ci.workflow
     if not name:
         return "problem", "integrate.toml names no workflow ([ci])"
     path = _WORKFLOWS + name

@@ -1,12 +1,17 @@
-"""``integrate.toml``: how a downstream carries LLVM, and how it is walked forward. Every mistake is one clear error."""
+"""``integrate.toml``: how a downstream carries LLVM, and how it is walked forward. Every mistake is one clear error.
+
+:class:`Config` has the file's own tables and keys; the file's JSON Schema is generated from it.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta, field
 
 from mlir_release.errors import UsageError
 from mlir_release.integrate.strategy import STRATEGIES
@@ -20,44 +25,178 @@ CONFIG_FILE = "integrate.toml"
 DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", r"^\[clang-format\]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportTarget:
-    """Where patched commits of one submodule are made reachable. ``path`` is empty for LLVM itself."""
-
-    remote: str  #: URL, or the name of a remote in that repository
-    branch: str
-    path: str = ""
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file. What its types do not say is checked in ``__post_init__``, by a ValueError."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """The validated file. See ``docs/integrate.md`` for every key."""
+def _inside(key: str, path: str) -> str:
+    """``path`` without a trailing slash. :raises ValueError: if it leads out of the repository"""
+    path = path.rstrip("/")
+    if path.startswith(("/", "-", ":")) or ".." in path.split("/"):
+        raise ValueError(f"{key} must be a path inside the repository, not {path!r}")
+    return path
 
-    upstream_url: str
-    upstream_branch: str = "main"
-    main: str = "main"
-    remote: str = "origin"
-    submodule: str = ""  #: path of the submodule that is LLVM; or else:
-    pin_file: str = ""  #: path of the file that holds LLVM's commit
-    checkout: str = ""  #: with a pin file: where in the tree the sources are put for a smoke test
-    paths: tuple[str, ...] = ("mlir", "utils/bazel")
-    ignore: tuple[str, ...] = DEFAULT_IGNORED
-    command: tuple[str, ...] = ()
-    timeout: float = 5400.0  #: seconds
-    attempts: int = 2
-    environment: tuple[str, ...] = ()  #: variables that a verdict depends on
-    export: ExportTarget | None = None
-    also_export: tuple[ExportTarget, ...] = field(default=())
-    branch: str = "integrates/llvm-{date}"
-    strategy: str = "adaptive"
-    width: int = 1
-    ci_workflow: str = ""
-    notify_variable: str = "MLIR_RELEASE_NOTIFY"
+
+class UpstreamTable(_Table, frozen=True):
+    """``[upstream]``: the llvm-project repository that is followed."""
+
+    url: Annotated[str, Meta(description="The Git URL of llvm-project.")]
+    branch: Annotated[str, Meta(description="The branch whose commits are walked.")] = "main"
+
+
+class DownstreamTable(_Table, frozen=True):
+    """``[downstream]``: how this repository carries LLVM: as a submodule, or as a commit written in a file."""
+
+    branch: Annotated[str, Meta(description="The main branch: integrates start from it and land on it.")] = "main"
+    remote: Annotated[str, Meta(description="The git remote that has the main branch.")] = "origin"
+    submodule: Annotated[str, Meta(description="The path of the submodule that is LLVM.")] = ""
+    pin_file: Annotated[str, Meta(description="The path of the file that holds LLVM's commit.")] = ""
+    checkout: Annotated[str, Meta(description="With pin-file: where a smoke test finds LLVM's sources.")] = ""
+
+    def __post_init__(self) -> None:
+        for name in ("submodule", "pin_file", "checkout"):
+            msgspec.structs.force_setattr(self, name, _inside(name.replace("_", "-"), getattr(self, name)))
+        if bool(self.submodule) == bool(self.pin_file):
+            raise ValueError("needs exactly one of submodule and pin-file")
+        if self.checkout and self.submodule:
+            raise ValueError("checkout is for a pin file only; a submodule's sources are where the submodule is")
 
     @property
-    def carried_at(self) -> str:
-        """The path in the outer tree that names LLVM's commit."""
+    def carrier(self) -> str:
+        """The path in this repository that names LLVM's commit."""
         return self.submodule or self.pin_file
+
+
+class TrackTable(_Table, frozen=True):
+    """``[track]``: which upstream commits are tested."""
+
+    paths: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="Upstream commits that touch one of these are tested.")
+    ] = ("mlir", "utils/bazel")
+    ignore_subjects: Annotated[
+        tuple[str, ...],
+        Meta(description="Regular expressions: commits whose subject matches one are not tested."),
+    ] = DEFAULT_IGNORED
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "paths", tuple(_inside("paths", path) for path in self.paths))
+        for pattern in self.ignore_subjects:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"ignore-subjects: {pattern!r} is not a regular expression ({error})") from None
+
+
+class SmokeTable(_Table, frozen=True):
+    """``[smoke]``: the command that decides whether a commit is good."""
+
+    command: Annotated[
+        str | tuple[str, ...],
+        Meta(description="Runs in the top folder. Exit code 0: good, 125: untestable, else bad."),
+    ]
+    timeout_minutes: Annotated[float, Meta(gt=0, description="Longer than this is a failure.")] = 90.0
+    attempts: Annotated[int, Meta(ge=1, le=10, description="Failures in a row before a commit is bad.")] = 2
+    environment: Annotated[tuple[str, ...], Meta(description="Variables that the verdict depends on.")] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            words = self.argv
+        except ValueError as error:
+            raise ValueError(f"command can't be split into words: {error}") from None
+        if not words:
+            raise ValueError("command is empty")
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+        return 60.0 * self.timeout_minutes
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command's words."""
+        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+
+class ExportTarget(_Table, frozen=True):
+    """Where patched commits of one repository are made reachable for others."""
+
+    remote: Annotated[str, Meta(description="A Git URL, or the name of a remote in that repository.")]
+    branch: Annotated[str, Meta(description="The branch there; it is only ever extended.")]
+
+
+class SubmoduleExport(ExportTarget, frozen=True):
+    """``[[export.also]]``: another submodule with patched commits."""
+
+    path: Annotated[str, Meta(description="The submodule's path.")]
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "path", _inside("path", self.path))
+
+
+class ExportTable(_Table, frozen=True):
+    """``[export]``: where LLVM's carried patches are pushed. Needed as soon as a patch is carried."""
+
+    remote: Annotated[str, Meta(description="A fork of llvm-project: a Git URL, or a remote's name.")] = ""
+    branch: Annotated[str, Meta(description="The branch there; it is only ever extended.")] = ""
+    also: Annotated[tuple[SubmoduleExport, ...], Meta(description="Other patched submodules.")] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.remote) != bool(self.branch):
+            raise ValueError("needs both remote and branch")
+
+    @property
+    def target(self) -> ExportTarget | None:
+        """Where LLVM's carried patches go; None if the file does not say it."""
+        return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
+
+
+class WalkTable(_Table, frozen=True):
+    """``[walk]``: the integrate branch, and how commits are chosen for testing."""
+
+    branch: Annotated[str, Meta(description="The name of an integrate branch, with {date} in it.")] = (
+        "integrates/llvm-{date}"
+    )
+    strategy: Annotated[
+        str, Meta(extra_json_schema={"enum": list(STRATEGIES)}, description="Which commits are tested next.")
+    ] = "adaptive"
+    width: Annotated[int, Meta(ge=1, le=256, description="Smoke tests side by side.")] = 1
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"there is no strategy {self.strategy!r}; known: {', '.join(STRATEGIES)}")
+        if self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", self.branch.replace("{date}", "")):
+            raise ValueError(f"branch must be a branch name that contains {{date}} once, not {self.branch!r}")
+
+
+class CITable(_Table, frozen=True):
+    """``[ci]``: the downstream's own checks."""
+
+    workflow: Annotated[str, Meta(description="A workflow that is dispatched on the integrate branch.")] = ""
+
+
+class NotifyTable(_Table, frozen=True):
+    """``[notify]``: who is told when a walk stops."""
+
+    variable: Annotated[str, Meta(description="The environment variable that holds the apprise addresses.")] = (
+        "MLIR_RELEASE_NOTIFY"
+    )
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z_]\w*", self.variable):  # not shown: it may be an address with a secret in it
+            raise ValueError("variable must be the name of an environment variable that holds the addresses")
+
+
+class Config(_Table, frozen=True):
+    """The validated file. See ``docs/integrate.md``."""
+
+    upstream: UpstreamTable
+    downstream: DownstreamTable
+    smoke: SmokeTable
+    track: TrackTable = field(default_factory=TrackTable)
+    export: ExportTable = field(default_factory=ExportTable)
+    walk: WalkTable = field(default_factory=WalkTable)
+    ci: CITable = field(default_factory=CITable)
+    notify: NotifyTable = field(default_factory=NotifyTable)
 
 
 def load_config(directory: Path) -> Config:
@@ -78,161 +217,37 @@ def load_config(directory: Path) -> Config:
 def read_config(content: bytes, *, where: str) -> Config:
     """The configuration in a file's content. :raises UsageError: naming the first mistake."""
     try:
-        return parse_config(tomllib.loads(content.decode("utf-8")), where=where)
+        return msgspec.convert(tomllib.loads(content.decode("utf-8")), Config)
     except UnicodeDecodeError as error:
-        raise _mistake(where, f"the file is not UTF-8 ({error})") from None
+        what = f"the file is not UTF-8 ({error})"
     except tomllib.TOMLDecodeError as error:
-        raise _mistake(where, f"the file is not TOML: {error}") from None
+        what = f"the file is not TOML: {error}"
+    except msgspec.ValidationError as error:
+        what = _sentence(error)
+    raise UsageError("integrate-config-invalid", what, where=where, remedy="correct the file (docs/integrate.md)")
 
 
-def _mistake(where: str, what: str, *, why: str = "", remedy: str = "") -> UsageError:
-    return UsageError("integrate-config-invalid", what, where=where, why=why, remedy=remedy or "correct the file")
+def _sentence(error: msgspec.ValidationError) -> str:
+    """What is wrong at which key, in TOML's words."""
+    problem, _, path = str(error).partition(" - at `$.")
+    for pattern, replacement in _SENTENCES:
+        problem = re.sub(pattern, replacement, problem)
+    problem = re.sub(r"`(\w+)`", lambda kind: _KINDS.get(kind[1], kind[0]), problem)
+    return f"{path.rstrip('`') or CONFIG_FILE}: {problem}"
 
 
-class _Table:
-    """Takes typed values out of a table, and complains about what is left."""
-
-    def __init__(self, where: str, name: str, data: Any) -> None:
-        self.where, self.name = where, name
-        if not isinstance(data, dict):
-            raise _mistake(where, f"[{name}] must be a table")
-        self.data = dict(data)
-        self.known: list[str] = []
-
-    def take(self, key: str, kind: type, default: Any = None, *, required: bool = False) -> Any:
-        self.known.append(key)
-        if key not in self.data:
-            if required:
-                raise _mistake(self.where, f"[{self.name}] lacks the key {key!r}", remedy=f"add {key} = … to it")
-            return default
-        value = self.data.pop(key)
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise _mistake(self.where, f"{key} in [{self.name}] must be {_KINDS[kind]}, not {value!r}")
-        return value
-
-    def strings(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        value = self.take(key, list, None)
-        if value is None:
-            return default
-        if not all(isinstance(item, str) for item in value):
-            raise _mistake(self.where, f"{key} in [{self.name}] must be a list of strings")
-        return tuple(value)
-
-    def finish(self) -> None:
-        if self.data:
-            key = next(iter(self.data))
-            raise _mistake(
-                self.where,
-                f"[{self.name}] has no key {key!r}" if self.name else f"there is no table [{key}]",
-                why=f"known: {', '.join(self.known)}",
-                remedy="correct the spelling, or remove it",
-            )
-
-
-_KINDS = {str: "a string", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
-
-
-def parse_config(data: dict[str, Any], *, where: str) -> Config:
-    """The configuration in a parsed TOML document. :raises UsageError:"""
-    root = _Table(where, "", data)
-    tables = {
-        name: _Table(where, name, root.take(name, dict, {}))
-        for name in ("upstream", "downstream", "track", "smoke", "export", "walk", "ci", "notify")
-    }
-    root.finish()
-    upstream, downstream, track = tables["upstream"], tables["downstream"], tables["track"]
-    smoke, walk = tables["smoke"], tables["walk"]
-    command = smoke.data.get("command")
-    config = Config(
-        upstream_url=upstream.take("url", str, required=True),
-        upstream_branch=upstream.take("branch", str, "main"),
-        main=downstream.take("branch", str, "main"),
-        remote=downstream.take("remote", str, "origin"),
-        submodule=_path(where, "submodule", downstream.take("submodule", str, "")),
-        pin_file=_path(where, "pin-file", downstream.take("pin-file", str, "")),
-        checkout=_path(where, "checkout", downstream.take("checkout", str, "")),
-        paths=tuple(_path(where, "paths", path) for path in track.strings("paths", Config.paths)),
-        ignore=track.strings("ignore-subjects", DEFAULT_IGNORED),
-        command=tuple(shlex.split(smoke.take("command", str)))
-        if isinstance(command, str)
-        else smoke.strings("command", ()),
-        timeout=60.0 * smoke.take("timeout-minutes", float, 90.0),
-        attempts=smoke.take("attempts", int, 2),
-        environment=smoke.strings("environment", ()),
-        export=_export(where, tables["export"]),
-        also_export=_also_export(where, tables["export"]),
-        branch=walk.take("branch", str, Config.branch),
-        strategy=walk.take("strategy", str, Config.strategy),
-        width=walk.take("width", int, 1),
-        ci_workflow=tables["ci"].take("workflow", str, ""),
-        notify_variable=tables["notify"].take("variable", str, Config.notify_variable),
-    )
-    for table in tables.values():
-        table.finish()
-    _check(config, where)
-    return config
-
-
-def _path(where: str, key: str, value: str) -> str:
-    value = value.rstrip("/")
-    if value.startswith(("/", "-", ":")) or ".." in value.split("/"):
-        raise _mistake(where, f"{key} must be a path inside the repository, not {value!r}")
-    return value
-
-
-def _export(where: str, table: _Table) -> ExportTarget | None:
-    remote = table.take("remote", str, "")
-    branch = table.take("branch", str, "")
-    if bool(remote) != bool(branch):
-        raise _mistake(where, "[export] needs both remote and branch", remedy="give the fork's URL and a branch in it")
-    return ExportTarget(remote=remote, branch=branch) if remote else None
-
-
-def _also_export(where: str, table: _Table) -> tuple[ExportTarget, ...]:
-    targets = []
-    for data in table.take("also", list, []):
-        also = _Table(where, "export.also", data)
-        targets.append(
-            ExportTarget(
-                path=_path(where, "path", also.take("path", str, required=True)),
-                remote=also.take("remote", str, required=True),
-                branch=also.take("branch", str, required=True),
-            )
-        )
-        also.finish()
-    return tuple(targets)
-
-
-def _check(config: Config, where: str) -> None:
-    if bool(config.submodule) == bool(config.pin_file):
-        raise _mistake(
-            where,
-            "[downstream] needs exactly one of submodule and pin-file",
-            why="LLVM is carried either as a submodule or as a commit written in a file",
-            remedy='for example submodule = "third_party/llvm-project"',
-        )
-    if config.checkout and config.submodule:
-        raise _mistake(where, "checkout is for a pin file only; a submodule's sources are where the submodule is")
-    if not config.command:
-        raise _mistake(where, "[smoke] lacks the command", remedy='for example command = ["build_tools/smoke.sh"]')
-    if not 1 <= config.attempts <= 10 or config.timeout <= 0 or not 1 <= config.width <= 256:
-        raise _mistake(where, "attempts (1–10), timeout-minutes (> 0) or width (1–256) is out of bounds")
-    if config.strategy not in STRATEGIES:
-        raise _mistake(where, f"there is no strategy {config.strategy!r}", why=f"known: {', '.join(STRATEGIES)}")
-    if config.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", config.branch.replace("{date}", "")):
-        raise _mistake(where, f"the branch template {config.branch!r} must contain {{date}} once and be a branch name")
-    if not re.fullmatch(r"[A-Za-z_]\w*", config.notify_variable):
-        raise _mistake(
-            where,
-            "variable in [notify] must be the name of an environment variable",  # what it is instead may be a secret
-            remedy="put the addresses into the environment (in Actions, from a secret), and the variable's name here",
-        )
-    if not config.paths:
-        raise _mistake(where, "[track] paths is empty: no commit would ever affect the downstream")
-    for pattern in config.ignore:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise _mistake(where, f"ignore-subjects: {pattern!r} is no regular expression ({error})") from None
+_SENTENCES = (
+    (r"^Object contains unknown field `(.*)`$", r"has no key '\1'"),
+    (r"^Object missing required field `(.*)`$", r"lacks the key '\1'"),
+    (r"^Expected `(\w+) \| (\w+)`", r"must be `\1` or `\2`"),
+    (r"^Expected (`\w+`)", r"must be \1"),
+    (r", got (`\w+`)$", r", not \1"),
+)
+_KINDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}

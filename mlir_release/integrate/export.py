@@ -76,7 +76,8 @@ def _unreachable(target: ExportTarget, stderr: bytes) -> MachineError:
 
 def export_stack(project: Project, tip: str) -> str:
     """Export LLVM's carried stack. :raises UsageError: if ``integrate.toml`` does not say where to."""
-    if project.config.export is None:
+    target = project.config.export.target
+    if target is None:
         raise UsageError(
             "export-not-configured",
             "patches are carried, but integrate.toml has no [export]",
@@ -84,7 +85,7 @@ def export_stack(project: Project, tip: str) -> str:
             why="a commit of the downstream may only point at what others can fetch",
             remedy="add [export] with remote (a fork of the upstream) and branch",
         )
-    return export_commit(project.upstream, tip, project.config.export, project.signature())
+    return export_commit(project.upstream, tip, target, project.signature())
 
 
 def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:
@@ -95,7 +96,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
     :raises MachineError: if one lacks the commit that the branch points at
     """
     heads = {}
-    for target in project.config.also_export:
+    for target in project.config.export.also:
         if cloned and not (project.outer.directory / target.path / ".git").exists():
             continue
         entry = entry_at(project.outer, commit, target.path)

@@ -40,7 +40,7 @@ def check_reachable(project: Project, branch: str) -> None:
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
     head = project.upstream.fetch()
-    export = project.config.export
+    export = project.config.export.target
     exported = ""
     if export is not None:
         done = project.upstream.run(
@@ -106,7 +106,7 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     broken = [t[T_UPSTREAM] for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD]
     if broken:
         lines += ["### Upstream commits that broke this project", "", *(f"- {sha}" for sha in broken), ""]
-    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.command)}`.")
+    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
     return f"Integrate LLVM at {base[:12]}", "\n".join(lines)
 
 
@@ -137,7 +137,7 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
             raise ConflictError("branch-moved", f"{branch} moved meanwhile", where=branch, remedy="land again")
     _push(walk, branch, new)
     if pulls is not None:
-        pulls.ensure_draft(branch=branch, base=project.config.main, title=title, body=body)
+        pulls.ensure_draft(branch=branch, base=project.config.downstream.branch, title=title, body=body)
         pulls.mark_ready(branch=branch)
     return new
 
@@ -157,7 +157,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
 
 
 def _push(walk: Walk, branch: str, new: str) -> None:
-    outer, remote = walk.project.outer, walk.project.config.remote
+    outer, remote = walk.project.outer, walk.project.config.downstream.remote
     walk.store.push(remote)
     there = outer.text("ls-remote", "--", remote, f"refs/heads/{branch}").split("\t")[0]
     kept = outer.resolve(f"refs/mlir-release/landed/{branch}")

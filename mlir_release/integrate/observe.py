@@ -63,7 +63,7 @@ class Observer:
     @cached_property
     def setting(self) -> str:
         """See :func:`~mlir_release.integrate.state.setting_of`."""
-        return setting_of(self.project.config.command, self.project.config.environment)
+        return setting_of(self.project.config.smoke.argv, self.project.config.smoke.environment)
 
     def observe(self, *, until: str | None = None, fetch: bool = True) -> Observation:
         """Look at the branch, the upstream and the verdicts. Fetches the upstream unless told not to."""

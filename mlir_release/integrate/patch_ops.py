@@ -68,7 +68,7 @@ def export(project: Project) -> dict[str, str]:
     base = project.upstream.base_of(pin, project.upstream.fetch())
     heads = export_others(project)
     if pin != base:
-        heads[project.config.carried_at] = export_stack(project, pin)
+        heads[project.config.downstream.carrier] = export_stack(project, pin)
     return heads
 
 
@@ -79,6 +79,7 @@ def sync(walk: Walk) -> bool:
     :raises NeedsPersonError: if main does not merge cleanly; nothing was changed then
     """
     project, branch, outer = walk.project, walk.branch, walk.project.outer
+    downstream = project.config.downstream
     project.refuse_dirty()
     before = outer.text("rev-parse", "HEAD")
     theirs = _fetch(project, branch)
@@ -86,30 +87,30 @@ def sync(walk: Walk) -> bool:
         if not is_ancestor(outer, before, theirs):
             raise ConflictError(
                 "branch-diverged",
-                f"{branch} here and at {project.config.remote} have different commits",
+                f"{branch} here and at {downstream.remote} have different commits",
                 where=f"{before} and {theirs}",
-                remedy=f"git rebase (or merge) onto {project.config.remote}/{branch} by hand, then sync again",
+                remedy=f"git rebase (or merge) onto {downstream.remote}/{branch} by hand, then sync again",
             )
         project.move_branch(branch, theirs)
-    main = _fetch(project, project.config.main)
+    main = _fetch(project, downstream.branch)
     if main is not None and not is_ancestor(outer, main, "HEAD"):
         merge = merge_commits(outer, outer.text("rev-parse", "HEAD"), main)
         if merge.conflicts:
             raise NeedsPersonError(
                 "main-conflicts",
-                f"{project.config.main} does not merge into {branch} by itself",
+                f"{downstream.branch} does not merge into {branch} by itself",
                 where=", ".join(merge.conflicts),
-                remedy=f"git merge {project.config.remote}/{project.config.main}, resolve, commit and push by hand",
+                remedy=f"git merge {downstream.remote}/{downstream.branch}, resolve, commit and push by hand",
             )
         head = outer.text("rev-parse", "HEAD")
-        message = f"Merge {project.config.main} into {branch}\n"
+        message = f"Merge {downstream.branch} into {branch}\n"
         project.move_branch(branch, commit_tree(outer, merge.tree, [head, main], message, project.signature()))
     if (outer.directory / ".gitmodules").is_file():
-        others = [p for p in _submodules(project) if p != project.config.submodule]
+        others = [p for p in _submodules(project) if p != downstream.submodule]
         if others:
             outer.run("submodule", "--quiet", "update", "--init", "--", *others)
     project.follow()
-    walk.store.pull(project.config.remote)
+    walk.store.pull(downstream.remote)
     if walk.publish:
         walk.push_branch()
     return outer.text("rev-parse", "HEAD") != before
@@ -124,7 +125,7 @@ def _submodules(project: Project) -> list[str]:
 
 def _fetch(project: Project, branch: str) -> str | None:
     """The remote's ``branch``, fetched; None if it is not there. :raises MachineError: if the remote can't be read."""
-    remote = project.config.remote
+    remote = project.config.downstream.remote
     tracking = f"refs/remotes/{remote}/{branch}"
     done = project.outer.run(
         "fetch", "--quiet", "--no-tags", "--", remote, f"+refs/heads/{branch}:{tracking}", check=False

@@ -47,8 +47,8 @@ class Project:
 
     def pin(self, commit: str = "HEAD") -> str:
         """LLVM's commit (carried patches included) in the outer commit. :raises UsageError: if there is none."""
-        path = self.config.carried_at
-        if self.config.submodule:
+        path = self.config.downstream.carrier
+        if self.config.downstream.submodule:
             entry = entry_at(self.outer, commit, path)
             if entry is None or entry.kind != "commit":
                 raise UsageError(
@@ -73,8 +73,8 @@ class Project:
 
     def tree_with_pin(self, commit: str, pin: str) -> str:
         """The outer commit's tree with LLVM at ``pin``."""
-        path = self.config.carried_at
-        if self.config.submodule:
+        path = self.config.downstream.carrier
+        if self.config.downstream.submodule:
             return tree_with(self.outer, commit, path, Entry("160000", "commit", pin))
         old = entry_at(self.outer, commit, path)
         blob = self.outer.run("hash-object", "-w", "--stdin", input=f"{pin}\n".encode()).stdout.decode().strip()
@@ -82,7 +82,7 @@ class Project:
 
     def outer_key(self, commit: str) -> str:
         """The tree of everything but the pin: what a verdict depends on besides LLVM."""
-        return tree_with(self.outer, commit, self.config.carried_at, None)
+        return tree_with(self.outer, commit, self.config.downstream.carrier, None)
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
@@ -108,13 +108,13 @@ class Project:
                 "integrate-detached",
                 "HEAD is detached: no branch would keep what is committed here",
                 where=str(self.outer.directory),
-                remedy=f"git switch to an integrate branch, or to {self.config.main} and start one",
+                remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        before, after = self.config.branch.split("{date}")
+        before, after = self.config.walk.branch.split("{date}")
         if not re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name):
             raise UsageError(
                 "integrate-not-started",
-                f"the branch {name!r} is not an integrate branch ({self.config.branch})",
+                f"the branch {name!r} is not an integrate branch ({self.config.walk.branch})",
                 where=str(self.outer.directory),
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
@@ -122,8 +122,9 @@ class Project:
 
     def main_ref(self) -> str:
         """The main branch as its remote has it, if that is known."""
-        remote = f"refs/remotes/{self.config.remote}/{self.config.main}"
-        return remote if self.outer.resolve(remote) is not None else f"refs/heads/{self.config.main}"
+        downstream = self.config.downstream
+        remote = f"refs/remotes/{downstream.remote}/{downstream.branch}"
+        return remote if self.outer.resolve(remote) is not None else f"refs/heads/{downstream.branch}"
 
     def started_from(self, branch: str) -> str:
         """The upstream commit under the pin where ``branch`` left main. :raises GitError: if they share no history"""
@@ -137,7 +138,7 @@ class Project:
         brought up to date, not complained about.
         """
         dirty = changed_paths(self.outer)
-        if dirty == [self.config.carried_at] and self._lagging():
+        if dirty == [self.config.downstream.carrier] and self._lagging():
             self.follow()
             dirty = changed_paths(self.outer)
         if dirty:
@@ -150,8 +151,8 @@ class Project:
             )
 
     def _lagging(self) -> bool:
-        path = self.outer.directory / self.config.carried_at
-        if self.config.submodule:
+        path = self.outer.directory / self.config.downstream.carrier
+        if self.config.downstream.submodule:
             seen = Git(path).resolve("HEAD") if (path / ".git").exists() else None
         else:
             seen = path.read_text(errors="replace").strip() if path.is_file() else None
@@ -160,8 +161,8 @@ class Project:
 
     def follow(self) -> None:
         """Bring the pin in the work tree to what HEAD says."""
-        self.outer.run("checkout", "--quiet", "HEAD", "--", self.config.carried_at)
-        if self.config.submodule:
+        self.outer.run("checkout", "--quiet", "HEAD", "--", self.config.downstream.carrier)
+        if self.config.downstream.submodule:
             pin = self.pin()
             self.upstream.require(pin)
             if self.upstream.resolve("HEAD") != pin:
@@ -178,7 +179,7 @@ class Project:
                 why=done.stderr.decode(errors="replace").strip(),
                 remedy="see what else works in this checkout, then run the same command again; nothing was lost",
             )
-        if self.config.submodule:
+        if self.config.downstream.submodule:
             self.follow()
 
     def trailers(self, commit: str) -> dict[str, str]:
@@ -204,9 +205,10 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
     outer = SharedGit(top, folders=(common, private))
     config = load_config(outer.directory)
-    at = outer.directory / config.submodule if config.submodule else common / STATE / "upstream.git"
+    submodule = config.downstream.submodule
+    at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
     project = Project(config, outer, Upstream(at, config), clock)
-    if config.submodule:
+    if submodule:
         project.pin()  # says so if it is no submodule
         _have_submodule(project)
         refuse_treeless(project.upstream)
@@ -227,7 +229,7 @@ def _have_submodule(project: Project) -> None:
             force = () if (upstream.common / "index").exists() else ("--force",)
             upstream.run("checkout", "--quiet", *force, "--detach", pin)
 
-    clone(project.outer, project.config.submodule, finish=finish)
+    clone(project.outer, project.config.downstream.submodule, finish=finish)
 
 
 def _have_mirror(mirror: Upstream) -> None:
@@ -235,7 +237,7 @@ def _have_mirror(mirror: Upstream) -> None:
     folder = mirror.directory
     if not folder.is_dir():
         with exclusive(folder.with_name("upstream.lock")):
-            _make_mirror(folder, mirror.config.upstream_url)
+            _make_mirror(folder, mirror.config.upstream.url)
 
 
 def _make_mirror(folder: Path, url: str) -> None:

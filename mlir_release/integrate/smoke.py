@@ -69,7 +69,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
         folder, lock = _free_slot(project, stack)
         config = project.config
         outer = folder / project.outer.directory.name
-        inside = config.submodule or config.checkout
+        inside = config.downstream.submodule or config.downstream.checkout
         sources = outer / inside if inside else folder / "llvm-project"
         place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm), lock=lock)
         place_worktree(project.upstream, sources, llvm, lock=lock)
@@ -108,9 +108,9 @@ def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, comman
     variables = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
     exits: list[int | None] = []
     start = time.monotonic()
-    for _ in range(config.attempts):
+    for _ in range(config.smoke.attempts):
         environment = {**_environment(config), **variables}
-        code = _run(command or config.command, slot, environment, config.timeout, log)
+        code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log)
         if code != 0:
             _refuse_full_disk(slot, log)
         exits.append(code)
@@ -123,7 +123,7 @@ def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, comman
 
 def _environment(config: Config) -> dict[str, str]:
     """What a smoke test, foreign code, finds in the environment: no secrets of ours, unless the downstream asks."""
-    kept_back = {EXPORT_TOKEN, "GITHUB_TOKEN", config.notify_variable} - set(config.environment)
+    kept_back = {EXPORT_TOKEN, "GITHUB_TOKEN", config.notify.variable} - set(config.smoke.environment)
     return {k: v for k, v in os.environ.items() if k not in kept_back and not k.startswith("GIT_DIR")}
 
 

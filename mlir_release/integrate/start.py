@@ -19,35 +19,36 @@ def start(project: Project, *, publish: bool = False) -> str:
 
     Run again before anything was advanced, it finds the branch that it made.
     """
-    outer, config = project.outer, project.config
+    outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
-    remote_main = f"refs/remotes/{config.remote}/{config.main}"
+    remote_main = f"refs/remotes/{downstream.remote}/{downstream.branch}"
     done = outer.run(
-        *("fetch", "--quiet", "--no-tags", "--", config.remote, f"+refs/heads/{config.main}:{remote_main}"), check=False
+        *("fetch", "--quiet", "--no-tags", "--", downstream.remote, f"+refs/heads/{downstream.branch}:{remote_main}"),
+        check=False,
     )
     if done.returncode != 0:
         raise MachineError(
             "remote-unreachable",
-            f"the remote {config.remote!r} can't be read, or has no branch {config.main!r}",
+            f"the remote {downstream.remote!r} can't be read, or has no branch {downstream.branch!r}",
             where=str(outer.directory),
             why=done.stderr.decode(errors="replace").strip(),
             remedy="check downstream.remote and downstream.branch in integrate.toml, and the network",
         )
     head = project.upstream.fetch()
-    local = outer.resolve(f"refs/heads/{config.main}")
+    local = outer.resolve(f"refs/heads/{downstream.branch}")
     if local is not None and not is_ancestor(outer, local, remote_main):
         raise ConflictError(
             "main-diverged",
-            f"the local {config.main} has commits that {config.remote} does not have",
+            f"the local {downstream.branch} has commits that {downstream.remote} does not have",
             where=str(outer.directory),
-            remedy=f"push or move them away, so that {config.main} can be fast-forwarded; nothing was changed",
+            remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
         )
     main = outer.text("rev-parse", "--verify", remote_main)
     name, existing = _branch_name(project, main)
     commit = existing or _start_commit(project, main, head)
     if local is None:
-        outer.run("branch", "--quiet", "--track", config.main, remote_main)
-    outer.run("switch", "--quiet", config.main)
+        outer.run("branch", "--quiet", "--track", downstream.branch, remote_main)
+    outer.run("switch", "--quiet", downstream.branch)
     outer.run("merge", "--quiet", "--ff-only", main)
     if (outer.directory / ".gitmodules").is_file():
         outer.run("submodule", "--quiet", "update", "--init")
@@ -65,7 +66,7 @@ def _start_commit(project: Project, main: str, upstream_head: str) -> str:
     ahead = len(project.upstream.affecting(base, upstream_head))
     message = format_message(
         f"Start integrating LLVM from {base[:12]}",
-        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.paths)}.",
+        f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.track.paths)}.",
         {T_START: main, T_UPSTREAM: base},
     )
     return commit_tree(project.outer, f"{main}^{{tree}}", [main], message, project.signature())
@@ -74,8 +75,8 @@ def _start_commit(project: Project, main: str, upstream_head: str) -> str:
 def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
-    plain = project.config.branch.replace("{date}", date)
-    there = project.outer.text("ls-remote", "--heads", "--", project.config.remote, f"refs/heads/{plain}*")
+    plain = project.config.walk.branch.replace("{date}", date)
+    there = project.outer.text("ls-remote", "--heads", "--", project.config.downstream.remote, f"refs/heads/{plain}*")
     taken = {line.partition("\t")[2] for line in there.splitlines()}
     number = 0
     while True:

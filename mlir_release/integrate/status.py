@@ -24,14 +24,14 @@ def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> d
         "pin": seen.pin,
         "base": seen.base,
         "upstream_head": seen.until,
-        "carried_at": config.carried_at,
+        "carried_at": config.downstream.carrier,
         "patches": [{**patch.as_json(), "contained": become[patch.sha]} for patch in seen.patches],
         "ahead": [
             {"commit": c.sha, "subject": shown(c.subject), "verdict": str(known.verdicts.get(i, ""))}
             for i, c in enumerate(seen.ahead, 1)
         ],
         "base_verdict": str(known.verdicts.get(0, "")),
-        "tests_left": round(st.estimate_tests(known, st.make_strategy(config.strategy, config.width)), 1),
+        "tests_left": round(st.estimate_tests(known, st.make_strategy(config.walk.strategy, config.walk.width)), 1),
         "break_rate": round(seen.rate.mean(), 4),
     }
 

@@ -119,7 +119,7 @@ def links_made(project: Project, base: str, tip: str) -> list[Link]:
         elif field.lstrip(b"\n").startswith(b":"):
             mode, commit = field.split()[1:4:2]
             path = os.fsdecode(next(fields))
-            if mode == b"160000" and path != project.config.submodule:
+            if mode == b"160000" and path != project.config.downstream.submodule:
                 found.append(Link(outer, subject, path, commit.decode()))
     return found
 
@@ -132,13 +132,13 @@ def populate(project: Project, outer: Git, lock: int) -> None:
     """
     listed = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
     paths = [os.fsdecode(record.partition(b"\n")[2]) for record in listed.stdout.split(b"\0")[:-1]]
-    others = [path for path in paths if path != project.config.submodule]
+    others = [path for path in paths if path != project.config.downstream.submodule]
     if not others:
         return
     update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
     if outer.run(*update, check=False, pass_fds=(lock,)).returncode == 0:
         return
-    for target in project.config.also_export:
+    for target in project.config.export.also:
         inner = Git(outer.directory / target.path)
         if (inner.directory / ".git").exists():
             refspec = f"+refs/heads/{target.branch}:refs/mlir-release/export/{target.branch}"
@@ -160,7 +160,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
         f"+refs/tags/*:{_THERE}/tags/*",
         check=False,
     )
-    for target in project.config.also_export:
+    for target in project.config.export.also:
         if target.path == path:
             refspec = f"+refs/heads/{target.branch}:{_THERE}/export"
             env = for_export(inner, target.remote)

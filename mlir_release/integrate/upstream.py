@@ -50,7 +50,7 @@ class Upstream(SharedGit):
     @property
     def ref(self) -> str:
         """Where the upstream's head is remembered."""
-        return f"refs/mlir-release/upstream/{self.config.upstream_branch}"
+        return f"refs/mlir-release/upstream/{self.config.upstream.branch}"
 
     def fetch(self) -> str:
         """Fetch and return the upstream's head.
@@ -58,9 +58,9 @@ class Upstream(SharedGit):
         :raises MachineError: if it can't be reached
         :raises ConflictError: if its history was rewritten
         """
-        refspec = f"refs/heads/{self.config.upstream_branch}:{self.ref}"
-        source, options = self.config.upstream_url, []
-        if not self.config.submodule:  # a clone of ours, whose blobs come later, from the remote that it knows
+        refspec = f"refs/heads/{self.config.upstream.branch}:{self.ref}"
+        source, options = self.config.upstream.url, []
+        if not self.config.downstream.submodule:  # our own clone without blobs: they come from its remote
             if self.text("config", "--get", "remote.origin.url") != source:
                 self.run("config", "remote.origin.url", source)
             source, options = "origin", ["--filter=blob:none"]
@@ -70,9 +70,9 @@ class Upstream(SharedGit):
         if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
             raise ConflictError(
                 "upstream-rewritten",
-                f"the upstream's branch {self.config.upstream_branch} was force-pushed: "
+                f"the upstream's branch {self.config.upstream.branch} was force-pushed: "
                 "the head known before is not in its history any more",
-                where=self.config.upstream_url,
+                where=self.config.upstream.url,
                 why="commits that were upstream would now be taken for carried patches",
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
             )
@@ -80,7 +80,7 @@ class Upstream(SharedGit):
             raise MachineError(
                 "upstream-unreachable",
                 "the upstream repository can't be read",
-                where=self.config.upstream_url,
+                where=self.config.upstream.url,
                 why=stderr.strip(),
                 remedy="check the URL in integrate.toml and the network, then run this again",
             )
@@ -103,7 +103,7 @@ class Upstream(SharedGit):
             raise ConflictError(
                 "upstream-rewritten",
                 "the upstream commit that this branch stands on is not in the upstream's history any more",
-                where=f"{recorded} and {self.config.upstream_url}",
+                where=f"{recorded} and {self.config.upstream.url}",
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
                 remedy="start a new integrate from a pin that is upstream",
             )
@@ -122,7 +122,7 @@ class Upstream(SharedGit):
             raise ConflictError(
                 "pin-not-upstream",
                 "the pinned commit shares no history with the upstream",
-                where=f"{pin} and {self.config.upstream_url}",
+                where=f"{pin} and {self.config.upstream.url}",
                 remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
@@ -137,9 +137,10 @@ class Upstream(SharedGit):
         """
         if self._whole(pin):
             return
-        sources: dict[str, Mapping[str, str]] = {self.config.upstream_url: {}}
-        if self.config.export:
-            sources[self.config.export.remote] = for_export(self, self.config.export.remote)
+        sources: dict[str, Mapping[str, str]] = {self.config.upstream.url: {}}
+        export = self.config.export.remote
+        if export:
+            sources[export] = for_export(self, export)
         reasons = []
         for source, env in sources.items():
             refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
@@ -168,12 +169,11 @@ class Upstream(SharedGit):
             *("log", "-z", "--first-parent", "--reverse", "--format=%H%x00%T%x00%s"),
             f"{base}..{until}",
             "--",
-            *self.config.paths,
+            *self.config.track.paths,
         ).stdout
         fields = output.split(b"\0")
-        ignored = (
-            re.compile("|".join(f"(?:{pattern})" for pattern in self.config.ignore)) if self.config.ignore else None
-        )
+        patterns = self.config.track.ignore_subjects
+        ignored = re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
         found = []
         for sha, tree, raw in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
             subject = raw.decode(errors="surrogateescape")
@@ -188,11 +188,11 @@ class Upstream(SharedGit):
 
         :raises UsageError: if it names none, or more than one
         """
-        branch = self.config.upstream_branch
+        branch = self.config.upstream.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
             named = f"refs/mlir-release/tags/{revision}"
-            fetch = ("fetch", "--quiet", "--no-tags", "--", self.config.upstream_url, f"+refs/tags/{revision}:{named}")
+            fetch = ("fetch", "--quiet", "--no-tags", "--", self.config.upstream.url, f"+refs/tags/{revision}:{named}")
             sha = self.resolve(named) if self.run(*fetch, check=False).returncode == 0 else None
         if sha is None:
             raise UsageError(
@@ -212,7 +212,7 @@ class Upstream(SharedGit):
         if commit.sha == base or not is_ancestor(self, base, commit.sha):
             reason = "it does not come after the commit where the branch stands"
         elif not is_ancestor(self, commit.sha, head):
-            reason = f"it is not in the history of the upstream's {self.config.upstream_branch}"
+            reason = f"it is not in the history of the upstream's {self.config.upstream.branch}"
         else:
             return commit
         raise UsageError(

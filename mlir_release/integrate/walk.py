@@ -131,7 +131,7 @@ class Walk(Observer):
             with ThreadPoolExecutor(width) as pool:
                 list(pool.map(one, commits))
         if self.publish:
-            self.store.push(self.project.config.remote)
+            self.store.push(self.project.config.downstream.remote)
 
     # -- advance ----------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Walk(Observer):
 
         :raises ConflictError: if somebody else pushed to the branch
         """
-        remote = self.project.config.remote
+        remote = self.project.config.downstream.remote
         export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         self.store.push(remote)
         if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
@@ -214,7 +214,7 @@ class Walk(Observer):
         """
         self.project.refuse_dirty()
         if self.publish:
-            self.store.pull(self.project.config.remote)
+            self.store.pull(self.project.config.downstream.remote)
         if probing:  # a probe's work tree, on whatever machine, gets other submodules' commits from where others do
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         goal, fetch = until, True

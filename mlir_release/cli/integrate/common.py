@@ -55,8 +55,8 @@ def chosen(walk: Walk, strategy: str | None, width: int | None) -> tuple[Strateg
     from mlir_release.integrate.strategy import make_strategy
 
     config = walk.project.config
-    name = strategy or config.strategy
-    wide = width or (8 if name == "parallel" and config.width == 1 else config.width)
+    name = strategy or config.walk.strategy
+    wide = width or (8 if name == "parallel" and config.walk.width == 1 else config.walk.width)
     return make_strategy(name, wide), wide
 
 

@@ -29,7 +29,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
     record = walk.probe(seen, walk.project.upstream.commit(rev).sha)
     walk.store.record(record)
     if push:
-        walk.store.push(walk.project.config.remote)
+        walk.store.push(walk.project.config.downstream.remote)
     if record_to is not None:
         write_atomically(record_to, json.dumps(record.as_json(), indent=1))
     console.result(f"{record.upstream[:12]} is {record.verdict}", record.as_json())
@@ -49,7 +49,7 @@ def plan(directory: Path, strategy: str | None, width: int | None, until: str | 
     from mlir_release.integrate.rounds import plan as make
 
     walk = walking(directory)
-    walk.store.pull(walk.project.config.remote)
+    walk.store.pull(walk.project.config.downstream.remote)
     data = make(walk, chosen(walk, strategy, width)[0], until=until)
     for name in ("probes", "head", "branch"):
         console.output(name, data[name])
@@ -68,5 +68,5 @@ def gather(directory: Path, folder: Path, push: bool) -> None:
     walk = walking(directory, push=push)
     count = collect(walk, folder)
     if push:
-        walk.store.push(walk.project.config.remote)
+        walk.store.push(walk.project.config.downstream.remote)
     console.result(f"recorded {count}", {"records": count})

@@ -54,10 +54,10 @@ def _update_pull_request(walk: Walk, pulls: PullRequests) -> None:
 
     config = walk.project.config
     title, body = pull_request_text(walk.project, walk.branch)
-    pulls.ensure_draft(branch=walk.branch, base=config.main, title=title, body=body)
-    if config.ci_workflow:
+    pulls.ensure_draft(branch=walk.branch, base=config.downstream.branch, title=title, body=body)
+    if config.ci.workflow:
         head = walk.project.outer.text("rev-parse", "--verify", f"refs/heads/{walk.branch}")
-        pulls.ensure_ci(workflow=config.ci_workflow, branch=walk.branch, head=head)
+        pulls.ensure_ci(workflow=config.ci.workflow, branch=walk.branch, head=head)
 
 
 @click.command()
@@ -235,7 +235,7 @@ class WalkStopped(NeedsPersonError):
 
 
 def _markdown(walk: Observer, report: Report) -> str:
-    url = walk.project.config.upstream_url.removesuffix(".git")
+    url = walk.project.config.upstream.url.removesuffix(".git")
     return report.as_markdown(commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "")
 
 
@@ -243,7 +243,7 @@ def _delivered(walk: Observer, report: Report, markdown: str, pulls: PullRequest
     """Send the report wherever it is wanted. Returns what could not be delivered."""
     from mlir_release.integrate.deliver import deliver
 
-    return deliver(report, markdown=markdown, variable=walk.project.config.notify_variable, pulls=pulls)
+    return deliver(report, markdown=markdown, variable=walk.project.config.notify.variable, pulls=pulls)
 
 
 @click.command()
