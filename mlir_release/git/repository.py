@@ -26,8 +26,6 @@ NO_OBJECT = "0" * 40
 
 SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
 
-_TRAILER_LINE = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*): (?P<value>.*)")
-
 
 class GitError(MachineError):
     """A git command failed that should not have; ``stderr`` and ``returncode`` say how."""
@@ -52,33 +50,6 @@ class Ref:
     commit: str
     message: str
     annotated: bool
-
-
-def parse_trailers(message: str) -> dict[str, str]:
-    """The ``Key: value`` lines of the last paragraph of ``message``; empty unless every line of it is one.
-
-    The strict subset of git's own trailer rules that this toolkit writes; a later key wins.
-    """
-    paragraphs = message.rstrip().split("\n\n")
-    if len(paragraphs) < 2:
-        return {}
-    found: dict[str, str] = {}
-    for line in paragraphs[-1].splitlines():
-        match = _TRAILER_LINE.fullmatch(line)
-        if match is None:
-            return {}
-        found[match["key"]] = match["value"].strip()
-    return found
-
-
-def format_message(subject: str, body: str = "", trailers: Mapping[str, str] | None = None) -> str:
-    """A commit or tag message that :func:`parse_trailers` reads back."""
-    parts = [subject.strip()]
-    if body.strip():
-        parts.append(body.strip())
-    if trailers:
-        parts.append("\n".join(f"{key}: {value}" for key, value in trailers.items()))
-    return "\n\n".join(parts) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,35 +165,6 @@ class Git:
         return self.text("log", "-1", "--format=%B", "--end-of-options", revision)
 
     # -- writing without a work tree ----------------------------------------------------------------------------
-
-    def commit_files(self, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature) -> str:
-        """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
-        tree = self._tree_with(parent, files)
-        parents = ["-p", parent] if parent is not None else []
-        done = self.run("commit-tree", tree, *parents, input=message.encode(), env=signature.environment())
-        return done.stdout.decode().strip()
-
-    def _tree_with(self, base: str | None, files: Mapping[str, bytes]) -> str:
-        """The tree of ``base`` (any tree-ish) with ``files`` set; only objects are made, no index to clean up."""
-        entries: dict[bytes, bytes] = {}
-        if base is not None:
-            for entry in self.run("ls-tree", "-z", "--full-tree", "--end-of-options", base).stdout.split(b"\0")[:-1]:
-                entries[entry.partition(b"\t")[2]] = entry
-        folders: dict[str, dict[str, bytes]] = {}
-        for path, content in files.items():
-            name, slash, rest = path.partition("/")
-            if slash:
-                folders.setdefault(name, {})[rest] = content
-            else:
-                blob = self.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
-                entries[name.encode()] = f"100644 blob {blob}\t{name}".encode()
-        for name, inside in folders.items():
-            old = entries.get(name.encode(), b"")
-            below = old.partition(b"\t")[0].split()[2].decode() if old.startswith(b"040000") else None
-            entries[name.encode()] = f"040000 tree {self._tree_with(below, inside)}\t{name}".encode()
-        # --missing: a partial clone may lack blobs that stay as they are.
-        done = self.run("mktree", "-z", "--missing", input=b"".join(entry + b"\0" for entry in entries.values()))
-        return done.stdout.decode().strip()
 
     def make_tag_object(self, name: str, commit: str, message: str, signature: Signature) -> str:
         """Make an annotated tag object; no ref points at it yet. Returns its id."""

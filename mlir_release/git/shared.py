@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.git import locks as flock
+from mlir_release.git import locks
 from mlir_release.git.repository import Git, GitError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SharedGit(Git):
     def _writing(self, args: Sequence[str]) -> Iterator[int]:
         descriptor = os.open(self._folders[0] / "mlir-release.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            flock.lock(descriptor)
+            locks.lock(descriptor)
             os.lseek(descriptor, 0, os.SEEK_SET)
             interrupted = os.read(descriptor, 1 << 20)
             if interrupted:

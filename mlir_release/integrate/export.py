@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.worktrees import commit_tree, entry_at, is_ancestor, push, tree_of
+from mlir_release.git.remotes import push
+from mlir_release.git.trees import commit_tree, entry_at, is_ancestor, tree_of
 from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.submodules import repository
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, VerificationError
-from mlir_release.git.repository import format_message, parse_trailers
-from mlir_release.git.worktrees import commit_tree, is_ancestor, tree_of
+from mlir_release.git.trees import commit_tree, is_ancestor, tree_of
 from mlir_release.integrate.credentials import for_export
 from mlir_release.integrate.patches import carried, upstream_has
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import fetchable, links_made
 from mlir_release.integrate.upstream import shown
+from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from mlir_release.git.worktrees import tree_of
+from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of

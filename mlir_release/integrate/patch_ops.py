@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, MachineError, NeedsPersonError
-from mlir_release.git.repository import format_message
-from mlir_release.git.worktrees import commit_tree, is_ancestor, merge_commits
+from mlir_release.errors import ConflictError, NeedsPersonError
+from mlir_release.git.remotes import fetch
+from mlir_release.git.trees import commit_tree, is_ancestor, merge_commits
 from mlir_release.integrate import patches as pt
 from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.state import T_PATCHES, T_PIN
+from mlir_release.integrate.submodules import listed
+from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
     from mlir_release.integrate.observe import Observation
@@ -105,10 +106,9 @@ def sync(walk: Walk) -> bool:
         head = outer.text("rev-parse", "HEAD")
         message = f"Merge {downstream.branch} into {branch}\n"
         project.move_branch(branch, commit_tree(outer, merge.tree, [head, main], message, project.signature()))
-    if (outer.directory / ".gitmodules").is_file():
-        others = [p for p in _submodules(project) if p != downstream.submodule]
-        if others:
-            outer.run("submodule", "--quiet", "update", "--init", "--", *others)
+    others = [path for path in listed(outer) if path != downstream.submodule]
+    if others:
+        outer.run("submodule", "--quiet", "update", "--init", "--", *others)
     project.follow()
     walk.store.pull(downstream.remote)
     if walk.publish:
@@ -116,29 +116,9 @@ def sync(walk: Walk) -> bool:
     return outer.text("rev-parse", "HEAD") != before
 
 
-def _submodules(project: Project) -> list[str]:
-    done = project.outer.run(
-        *("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$"), check=False
-    )
-    return [os.fsdecode(record.partition(b"\n")[2]) for record in done.stdout.split(b"\0")[:-1]]
-
-
 def _fetch(project: Project, branch: str) -> str | None:
     """The remote's ``branch``, fetched; None if it is not there. :raises MachineError: if the remote can't be read."""
     remote = project.config.downstream.remote
     tracking = f"refs/remotes/{remote}/{branch}"
-    done = project.outer.run(
-        "fetch", "--quiet", "--no-tags", "--", remote, f"+refs/heads/{branch}:{tracking}", check=False
-    )
-    if done.returncode == 0:
-        return project.outer.resolve(tracking)
-    stderr = done.stderr.decode(errors="replace")
-    if "couldn't find remote ref" in stderr:
-        return None
-    raise MachineError(
-        "remote-unreachable",
-        f"the remote {remote!r} can't be read",
-        where=str(project.outer.directory),
-        why=stderr.strip(),
-        remedy="check its address (git remote -v) and the network, then run this again",
-    )
+    found = fetch(project.outer, remote, f"+refs/heads/{branch}:{tracking}")
+    return project.outer.resolve(tracking) if found else None

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.git.repository import Git, parse_trailers
-from mlir_release.git.worktrees import commit_tree, is_ancestor, merge_trees, replay_commit, tree_of
+from mlir_release.git.trees import commit_tree, is_ancestor, merge_trees, replay_commit, tree_of
 from mlir_release.integrate.upstream import shown
+from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.git.repository import Signature
+    from mlir_release.git.repository import Git, Signature
 
 T_KIND = "Carried-Kind"
 T_OF = "Carried-Of"

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.repository import SHA_PATTERN, Git, Signature, parse_trailers
+from mlir_release.git.repository import SHA_PATTERN, Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.worktrees import (
-    Entry,
-    changed_paths,
-    current_branch,
-    entry_at,
-    exclusive,
-    refuse_treeless,
-    tree_with,
-)
-from mlir_release.integrate.config import Config, load_config
-from mlir_release.integrate.submodules import clone
-from mlir_release.integrate.upstream import Upstream
+from mlir_release.git.trees import Entry, entry_at, make_blob, tree_with
+from mlir_release.git.worktrees import changed_paths, current_branch
+from mlir_release.model.trailers import parse_trailers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.integrate.config import Config
+    from mlir_release.integrate.upstream import Upstream
 
 Clock = Callable[[], datetime]
 
@@ -36,7 +31,7 @@ def utc_now() -> datetime:
 
 @dataclass
 class Project:
-    """Open one with :func:`open_project`."""
+    """Open one with :func:`~mlir_release.integrate.open.open_project`."""
 
     config: Config
     outer: SharedGit
@@ -75,14 +70,13 @@ class Project:
         """The outer commit's tree with LLVM at ``pin``."""
         path = self.config.downstream.carrier
         if self.config.downstream.submodule:
-            return tree_with(self.outer, commit, path, Entry("160000", "commit", pin))
-        old = entry_at(self.outer, commit, path)
-        blob = self.outer.run("hash-object", "-w", "--stdin", input=f"{pin}\n".encode()).stdout.decode().strip()
-        return tree_with(self.outer, commit, path, Entry(old.mode if old else "100644", "blob", blob))
+            return tree_with(self.outer, commit, {path: Entry("160000", "commit", pin)})
+        old, new = entry_at(self.outer, commit, path), make_blob(self.outer, f"{pin}\n".encode())
+        return tree_with(self.outer, commit, {path: replace(new, mode=old.mode) if old else new})
 
     def outer_key(self, commit: str) -> str:
         """The tree of everything but the pin: what a verdict depends on besides LLVM."""
-        return tree_with(self.outer, commit, self.config.downstream.carrier, None)
+        return tree_with(self.outer, commit, {self.config.downstream.carrier: None})
 
     # -- the outer repository ---------------------------------------------------------------------------------------
 
@@ -189,64 +183,3 @@ class Project:
     def state_directory(self) -> Path:
         """Where logs and locks are kept: in the repository's own folder, shared by its work trees."""
         return self.outer.common / STATE
-
-
-def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
-    """The downstream repository that ``directory`` is in. :raises UsageError: if it is none, or not configured."""
-    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
-    done = Git(directory).run(*asked, check=False) if directory.is_dir() else None
-    if done is None or done.returncode != 0:
-        raise UsageError(
-            "not-a-checkout",
-            "this is not inside a git work tree",
-            where=str(directory),
-            remedy="run the command in a checkout of the downstream repository (or give it with -C)",
-        )
-    top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
-    outer = SharedGit(top, folders=(common, private))
-    config = load_config(outer.directory)
-    submodule = config.downstream.submodule
-    at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
-    project = Project(config, outer, Upstream(at, config), clock)
-    if submodule:
-        project.pin()  # says so if it is no submodule
-        _have_submodule(project)
-        refuse_treeless(project.upstream)
-    else:
-        _have_mirror(project.upstream)
-    return project
-
-
-def _have_submodule(project: Project) -> None:
-    """Clone the submodule (without old blobs) if it is not there yet."""
-
-    def finish() -> None:
-        """Its own remote lacks commits that are carried: they are on the export branch."""
-        pin, upstream = project.pin(), project.upstream
-        upstream.require(pin)
-        if upstream.resolve("HEAD") != pin:
-            # Where nothing was checked out yet, git takes all files for deleted.
-            force = () if (upstream.common / "index").exists() else ("--force",)
-            upstream.run("checkout", "--quiet", *force, "--detach", pin)
-
-    clone(project.outer, project.config.downstream.submodule, finish=finish)
-
-
-def _have_mirror(mirror: Upstream) -> None:
-    """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
-    folder = mirror.directory
-    if not folder.is_dir():
-        with exclusive(folder.with_name("upstream.lock")):
-            _make_mirror(folder, mirror.config.upstream.url)
-
-
-def _make_mirror(folder: Path, url: str) -> None:
-    if folder.is_dir():  # another process was faster
-        return
-    # A repository that is not complete would be none, and git would look for one in the folders above.
-    unfinished = Git(folder.with_name("upstream.unfinished"))
-    shutil.rmtree(unfinished.directory, ignore_errors=True)
-    unfinished.directory.mkdir(parents=True)
-    unfinished.run("init", "--quiet", "--bare")
-    unfinished.run("config", "remote.origin.url", url)
-    unfinished.directory.rename(folder)

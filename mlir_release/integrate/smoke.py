@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ExitCode, MachineError
+from mlir_release.git import locks
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import commit_tree, exclusive, place_worktree
+from mlir_release.git.trees import commit_tree
+from mlir_release.git.worktrees import place_worktree
 from mlir_release.host.cache import cache_directory
 from mlir_release.integrate.credentials import EXPORT_TOKEN
 from mlir_release.integrate.strategy import Verdict
@@ -82,7 +84,7 @@ def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
     root = cache_directory() / "integrate" / name
     for number in range(1024):
         folder = root / f"slot-{number}"
-        lock = stack.enter_context(exclusive(folder / "lock", wait=False))
+        lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
         if lock is not None:
             return folder, lock
     raise MachineError("slots-taken", "1024 smoke tests run already", where=str(root), remedy="wait for them")

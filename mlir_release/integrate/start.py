@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, MachineError
-from mlir_release.git.repository import NO_OBJECT, format_message
-from mlir_release.git.worktrees import commit_tree, is_ancestor
+from mlir_release.errors import ConflictError, UsageError
+from mlir_release.git.remotes import fetch
+from mlir_release.git.repository import NO_OBJECT
+from mlir_release.git.trees import commit_tree, is_ancestor
 from mlir_release.integrate.state import T_START, T_UPSTREAM
 from mlir_release.integrate.walk import Walk
+from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
@@ -22,17 +24,12 @@ def start(project: Project, *, publish: bool = False) -> str:
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
     remote_main = f"refs/remotes/{downstream.remote}/{downstream.branch}"
-    done = outer.run(
-        *("fetch", "--quiet", "--no-tags", "--", downstream.remote, f"+refs/heads/{downstream.branch}:{remote_main}"),
-        check=False,
-    )
-    if done.returncode != 0:
-        raise MachineError(
-            "remote-unreachable",
-            f"the remote {downstream.remote!r} can't be read, or has no branch {downstream.branch!r}",
+    if not fetch(outer, downstream.remote, f"+refs/heads/{downstream.branch}:{remote_main}"):
+        raise UsageError(
+            "main-missing",
+            f"the remote {downstream.remote!r} has no branch {downstream.branch!r}",
             where=str(outer.directory),
-            why=done.stderr.decode(errors="replace").strip(),
-            remedy="check downstream.remote and downstream.branch in integrate.toml, and the network",
+            remedy="correct downstream.remote or downstream.branch in integrate.toml",
         )
     head = project.upstream.fetch()
     local = outer.resolve(f"refs/heads/{downstream.branch}")

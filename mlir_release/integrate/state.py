@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import ConflictError, MachineError
+from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
-from mlir_release.git.worktrees import push, tree_of
+from mlir_release.git.trees import commit_files, tree_of
 from mlir_release.integrate.strategy import BreakRate, Verdict
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class ProbeStore:
                 return
             subject = ", ".join(f"{record.verdict} at {record.upstream[:12]}" for record in records[:3])
             try:
-                commit = self.git.commit_files(old, new, f"Record {subject}\n", self.signature())
+                commit = commit_files(self.git, old, new, f"Record {subject}\n", self.signature())
                 if self.git.update_ref(self.ref, commit, expected=old or NO_OBJECT):
                     return
             except GitError as error:
@@ -174,19 +175,8 @@ class ProbeStore:
     def pull(self, remote: str) -> None:
         """Add what the remote knows. :raises MachineError: if it can't be reached."""
         # All of it, in a clone without blobs, too: they would be fetched one by one later.
-        options = ("--quiet", "--no-tags", "--no-filter")
-        done = self.git.run("fetch", *options, "--", remote, f"+{self.ref}:{self._remote_ref}", check=False)
-        if done.returncode != 0:
-            stderr = done.stderr.decode(errors="replace")
-            if "couldn't find remote ref" in stderr:
-                return
-            raise MachineError(
-                "remote-unreachable",
-                f"the remote {remote!r} can't be read",
-                where=str(self.git.directory),
-                why=stderr.strip(),
-                remedy="check its address (git remote -v) and the network, then run this again",
-            )
+        if not fetch(self.git, remote, f"+{self.ref}:{self._remote_ref}", "--no-filter"):
+            return
         for _ in range(100):
             old, theirs = self.git.resolve(self.ref), self.git.resolve(self._remote_ref)
             if theirs is None or old == theirs:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mlir_release.errors import MachineError
+from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.worktrees import exclusive
 from mlir_release.host.files import write_atomically
 from mlir_release.integrate.credentials import for_export
 
@@ -33,6 +33,13 @@ class Link:
     subject: str
     path: str
     commit: str
+
+
+def listed(outer: Git) -> dict[str, str]:
+    """The submodules that ``.gitmodules`` lists in the work tree ``outer``: path -> name."""
+    done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
+    fields = [os.fsdecode(record).partition("\n") for record in done.stdout.split(b"\0")[:-1]]
+    return {path: key.removeprefix("submodule.").removesuffix(".path") for key, _, path in fields}
 
 
 def repository(project: Project, path: str) -> Git:
@@ -56,7 +63,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
     folder, begun = outer.directory / path, outer.common / STATE / "cloning" / quote(path, safe="")
     if (folder / ".git").exists() and not begun.exists():
         return
-    with exclusive(outer.common / STATE / "cloning.lock") as lock:
+    with locks.exclusive(outer.common / STATE / "cloning.lock") as lock:
         assert lock is not None  # waited for; git inherits it
         interrupted = begun.read_text(encoding="utf-8", errors="surrogateescape") if begun.exists() else None
         if interrupted is None and (folder / ".git").exists():  # another process was faster
@@ -96,11 +103,7 @@ def _write_down(begun: Path, text: str) -> None:
 
 def _git_folder(outer: SharedGit, path: str) -> Path:
     """Where the repository of the submodule at ``path`` is, or will be."""
-    output = outer.run(
-        "config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False
-    ).stdout
-    fields = [os.fsdecode(record).partition("\n") for record in output.split(b"\0")[:-1]]
-    name = next((key.removeprefix("submodule.").removesuffix(".path") for key, _, at in fields if at == path), path)
+    name = listed(outer).get(path, path)
     return Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", f"modules/{name}"))
 
 
@@ -130,9 +133,7 @@ def populate(project: Project, outer: Git, lock: int) -> None:
     :param lock: descriptor that git inherits
     :raises GitError: if a commit is neither at the submodule's remote nor where ``[[export.also]]`` has it pushed
     """
-    listed = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
-    paths = [os.fsdecode(record.partition(b"\n")[2]) for record in listed.stdout.split(b"\0")[:-1]]
-    others = [path for path in paths if path != project.config.downstream.submodule]
+    others = [path for path in listed(outer) if path != project.config.downstream.submodule]
     if not others:
         return
     update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)

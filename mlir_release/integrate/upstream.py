@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.shared import SharedGit
-from mlir_release.git.worktrees import is_ancestor
+from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import ConflictError
-from mlir_release.git.repository import format_message
-from mlir_release.git.worktrees import commit_tree, push
+from mlir_release.git.remotes import push
+from mlir_release.git.trees import commit_tree
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.observe import Observation, Observer
@@ -22,6 +22,7 @@ from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import prepared, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
 from mlir_release.integrate.upstream import shown
+from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,10 +21,10 @@ from packaging.version import Version
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
-from mlir_release.git.repository import parse_trailers
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
+from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, Project, read_project, simple_url
 from mlir_release.release.draft import fetch, find_release
 

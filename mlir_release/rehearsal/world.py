@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.git.repository import NO_OBJECT, Git, Signature, format_message
+from mlir_release.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
+from mlir_release.model.trailers import format_message
 from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.source import KnownRelease, read_catalogue
 
@@ -72,7 +74,7 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
             {TRAILER_VERSION: release.version, TRAILER_COMMIT: release.commit},
         )
         content = f"version = {release.version}\ncommit = {release.commit}\n".encode()
-        parent = git.commit_files(parent, {"RELEASE": content}, message, signature)
+        parent = commit_files(git, parent, {"RELEASE": content}, message, signature)
         ref = f"refs/tags/{upstream_tag(release.version)}"
         git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
     assert parent is not None

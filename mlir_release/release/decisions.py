@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.forge.base import BranchMoved
 from mlir_release.forge.files import head_of, matrix_at
-from mlir_release.git.repository import format_message
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import Waiver, format_time
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
+from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
 from mlir_release.release.draft import WAIVER_PREFIX, WAIVER_SUFFIX, find_release, put_bytes, read_waivers
 from mlir_release.snapshot.state import TagState, abandon_tag, states

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
 from mlir_release.forge.files import matrix_at
-from mlir_release.git.repository import parse_trailers
 from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import Waiver
@@ -23,6 +22,7 @@ from mlir_release.model.release_tags import (
     parse_snapshot,
 )
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
+from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.assets import Expected, read_report
 from mlir_release.snapshot.state import ABANDONED_PREFIX
 

@@ -14,12 +14,12 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import NeedsPersonError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of
-from mlir_release.git.repository import format_message
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.names import order_of
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import fetch, find_release, put
 from mlir_release.release.notes import notes, title

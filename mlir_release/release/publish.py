@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError
-from mlir_release.git.repository import parse_trailers
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, SnapshotTag, parse_tag
+from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.discard import DiscardOutcome, discard
 from mlir_release.release.draft import Missing, Origin, fetch, find_release, missing, need_pending, origin_of, put_bytes
 from mlir_release.release.notes import notes, title

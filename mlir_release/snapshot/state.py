@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ConflictError
 from mlir_release.forge.base import Taken
-from mlir_release.git.repository import SHA_PATTERN, format_message, parse_trailers
+from mlir_release.git.repository import SHA_PATTERN
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
     TRAILER_REVISION,
@@ -24,6 +24,7 @@ from mlir_release.model.release_tags import (
     next_snapshot,
     parse_tag,
 )
+from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release import __version__
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.forge.base import BranchMoved, Taken
-from mlir_release.git.repository import format_message
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -26,6 +25,7 @@ from mlir_release.model.release_tags import (
     NumberedTag,
     canonical_version,
 )
+from mlir_release.model.trailers import format_message
 from mlir_release.snapshot.plan import (
     CommitPin,
     CreateBranch,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.git.repository import Git, Signature
+from mlir_release.git.trees import commit_files
 from tests.github_server.records import Dispatch, Json, stamp, user
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Repository:
         self.git.run("init", "--quiet", "--bare", "--initial-branch=main")
         for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant", "http.receivepack"):
             self.git.run("config", key, "true")
-        commit = self.git.commit_files(None, files, "Begin\n", self.signature("somebody"))
+        commit = commit_files(self.git, None, files, "Begin\n", self.signature("somebody"))
         self.git.run("update-ref", "refs/heads/main", commit)
 
     def signature(self, login: str) -> Signature:

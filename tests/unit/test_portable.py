@@ -24,7 +24,7 @@ def test_every_module_can_be_imported_without_them() -> None:
     assert "mlir_release.snapshot.upstream" in names
     program = f"""
 import sys, importlib, types
-sys.modules["mlir_release.git.locks"] = types.ModuleType("flock")  # made of either system's own
+sys.modules["mlir_release.git.locks"] = types.ModuleType("locks")  # made of either system's own
 for name in {POSIX!r}:
     sys.modules[name] = None
 failed = []

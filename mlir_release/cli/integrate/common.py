@@ -24,7 +24,7 @@ width_option = click.option("--width", type=click.IntRange(1, 256), help="Probes
 
 def opened(directory: Path) -> Project:
     """The downstream that ``-C`` names."""
-    from mlir_release.integrate.project import open_project
+    from mlir_release.integrate.open import open_project
 
     return open_project(directory)
 

@@ -31,6 +31,7 @@ from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class LocalForge:
                     git = Git(made)
                     git.run("config", "core.fsync", "committed,reference")
                     signature = _signature(identity or _git_identity(git), clock())
-                    first = git.commit_files(None, files, "Begin the release repository\n", signature)
+                    first = commit_files(git, None, files, "Begin the release repository\n", signature)
                     git.update_ref(f"refs/heads/{branch}", first, expected=NO_OBJECT)
                     made.rename(repository)
                     sync_folder(root)
@@ -145,7 +146,7 @@ class LocalForge:
     def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
         """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
         with answering(self.root, f"commit to {branch}"):
-            made = self._git.commit_files(expected, files, message, self._signature())
+            made = commit_files(self._git, expected, files, message, self._signature())
             if not self._set_ref(f"refs/heads/{branch}", made, expected=expected):
                 raise BranchMoved(
                     "branch-moved",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mlir_release.errors import ForgeError, MachineError
+from mlir_release.git import locks
 from mlir_release.git.repository import GitError
 from mlir_release.host.files import sync_folder, write_atomically
 
@@ -27,7 +28,6 @@ if sys.platform == "win32":
         "the local forge needs POSIX file locks, which this system does not have",
         remedy="use the GitHub forge here, or run this on Linux or macOS",
     )
-import fcntl  # which Windows lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,23 +91,18 @@ class Store:
         # The folder itself is locked: no lock file to create, and a read-only mirror can be read.
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             deadline = time.monotonic() + LOCK_PATIENCE
             pause = 0.001
-            while True:
-                try:
-                    fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise ForgeError(
-                            "forge-busy",
-                            f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
-                            where=str(self.root),
-                            remedy="find it (fuser -v on that folder), let it end or end it, then run this again",
-                        ) from None
-                    time.sleep(pause)
-                    pause = min(pause * 1.5, 0.02)
+            while not locks.lock(descriptor, shared=shared, wait=False):
+                if time.monotonic() > deadline:
+                    raise ForgeError(
+                        "forge-busy",
+                        f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
+                        where=str(self.root),
+                        remedy="find it (fuser -v on that folder), let it end or end it, then run this again",
+                    )
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.02)
             yield descriptor
         finally:
             # Closing drops our hold only: a git child that inherited the descriptor keeps the lock until it ends.
@@ -134,7 +129,7 @@ class Store:
             descriptor, name = tempfile.mkstemp(dir=self.scratch)
             os.close(descriptor)
             file = Path(name).open("wb")  # noqa: SIM115 - closed below
-            fcntl.flock(file, fcntl.LOCK_EX)
+            locks.lock(file.fileno())
         try:
             with file:
                 yield file
@@ -163,16 +158,13 @@ def is_locked(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not locks.lock(descriptor, shared=True, wait=False)
     finally:
         os.close(descriptor)
-    return False
 
 
 def lock_file(path: Path) -> int:
     """Lock the file ``path`` for as long as this process lives; returns the descriptor (close it to unlock)."""
     descriptor = os.open(path, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    locks.lock(descriptor)
     return descriptor

@@ -15,7 +15,7 @@ import pytest
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import BranchMoved, Forge, Release, Taken
-from mlir_release.git.repository import format_message, parse_trailers
+from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,6 +9,7 @@ import pytest
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.pulls import GitHubPullRequests
+from mlir_release.git.trees import commit_files
 from tests.github_server import Fault, GitHubServer
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def test_ci_runs_once_at_each_head(github: GitHubServer, drop: Literal["", "befo
     repository.settings["workflows"] = ("ci.yml", "llvm.yml")
     first = repository.git.resolve(f"refs/heads/{BRANCH}")
     assert first is not None
-    second = repository.git.commit_files(first, {"a": b"1"}, "On\n", repository.signature("bot"))
+    second = commit_files(repository.git, first, {"a": b"1"}, "On\n", repository.signature("bot"))
     pulls = open_pulls(github)
     pulls.dispatch(workflow="llvm.yml", branch=BRANCH)  # another workflow at the same commit is none
     for _ in range(2):

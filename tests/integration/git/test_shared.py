@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.git import locks
 from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
-from mlir_release.git.worktrees import exclusive, place_worktree
+from mlir_release.git.worktrees import place_worktree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ def test_a_persons_lock_is_respected(git: SharedGit) -> None:
 
 def test_a_linked_work_tree_that_git_was_killed_in_making_is_made_again(git: SharedGit) -> None:
     path = git.directory.with_name(f"{git.directory.name}-linked")
-    with exclusive(path.with_name("lock")) as lock:
+    with locks.exclusive(path.with_name("lock")) as lock:
         assert lock is not None
         place_worktree(git, path, git.text("rev-parse", "old"), lock=lock)
         (private,) = (git.directory / ".git" / "worktrees").iterdir()

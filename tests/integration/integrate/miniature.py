@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mlir_release.integrate.project import open_project
+from mlir_release.integrate.open import open_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

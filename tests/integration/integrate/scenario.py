@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
-from mlir_release.integrate.project import open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.strategy import make_strategy
 from mlir_release.integrate.walk import Walk

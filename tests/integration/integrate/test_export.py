@@ -10,11 +10,11 @@ import pytest
 
 from mlir_release.errors import ReleaseError
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import is_ancestor
+from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import patch_ops as carry
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import check_reachable, land
-from mlir_release.integrate.project import Project, open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.github_server import GitHubServer
@@ -24,6 +24,8 @@ from tests.integration.integrate.miniature import NOON, URL, World
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from mlir_release.integrate.project import Project
 
 PATH = "third_party/dep"
 

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import is_ancestor
+from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.report import findings_in

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.errors import MachineError, ReleaseError
+from mlir_release.git import locks
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import exclusive
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.project import open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.walk import Walk
@@ -330,7 +330,7 @@ def test_a_smoke_test_that_outlives_a_killed_walk_keeps_its_slot_until_it_ends(
         assert record.verdict is st.Verdict.GOOD
         assert Path((meeting / "other").read_text().strip()) != orphan
         assert (orphan / "smoke.sh").exists()  # nobody cleaned up there
-    with exclusive(orphan.parent / "lock"):  # waits for the orphan's end
+    with locks.exclusive(orphan.parent / "lock"):  # waits for the orphan's end
         pass
     walk.probe(walk.observe(), world.affecting[1])
     assert Path((meeting / "other").read_text().strip()) == orphan

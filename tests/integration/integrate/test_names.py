@@ -11,7 +11,7 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git
 from mlir_release.integrate.land import land
-from mlir_release.integrate.project import Project, open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
@@ -19,6 +19,8 @@ from tests.integration.integrate.miniature import NOON, URL, World
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.integrate.project import Project
 
 
 @pytest.fixture(scope="module")

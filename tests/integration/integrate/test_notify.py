@@ -19,7 +19,7 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.host.notify import notify
 from mlir_release.integrate import deliver
-from mlir_release.integrate.project import open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.report import Report
 from mlir_release.integrate.start import start
 from tests.integration.integrate import miniature

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.git.repository import Git, format_message
+from mlir_release.git.repository import Git
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_START, T_UPSTREAM, T_VERDICT, past_of
 from mlir_release.integrate.strategy import BreakRate
+from mlir_release.model.trailers import format_message
 from tests.integration.integrate import miniature
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import land, pull_request_text
-from mlir_release.integrate.project import open_project
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import render, status
 from mlir_release.integrate.walk import Walk

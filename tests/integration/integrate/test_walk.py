@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from mlir_release.cli.integrate import integrate
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import is_ancestor
+from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import patch_ops as carry
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.bisect import bisect_branch, bisect_upstream
 from mlir_release.integrate.land import land, pull_request_text
+from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches import PatchConflict
-from mlir_release.integrate.project import open_project
 from mlir_release.integrate.report import make_report
 from mlir_release.integrate.rounds import gather, plan
 from mlir_release.integrate.start import start

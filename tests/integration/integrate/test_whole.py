@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlir_release.git.repository import Git
-from mlir_release.git.worktrees import is_ancestor
+from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import patch_ops as carry
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import check_reachable

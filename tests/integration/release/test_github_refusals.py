@@ -13,6 +13,7 @@ import pytest
 
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.repository import Git, Signature
+from mlir_release.git.trees import commit_files
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
 
@@ -32,7 +33,7 @@ def targets(tmp_path: Path) -> str:
     upstream.directory.mkdir()
     upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
     ada = Signature(name="Ada", email="ada@example.org", when=NOW)
-    upstream.run("update-ref", "refs/heads/main", upstream.commit_files(None, {"a": b"1"}, "[mlir] A change\n", ada))
+    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, {"a": b"1"}, "[mlir] A change\n", ada))
     return TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
 
 

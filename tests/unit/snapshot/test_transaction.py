@@ -13,9 +13,9 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.base import BranchMoved, Taken
-from mlir_release.git.repository import format_message, parse_trailers
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.snapshot.plan import Request, Step
 from mlir_release.snapshot.state import abandon_tag, states, tag_message
 from mlir_release.snapshot.transaction import PATIENCE, Outcome, _Transaction, default_request_id, number, snapshot

@@ -1,0 +1,45 @@
+"""Fetching from and pushing to remotes that others push to as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.git.repository import Git
+
+
+def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
+    """Fetch one ref; False if the remote does not have it. :raises MachineError: if the remote can't be read"""
+    done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False)
+    stderr = done.stderr.decode(errors="replace")
+    if done.returncode == 0 or "couldn't find remote ref" in stderr:
+        return done.returncode == 0
+    raise MachineError(
+        "remote-unreachable",
+        f"the remote {remote!r} can't be read",
+        where=str(git.directory),
+        why=stderr.strip(),
+        remedy="check its address (git remote -v) and the network, then run this again",
+    )
+
+
+def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:
+    """Push; False if the remote moved meanwhile. :raises ConflictError: if the remote can't be reached or says no."""
+    done = git.run("push", "--porcelain", "--no-verify", "--atomic", remote, *refspecs, env=env, check=False)
+    if done.returncode == 0:
+        return True
+    output = (done.stdout + done.stderr).decode(errors="replace")
+    if any(reason in output for reason in ("non-fast-forward", "fetch first", "stale info", "cannot lock ref")):
+        return False
+    raise ConflictError(
+        "push-failed",
+        f"nothing could be pushed to {remote}",
+        where=" ".join(refspecs),
+        why=output.strip(),
+        remedy="check the address, the network and your rights there, then run the same command again: nothing was "
+        "recorded that points at what is missing there",
+    )

@@ -1,0 +1,161 @@
+"""Trees and commits as objects: made, merged and replayed without an index, a work tree or a ref.
+
+A process that is killed leaves unreachable objects and nothing else; a work tree can be made from them at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlir_release.git.repository import Git, Signature
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tree: ``mode`` as git prints it (``160000`` is a submodule's commit)."""
+
+    mode: str
+    kind: str
+    oid: str
+
+
+def entry_at(git: Git, treeish: str, path: str) -> Entry | None:
+    """The tree entry at ``path``, or None. ``path`` has no trailing slash."""
+    output = git.run("ls-tree", "-z", "--full-tree", treeish, "--", path).stdout
+    for record in output.split(b"\0")[:-1]:
+        head, _, name = record.partition(b"\t")
+        if name == os.fsencode(path):
+            mode, kind, oid = head.decode().split()
+            return Entry(mode, kind, oid)
+    return None
+
+
+def _entries(git: Git, treeish: str) -> dict[bytes, bytes]:
+    """The entries of a tree as ``mktree`` reads them, by name."""
+    output = git.run("ls-tree", "-z", "--full-tree", "--end-of-options", treeish).stdout
+    return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
+
+
+def tree_with(git: Git, treeish: str | None, changes: Mapping[str, Entry | None]) -> str:
+    """The tree of ``treeish`` (None: an empty one) with the entries at some paths replaced; None removes one."""
+    entries = _entries(git, treeish) if treeish is not None else {}
+    folders: dict[str, dict[str, Entry | None]] = {}
+    for path, entry in changes.items():
+        name, slash, rest = path.partition("/")
+        key = os.fsencode(name)
+        if slash:
+            folders.setdefault(name, {})[rest] = entry
+        elif entry is None:
+            entries.pop(key, None)
+        else:
+            entries[key] = f"{entry.mode} {entry.kind} {entry.oid}\t".encode() + key
+    for name, inside in folders.items():
+        key = os.fsencode(name)
+        old = entries.get(key, b"")
+        below = old.partition(b"\t")[0].split()[2].decode() if old.startswith(b"040000") else None
+        entries[key] = f"040000 tree {tree_with(git, below, inside)}\t".encode() + key
+    # --missing: a submodule's commit is in another repository, and a partial clone may lack blobs.
+    data = b"".join(record + b"\0" for record in entries.values())
+    return git.run("mktree", "-z", "--missing", input=data).stdout.decode().strip()
+
+
+def make_blob(git: Git, content: bytes) -> Entry:
+    """Store a file's content; returns the entry of a plain file."""
+    oid = git.run("hash-object", "-w", "--stdin", input=content).stdout.decode().strip()
+    return Entry("100644", "blob", oid)
+
+
+def tree_of(git: Git, commit: str) -> str:
+    """The tree id of a commit."""
+    return git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+
+def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, signature: Signature) -> str:
+    """Make a commit object; no ref moves."""
+    options = [option for parent in parents for option in ("-p", parent)]
+    done = git.run("commit-tree", tree, *options, input=message.encode(), env=signature.environment())
+    return done.stdout.decode().strip()
+
+
+def commit_files(git: Git, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature) -> str:
+    """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
+    tree = tree_with(git, parent, {path: make_blob(git, content) for path, content in files.items()})
+    return commit_tree(git, tree, [parent] if parent is not None else [], message, signature)
+
+
+def replay_commit(git: Git, commit: str, tree: str, parent: str, *, message: bytes | None = None) -> str:
+    """The same commit with another tree and one parent: author, committer, encoding and message stay byte for byte.
+
+    Being a function of its arguments alone, it gives the same id on every machine.
+    """
+    head, _, body = git.run("cat-file", "commit", commit).stdout.partition(b"\n\n")
+    kept: list[bytes] = []
+    skipping = False
+    for line in head.split(b"\n"):
+        if line.startswith(b" "):
+            if not skipping:
+                kept.append(line)
+            continue
+        # A signature would not match the new content.
+        skipping = line.split(b" ", 1)[0] in (b"tree", b"parent", b"gpgsig", b"gpgsig-sha256", b"mergetag")
+        if not skipping:
+            kept.append(line)
+    lines = [f"tree {tree}".encode(), f"parent {parent}".encode(), *kept]
+    data = b"\n".join(lines) + b"\n\n" + (body if message is None else message)
+    return git.run("hash-object", "-t", "commit", "-w", "--stdin", input=data).stdout.decode().strip()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A three-way merge's tree, or the paths that conflict (then ``tree`` is empty)."""
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+
+
+_ANONYMOUS = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "mlir-release"), ("EMAIL", "mlir-release@localhost"), ("DATE", "1000000000 +0000"))
+}
+
+
+def merge_trees(git: Git, base: str, ours: str, theirs: str) -> Merge:
+    """Merge two trees whose common ancestor is the commit ``base``; nothing is checked out.
+
+    Git 2.39 can't be told a merge base, so both sides become (unreachable) children of ``base`` first.
+    """
+    sides = [
+        git.run("commit-tree", tree, "-p", base, input=b"side\n", env=_ANONYMOUS).stdout.decode().strip()
+        for tree in (ours, theirs)
+    ]
+    return merge_commits(git, *sides)
+
+
+def merge_commits(git: Git, ours: str, theirs: str) -> Merge:
+    """Merge two commits as ``git merge`` would, without a work tree."""
+    done = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs, check=False)
+    if done.returncode not in (0, 1):
+        raise MachineError(
+            "merge-failed",
+            "git could not merge two commits in memory",
+            where=str(git.directory),
+            why=done.stderr.decode(errors="replace").strip(),
+            remedy="git ≥ 2.38 is needed, and the objects of both commits",
+        )
+    fields = done.stdout.split(b"\0")
+    if done.returncode == 0:
+        return Merge(fields[0].decode())
+    return Merge("", tuple(sorted({os.fsdecode(name) for name in fields[1:] if name})))
+
+
+def is_ancestor(git: Git, ancestor: str, descendant: str) -> bool:
+    """Whether ``ancestor`` is reachable from ``descendant`` (or is it). Unknown commits are not."""
+    return git.run("merge-base", "--is-ancestor", ancestor, descendant, check=False).returncode == 0

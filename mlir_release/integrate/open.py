@@ -1,0 +1,91 @@
+"""Opening a downstream's project: its configuration, and LLVM's repository cloned where it is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mlir_release.errors import UsageError
+from mlir_release.git import locks
+from mlir_release.git.repository import Git
+from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.integrate.config import load_config
+from mlir_release.integrate.project import Clock, Project, utc_now
+from mlir_release.integrate.submodules import clone
+from mlir_release.integrate.upstream import Upstream
+
+
+def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
+    """The downstream repository that ``directory`` is in. :raises UsageError: if it is none, or not configured."""
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
+    done = Git(directory).run(*asked, check=False) if directory.is_dir() else None
+    if done is None or done.returncode != 0:
+        raise UsageError(
+            "not-a-checkout",
+            "this is not inside a git work tree",
+            where=str(directory),
+            remedy="run the command in a checkout of the downstream repository (or give it with -C)",
+        )
+    top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
+    outer = SharedGit(top, folders=(common, private))
+    config = load_config(outer.directory)
+    submodule = config.downstream.submodule
+    at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
+    project = Project(config, outer, Upstream(at, config), clock)
+    if submodule:
+        project.pin()  # says so if it is no submodule
+        _have_submodule(project)
+        _refuse_treeless(project.upstream)
+    else:
+        _have_mirror(project.upstream)
+    return project
+
+
+def _have_submodule(project: Project) -> None:
+    """Clone the submodule (without old blobs) if it is not there yet."""
+
+    def finish() -> None:
+        """Its own remote lacks commits that are carried: they are on the export branch."""
+        pin, upstream = project.pin(), project.upstream
+        upstream.require(pin)
+        if upstream.resolve("HEAD") != pin:
+            # Where nothing was checked out yet, git takes all files for deleted.
+            force = () if (upstream.common / "index").exists() else ("--force",)
+            upstream.run("checkout", "--quiet", *force, "--detach", pin)
+
+    clone(project.outer, project.config.downstream.submodule, finish=finish)
+
+
+def _have_mirror(mirror: Upstream) -> None:
+    """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
+    folder = mirror.directory
+    if not folder.is_dir():
+        with locks.exclusive(folder.with_name("upstream.lock")):
+            _make_mirror(folder, mirror.config.upstream.url)
+
+
+def _make_mirror(folder: Path, url: str) -> None:
+    if folder.is_dir():  # another process was faster
+        return
+    # A repository that is not complete would be none, and git would look for one in the folders above.
+    unfinished = Git(folder.with_name("upstream.unfinished"))
+    shutil.rmtree(unfinished.directory, ignore_errors=True)
+    unfinished.directory.mkdir(parents=True)
+    unfinished.run("init", "--quiet", "--bare")
+    unfinished.run("config", "remote.origin.url", url)
+    unfinished.directory.rename(folder)
+
+
+def _refuse_treeless(git: Git) -> None:
+    """:raises UsageError: if the repository is a partial clone without trees."""
+    done = git.run("config", "--get-regexp", "-z", r"^remote\..*\.partialclonefilter$", check=False)
+    if any(b"tree:" in record for record in done.stdout.split(b"\0")):
+        raise UsageError(
+            "clone-treeless",
+            "this clone of the upstream has no trees (--filter=tree:…)",
+            where=str(git.directory),
+            why="listing the commits that touch a path would fetch every commit's trees one by one: minutes, not "
+            "milliseconds",
+            remedy="use a full clone, or one without blobs: git clone --filter=blob:none",
+        )
