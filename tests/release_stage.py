@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.model.targets import Matrix
 from mlir_release.snapshot.state import tag_message
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 

@@ -46,6 +46,7 @@ TOPICS = {
     "cli": "Command line",
     "forge/files": "Configuration files",
     "model/filters": "Configuration files",
+    "model/matrix": "Configuration files",
     "model/matrix_jobs": "Configuration files",
     "model/targets": "Configuration files",
     "cli/repository": "Configuration files",

@@ -12,7 +12,7 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 
 @click.command()

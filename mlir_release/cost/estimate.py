@@ -18,7 +18,7 @@ from mlir_release.model.release_tags import SnapshotTag
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from mlir_release.doctor.results import Finding, of_error, verdict
 from mlir_release.doctor.workflows import Workflow, parse_workflow
 from mlir_release.errors import ReleaseError
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, parse_pin
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mlir_release.forge.base import Forge, Job
-    from mlir_release.model.targets import Matrix, Runtime, TestTarget
+    from mlir_release.model.matrix import Matrix, TestTarget
+    from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
 
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Issue, JobLogs, Tracker
     from mlir_release.issues.failures import Failure, Findings
     from mlir_release.issues.job_logs import Evidence
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 #: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
 MAX_BODY = 60_000

@@ -10,7 +10,7 @@ from mlir_release.model.cpython import CPython
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 Kind = Literal["sdk", "wheels", "tests"]
 Row = dict[str, str]

@@ -12,7 +12,7 @@ from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
-    from mlir_release.model.targets import WheelTarget
+    from mlir_release.model.matrix import WheelTarget
 
 Kind = Literal["snapshot", "numbered"]
 
@@ -38,7 +38,7 @@ def order_of(tag: str) -> Order | None:
 class Slot:
     """What a wheel's file name says it is for; two files in one slot would compete for the same users.
 
-    A row of the build matrix fills one, too: see :class:`mlir_release.model.targets.WheelTarget`.
+    A row of the build matrix fills one, too: see :class:`mlir_release.model.matrix.WheelTarget`.
     """
 
     distribution: str  #: normalized

@@ -1,24 +1,18 @@
 """``targets.toml``: LLVM configurations x runtimes x suites, each described once and tied by target rows.
 
-A row names an LLVM configuration, a runtime (a platform and its CPythons) and the suites that gate it; it expands to
-one :class:`WheelTarget` for every CPython and to the :class:`TestTarget` of its suites. Names are derived from those
-words only, so they are stable as long as what they name is the same thing.
+A row names an LLVM configuration, a runtime (a platform and its CPythons) and the suites that gate it;
+:mod:`mlir_release.model.matrix` expands it.
 """
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.errors import UsageError
-from mlir_release.model.filters import TAG, alternatives, compile_filter
 from mlir_release.model.platforms import Platform, PlatformTag
-from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from mlir_release.model.cpython import CPython
 
@@ -85,194 +79,3 @@ class Runtime:
     def tag(self) -> PlatformTag:
         """The platform tag of its wheels: ``manylinux_2_28_x86_64``, ``macosx_13_0_arm64``, ``win_amd64``."""
         return replace(PlatformTag.parse(self.floor), arch=self.platform.tag_arch)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WheelTarget:
-    """One wheel of a release."""
-
-    configuration: Configuration
-    runtime: Runtime
-    python: CPython
-    required: bool
-    suites: tuple[str, ...]
-    tags: frozenset[str] = field(default_factory=frozenset)
-
-    @property
-    def name(self) -> str:
-        """``mlir-linux-x86_64-cp312``."""
-        return f"{self.configuration.name}-{self.runtime.name}-{self.python}"
-
-    @property
-    def distribution(self) -> str:
-        """What pip calls it."""
-        return self.configuration.distribution
-
-    @property
-    def profile(self) -> Profile:
-        """What is linked in."""
-        return self.configuration.profile
-
-    def test_name(self, suite: str) -> str:
-        """The name of the test target by which ``suite`` gates this wheel."""
-        parts = [suite, self.configuration.name, self.runtime.name]
-        return "-".join([*parts, self.python.tag] if SUITES[suite] == "python" else parts)
-
-    def facts(self) -> dict[str, frozenset[str]]:
-        """What filters see."""
-        return {
-            "name": frozenset({self.name}),
-            "llvm": frozenset({self.configuration.name}),
-            "distribution": frozenset({self.distribution}),
-            "profile": frozenset({self.profile}),
-            "runtime": frozenset({self.runtime.name}),
-            "os": frozenset({self.runtime.os}),
-            "arch": frozenset({self.runtime.arch}),
-            "python": frozenset({self.python.tag}),
-            "suite": frozenset(self.suites),
-            TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestTarget:
-    """One run of a suite. ``python`` is None for suites that run once a platform."""
-
-    __test__ = False  # not a pytest class, whatever its name
-
-    suite: str
-    configuration: Configuration
-    runtime: Runtime
-    python: CPython | None
-    required: bool
-    wheels: tuple[str, ...]  #: names of the wheel targets that it gates
-
-    @property
-    def name(self) -> str:
-        """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
-        parts = [self.suite, self.configuration.name, self.runtime.name]
-        return "-".join(parts if self.python is None else [*parts, self.python.tag])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matrix:
-    """The build matrix: all wheels, in the file's order."""
-
-    release: ReleaseConfig
-    wheels: tuple[WheelTarget, ...]
-
-    @classmethod
-    def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
-        """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(
-                "targets-not-toml",
-                f"{TARGETS_FILE} is not valid TOML",
-                where=where,
-                why=str(error),
-                remedy="mend the line that is named",
-            ) from None
-        from mlir_release.model.targets_reader import read_matrix
-
-        return read_matrix(data, where=where)
-
-    @cached_property
-    def tests(self) -> tuple[TestTarget, ...]:
-        """The test targets of all wheels; one that gates several wheels stands once, required if any of them is."""
-        found: dict[str, TestTarget] = {}
-        for wheel in self.wheels:
-            for suite in wheel.suites:
-                name = wheel.test_name(suite)
-                known = found.get(name)
-                found[name] = TestTarget(
-                    suite=suite,
-                    configuration=wheel.configuration,
-                    runtime=wheel.runtime,
-                    python=wheel.python if SUITES[suite] == "python" else None,
-                    required=wheel.required or (known is not None and known.required),
-                    wheels=(*(known.wheels if known else ()), wheel.name),
-                )
-        return tuple(found.values())
-
-    @property
-    def runtimes(self) -> tuple[Runtime, ...]:
-        """The runtimes in use, each once: one SDK is made for each."""
-        return tuple({wheel.runtime.name: wheel.runtime for wheel in self.wheels}.values())
-
-    def wheel(self, name: str) -> WheelTarget:
-        """The wheel target called ``name``. :raises UsageError:"""
-        for wheel in self.wheels:
-            if wheel.name == name:
-                return wheel
-        raise UsageError(
-            "target-unknown",
-            f"there is no target called {name!r}",
-            remedy=alternatives(name, (wheel.name for wheel in self.wheels)),
-        )
-
-    def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
-        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``runtime-missing``"""
-        for runtime in self.runtimes:
-            if runtime.platform == platform and name in (None, runtime.name):
-                return runtime
-        raise UsageError(
-            "runtime-missing",
-            f"no runtime of the matrix is for {platform}"
-            if name is None
-            else f"the matrix has no runtime {name} for {platform}",
-            where=TARGETS_FILE,
-            why="its runtimes are: " + ", ".join(f"{runtime.name} ({runtime.platform})" for runtime in self.runtimes),
-            remedy="run this on a machine of one of these platforms",
-        )
-
-    def for_platform(self, platform: Platform, *, configuration: str) -> Matrix:
-        """The wheels of an LLVM configuration that one SDK serves: those of the first runtime for ``platform``.
-
-        :raises UsageError: ``target-unknown``
-        """
-        fitting = [
-            wheel
-            for wheel in self.wheels
-            if wheel.configuration.name == configuration and wheel.runtime.platform == platform
-        ]
-        if not fitting:
-            raise UsageError(
-                "target-unknown",
-                f"no target has the LLVM configuration {configuration} and a runtime for {platform}",
-                where=TARGETS_FILE,
-                remedy="mlir-release matrix shows all targets",
-            )
-        runtime = fitting[0].runtime
-        return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == runtime))
-
-    def only(self, text: str) -> Matrix:
-        """The matrix with only the wheels that the filter ``text`` accepts. :raises UsageError: if that is none."""
-        facts = [(wheel, wheel.facts()) for wheel in self.wheels]
-        known: dict[str, set[str]] = {}
-        for _, values in facts:
-            for key, found in values.items():
-                known.setdefault(key, set()).update(found)
-        known.setdefault(TAG, set()).update({"required", "experimental"})
-        predicate = compile_filter(text, known)
-        chosen = tuple(wheel for wheel, values in facts if predicate(values))
-        if not chosen:
-            raise UsageError(
-                "filter-matches-nothing",
-                f"no target fits the filter {text!r}",
-                remedy="mlir-release matrix shows all targets",
-            )
-        return replace(self, wheels=chosen)
-
-    def due(self, tag: ReleaseTag) -> Matrix:
-        """The matrix of one release: weekly configurations only in Monday's snapshots and in numbered releases."""
-        every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
-        return replace(
-            self, wheels=tuple(wheel for wheel in self.wheels if every or wheel.configuration.cadence == "always")
-        )
-
-    def named(self, names: Iterable[str]) -> Matrix:
-        """The matrix with only the wheels called ``names``, in the file's order."""
-        wanted = set(names)
-        return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel.name in wanted))

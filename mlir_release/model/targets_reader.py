@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.filters import alternatives
+from mlir_release.model.matrix import Matrix, WheelTarget
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
-from mlir_release.model.targets import (
-    SUITES,
-    TARGETS_FILE,
-    Configuration,
-    GreenPolicy,
-    Matrix,
-    ReleaseConfig,
-    Runtime,
-    WheelTarget,
-)
+from mlir_release.model.targets import SUITES, TARGETS_FILE, Configuration, GreenPolicy, ReleaseConfig, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

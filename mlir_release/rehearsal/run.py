@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.local.forge import LocalForge
-    from mlir_release.model.targets import Profile, TestTarget, WheelTarget
+    from mlir_release.model.matrix import TestTarget, WheelTarget
+    from mlir_release.model.targets import Profile
     from mlir_release.snapshot.transaction import Outcome
     from mlir_release.snapshot.upstream import Revision
     from mlir_release.wheels.request import WheelRequest

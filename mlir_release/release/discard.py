@@ -14,7 +14,7 @@ from mlir_release.release.draft import find_release, need_draft, origin_of
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 
 @dataclass(frozen=True, kw_only=True)

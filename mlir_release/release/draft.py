@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 #: Waivers stand in the draft as ``waiver-<target>.json``.
 WAIVER_PREFIX = "waiver-"

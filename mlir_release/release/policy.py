@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.model.manifest import Waiver
-    from mlir_release.model.targets import Matrix, WheelTarget
+    from mlir_release.model.matrix import Matrix, WheelTarget
     from mlir_release.model.test_report import TestReport
     from mlir_release.release.assets import Wheel
 

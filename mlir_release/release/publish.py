@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
     from mlir_release.release.install_check import Trial
 
 __all__ = [

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.targets import Matrix
+    from mlir_release.model.matrix import Matrix
 
 
 @dataclass(frozen=True, kw_only=True)

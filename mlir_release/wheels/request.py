@@ -11,7 +11,8 @@ from mlir_release.model.targets import DISTRIBUTIONS
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from mlir_release.model.targets import Profile, WheelTarget
+    from mlir_release.model.matrix import WheelTarget
+    from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
 
 #: Of wheels that belong to no release.

@@ -18,7 +18,7 @@ from mlir_release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.issues.tracking import Place, track
 from mlir_release.model.job_names import sdk_jobs, wheel_job
-from mlir_release.model.targets import Matrix
+from mlir_release.model.matrix import Matrix
 from mlir_release.release import decisions
 from mlir_release.release import publish as releases
 from mlir_release.snapshot.transaction import snapshot

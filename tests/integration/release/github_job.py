@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.model.targets import Matrix
+from mlir_release.model.matrix import Matrix
 from mlir_release.release.publish import publish, upload
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Revision

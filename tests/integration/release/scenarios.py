@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.index.generate import generate
-from mlir_release.model.targets import Matrix, ReleaseConfig
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.targets import ReleaseConfig
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.release.publish import publish

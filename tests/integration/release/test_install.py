@@ -17,8 +17,8 @@ import yaml
 from mlir_release.errors import ConflictError, MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.model.targets import Matrix
 from mlir_release.release.decisions import yank
 from mlir_release.release.install import Installed, Provenance, install
 from mlir_release.release.install_check import make_environment

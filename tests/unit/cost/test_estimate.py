@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.cost.estimate import OTHERS, comparison, estimate
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 
 ROOT = Path(__file__).parents[3]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))

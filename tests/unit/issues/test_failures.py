@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mlir_release.issues.failures import Findings, judge_draft
 from mlir_release.model.job_names import sdk_jobs
-from mlir_release.model.targets import Matrix
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.test_report import TestFailure, TestReport
 from tests.job_factory import make_job
 from tests.release_stage import TARGETS

@@ -11,8 +11,9 @@ import yaml
 
 from mlir_release.cost.estimate import OTHERS
 from mlir_release.model.job_names import STAGES, calling_job, sdk_jobs, split_job_name, suite_job, wheel_job
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 from tests.release_stage import TARGETS
 
 ROOT = Path(__file__).parents[3]

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mlir_release.errors import UsageError
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import MAX_JOBS, github_matrix, job_rows, missing_rows
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 
 MATRIX = Matrix.parse((Path(__file__).parents[3] / TARGETS_FILE).read_text())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.names import Slot, order_of
-from mlir_release.model.targets import Matrix
 from tests.release_stage import TARGETS
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.names import Slot
 from mlir_release.model.platforms import SYSTEMS, Platform, PlatformTag
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.model.manifest import Waiver
-from mlir_release.model.targets import Matrix
+from mlir_release.model.matrix import Matrix
 from mlir_release.release.assets import Wheel, read_report, read_wheel
 from mlir_release.release.policy import Judgement, judge
 from tests.wheel_factory import make_report, make_wheel

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
-from mlir_release.model.targets import TARGETS_FILE, Matrix
+from mlir_release.model.targets import TARGETS_FILE
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / TARGETS_FILE).read_text()
