@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
 from mlir_release.model.targets import TARGETS_FILE
@@ -65,12 +66,7 @@ def head_of(forge: Forge, branch: str) -> str:
     """The commit at the head of a branch. :raises UsageError: ``branch-missing``"""
     head = forge.head(branch)
     if head is None:
-        raise UsageError(
-            "branch-missing",
-            f"the release repository has no branch {branch}",
-            where=forge.description,
-            remedy="create it, or name the branch that holds targets.toml with --branch",
-        )
+        raise branch_missing(branch, where=forge.description)
     return head
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.errors import NeedsPersonError
+from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.pin import PIN_FILE, parse_pin
 from mlir_release.model.release_tags import (
     NumberedTag,
@@ -275,12 +276,7 @@ def _start(request: Request, world: World) -> Plan:
     steps: list[Step] = []
     head = world.head or world.base_head
     if head is None:
-        raise UsageError(
-            "branch-missing",
-            f"the release repository has no branch {request.base_branch}",
-            where=request.base_branch,
-            remedy="set branch in targets.toml to the branch that holds the pin, or create it",
-        )
+        raise branch_missing(request.base_branch, where=request.base_branch)
     if world.head is None:
         steps.append(CreateBranch(request.branch, head))
     pin = parse_pin(world.pin, where=f"{PIN_FILE} at {head}")

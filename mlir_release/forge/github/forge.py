@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.forge.base import Asset, Release, Run, Tag, Taken
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
+from mlir_release.forge.refusals import (
+    asset_taken,
+    branch_moved,
+    branch_taken,
+    release_immutable,
+    release_tag_missing,
+    tag_taken,
+)
 from mlir_release.host.files import replacing
 
 if TYPE_CHECKING:
@@ -123,7 +131,7 @@ class GitHubForge:
         tree = client.write(lambda: repository.create_git_tree(elements, base_tree=parent.tree))
         made = client.write(lambda: repository.create_git_commit(message, tree, [parent]))
         if self.head(branch) != expected:  # cheaper than a refused update, and the usual way to lose a race
-            raise _moved(branch, expected)
+            raise branch_moved(branch, expected, where=self.description)
         path = self._path("git", "refs", f"heads/{branch}")
         update = {"sha": made.sha, "force": False}
         try:
@@ -131,14 +139,14 @@ class GitHubForge:
             client.write(lambda: self._json("PATCH", path, input=update), about=branch)
         except Refused as error:
             if self.head(branch) != expected:
-                raise _moved(branch, expected) from error
+                raise branch_moved(branch, expected, where=self.description) from error
             raise
         return str(made.sha)
 
     def create_branch(self, branch: str, commit: str) -> None:
         """See :class:`Forge`."""
-        if not self._create_ref(f"heads/{branch}", commit) and (head := self.head(branch)) != commit:
-            raise Taken("branch-taken", f"the branch {branch} exists already, at {head}", where=self.description)
+        if not self._create_ref(f"heads/{branch}", commit) and self.head(branch) != commit:
+            raise branch_taken(branch, where=self.description)
 
     def _create_ref(self, name: str, object: str) -> bool:
         """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours."""
@@ -179,7 +187,7 @@ class GitHubForge:
         """See :class:`Forge`."""
         made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
         if not self._create_ref(f"tags/{name}", made.sha):
-            raise Taken("tag-taken", f"the tag {name} exists already", where=self.description)
+            raise tag_taken(name, where=self.description)
         return Tag(name=name, commit=commit, message=message)
 
     # -- releases -----------------------------------------------------------------------------------------------
@@ -239,13 +247,13 @@ class GitHubForge:
     def _get_draft(self, release: Release) -> GitRelease:
         found = self._get(release)
         if not found.draft:
-            raise _published(release, self.description)
+            raise release_immutable(release.tag, where=self.description)
         return found
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """See :class:`Forge`."""
         if self._ref(f"tags/{tag}") is None:  # GitHub would make a draft, and the tag when it is published
-            raise ForgeError("release-tag-missing", f"there is no tag {tag} to release", where=self.description)
+            raise release_tag_missing(tag, where=self.description)
         before = {release.id for release in self.releases()}
 
         def create() -> Release:
@@ -295,9 +303,7 @@ class GitHubForge:
             return self.client.write(send, done=sent, about=name)
         except Refused as error:
             if any(asset.name == name for asset in self.client.read(lambda: list(found.get_assets()))):
-                raise Taken(
-                    "asset-taken", f"{release.tag} has an asset {name} already", where=self.description
-                ) from error
+                raise asset_taken(release.tag, name, where=self.description) from error
             raise
 
     def delete_asset(self, release: Release, asset: Asset) -> None:
@@ -340,7 +346,11 @@ class GitHubForge:
             )
         except Refused as error:
             raise Taken(
-                "release-taken", f"another release of {release.tag} is published", where=self.description, why=error.why
+                "release-taken",
+                f"another release of {release.tag} is published",
+                where=self.description,
+                why=error.why,
+                remedy="delete this draft; a published release never changes",
             ) from error
         return self._record(published)
 
@@ -394,16 +404,3 @@ class GitHubForge:
             )
             for run in data["workflow_runs"]
         ]
-
-
-def _moved(branch: str, expected: str) -> BranchMoved:
-    return BranchMoved("branch-moved", f"{branch} is no longer at {expected}")
-
-
-def _published(release: Release, where: str) -> ForgeError:
-    return ForgeError(
-        "release-immutable",
-        f"{release.tag} is published, and a published release never changes",
-        where=where,
-        remedy="make another release; `mlir-release release yank` hides this one",
-    )

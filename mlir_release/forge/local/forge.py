@@ -25,11 +25,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mlir_release.errors import ForgeError, MachineError, UsageError
-from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.forge.base import Asset, Release, Run, Tag, Taken
 from mlir_release.forge.local.page import render_page
 from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
+from mlir_release.forge.refusals import (
+    asset_taken,
+    branch_moved,
+    branch_taken,
+    release_tag_missing,
+    tag_taken,
+)
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
@@ -148,12 +155,7 @@ class LocalForge:
         with answering(self.root, f"commit to {branch}"):
             made = commit_files(self._git, expected, files, message, self._signature())
             if not self._set_ref(f"refs/heads/{branch}", made, expected=expected):
-                raise BranchMoved(
-                    "branch-moved",
-                    f"branch {branch} moved while a commit for it was being made",
-                    where=self.description,
-                    remedy="run this again",
-                )
+                raise branch_moved(branch, expected, where=self.description)
         return made
 
     def create_branch(self, branch: str, commit: str) -> None:
@@ -161,7 +163,7 @@ class LocalForge:
         with answering(self.root, f"create branch {branch}"):
             created = self._set_ref(f"refs/heads/{branch}", commit, expected=NO_OBJECT)
         if not created and self.head(branch) != commit:
-            raise Taken("branch-taken", f"branch {branch} exists already, at another commit", where=self.description)
+            raise branch_taken(branch, where=self.description)
 
     def _set_ref(self, ref: str, new: str, *, expected: str) -> bool:
         with self._store.exclusive() as lock:
@@ -191,7 +193,7 @@ class LocalForge:
         with answering(self.root, f"create tag {name}"):
             made = self._git.make_tag_object(name, commit, message, self._signature())
             if not self._set_ref(f"refs/tags/{name}", made, expected=NO_OBJECT):
-                raise Taken("tag-taken", f"tag {name} exists already", where=self.description)
+                raise tag_taken(name, where=self.description)
         return Tag(name=name, commit=commit, message=message)
 
     # -- releases -----------------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class LocalForge:
         _check_name("tag", tag)
         with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
             if self._git.resolve(f"refs/tags/{tag}") is None:
-                raise ForgeError("release-tag-missing", f"there is no tag {tag} to release", where=self.description)
+                raise release_tag_missing(tag, where=self.description)
             release = Release(
                 id=f"{self._store.next_number():06d}",
                 tag=tag,
@@ -341,7 +343,10 @@ class LocalForge:
         with answering(self.root, f"dispatch {workflow}"), self._store.exclusive():
             if not any(self._git.resolve(f"refs/{kind}/{ref}") for kind in ("heads", "tags")):
                 raise ForgeError(
-                    "ref-missing", f"{workflow} can't run on {ref}: no such branch or tag", where=self.description
+                    "ref-missing",
+                    f"{workflow} can't run on {ref}: no such branch or tag",
+                    where=self.description,
+                    remedy="check the name, or create it first",
                 )
             self._runs.add(workflow, ref, inputs, self.now())
 
@@ -363,7 +368,7 @@ class LocalForge:
 
 def _check_free(draft: Release, name: str) -> None:
     if draft.asset(name) is not None:
-        raise Taken("asset-taken", f"the draft of {draft.tag} has an asset {name} already", where=draft.id)
+        raise asset_taken(draft.tag, name, where=draft.id)
 
 
 def _check_name(kind: str, name: str) -> None:
@@ -381,7 +386,11 @@ def _opened(source: Path) -> IO[bytes]:
         return source.open("rb")
     except OSError as error:
         raise MachineError(
-            "file-unreadable", "a file to upload can't be read", where=str(source), why=str(error)
+            "file-unreadable",
+            "a file to upload can't be read",
+            where=str(source),
+            why=str(error),
+            remedy="check the path and the permissions, then run this again",
         ) from error
 
 

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, Release
+from mlir_release.forge.local.store import damaged
+from mlir_release.forge.refusals import release_immutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,12 +73,7 @@ class Records:
         """:raises ForgeError: if ``release`` is published: it can't be changed."""
         target = self.release_folder(release.tag)
         if target.exists() and self.load(target).id == release.id:
-            raise ForgeError(
-                "release-immutable",
-                f"{release.tag} is published: nothing of it can be changed",
-                where=str(target),
-                remedy="yank it (mlir-release release yank) and publish another release",
-            )
+            raise release_immutable(release.tag, where=str(target))
 
     def save(self, folder: Path, release: Release) -> None:
         """Write the record of the release in ``folder``."""
@@ -118,10 +115,5 @@ class Records:
                 assets=tuple(assets),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ForgeError(
-                "forge-damaged",
-                "the record of a release can't be read",
-                where=str(folder / _RECORD),
-                why=str(error),
-                remedy="somebody changed it by hand: restore it; a draft's folder may also be deleted as a whole",
-            ) from error
+            remedy = "it was changed by hand: restore it; the folder of a draft may also be deleted as a whole"
+            raise damaged(folder / _RECORD, why=str(error), remedy=remedy) from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Run
-from mlir_release.forge.local.store import Store, is_locked, lock_file
+from mlir_release.forge.local.store import Store, damaged, is_locked, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,13 +92,8 @@ class RunQueue:
             data = json.loads(path.read_bytes())
             run = Run(**{**data, "created_at": datetime.fromisoformat(data["created_at"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise ForgeError(
-                "forge-damaged",
-                "the record of a workflow run can't be read",
-                where=str(path),
-                why=str(error),
-                remedy="somebody changed it by hand: restore it, or delete the file to forget that run",
-            ) from error
+            remedy = "it was changed by hand: restore it, or delete the file to forget that run"
+            raise damaged(path, why=str(error), remedy=remedy) from error
         if run.status == "in_progress" and not is_locked(path):
             return replace(run, status="completed", conclusion="failure")
         return run

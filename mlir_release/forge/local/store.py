@@ -64,6 +64,13 @@ def answering(root: Path, action: str) -> Iterator[None]:
         raise ForgeError("forge-io-failed", what, where=where, why=why, remedy=remedy) from error
 
 
+def damaged(path: Path, *, why: str, remedy: str) -> ForgeError:
+    """A record of the forge can't be read."""
+    return ForgeError(
+        "forge-damaged", "a record of the local forge can't be read", where=str(path), why=why, remedy=remedy
+    )
+
+
 class Store:
     """The files of one local forge under ``root``, which must exist."""
 

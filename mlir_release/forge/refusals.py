@@ -1,0 +1,63 @@
+"""What any forge refuses: each cause is one error with one id, whichever forge meets it."""
+
+from __future__ import annotations
+
+from mlir_release.errors import ForgeError, UsageError
+from mlir_release.forge.base import BranchMoved, Taken
+
+_RETRY = "run this again: it looks at the forge anew"
+
+
+def branch_moved(branch: str, expected: str, *, where: str) -> BranchMoved:
+    """A commit was made for ``expected``, which is no longer the head of ``branch``."""
+    return BranchMoved("branch-moved", f"{branch} is no longer at {expected}", where=where, remedy=_RETRY)
+
+
+def branch_taken(branch: str, *, where: str) -> Taken:
+    """The branch exists at another commit."""
+    return Taken("branch-taken", f"the branch {branch} exists already, at another commit", where=where, remedy=_RETRY)
+
+
+def branch_missing(branch: str, *, where: str) -> UsageError:
+    """The branch that holds ``targets.toml`` and the pin does not exist."""
+    return UsageError(
+        "branch-missing",
+        f"the release repository has no branch {branch}",
+        where=where,
+        remedy="create it, or name the branch that holds targets.toml and the pin: --branch, or branch in targets.toml",
+    )
+
+
+def tag_taken(tag: str, *, where: str) -> Taken:
+    """The tag exists."""
+    return Taken("tag-taken", f"the tag {tag} exists already", where=where, remedy=_RETRY)
+
+
+def asset_taken(tag: str, name: str, *, where: str) -> Taken:
+    """The draft has an asset of that name."""
+    return Taken(
+        "asset-taken",
+        f"{tag} has an asset {name} already",
+        where=where,
+        remedy=f"remove it first: mlir-release publish {tag} --discard {name}",
+    )
+
+
+def release_tag_missing(tag: str, *, where: str) -> ForgeError:
+    """A draft can't be made before its tag."""
+    return ForgeError(
+        "release-tag-missing",
+        f"there is no tag {tag} to release",
+        where=where,
+        remedy="make it: mlir-release snapshot, or mlir-release number",
+    )
+
+
+def release_immutable(tag: str, *, where: str) -> ForgeError:
+    """The release is published, and nothing of it can be changed."""
+    return ForgeError(
+        "release-immutable",
+        f"{tag} is published, and a published release never changes",
+        where=where,
+        remedy="make another release; `mlir-release release yank` hides this one",
+    )
