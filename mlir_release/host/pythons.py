@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.cpython import CPython
+from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -206,8 +207,7 @@ def _candidates() -> Iterator[Path]:
     """Interpreters to ask: the running one's base, pyenv's, the PATH's. pyenv's shims are no interpreters."""
     yield Path(getattr(sys, "_base_executable", sys.executable))
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    suffix = ".exe" if sys.platform == "win32" else ""
-    name = re.compile(rf"python(3(\.\d+t?)?)?{re.escape(suffix)}")
+    name = re.compile(rf"python(3(\.\d+t?)?)?{re.escape(executable_name(''))}")
     if pyenv.is_dir():
         for version in sorted(pyenv.iterdir()):
             yield version / ("python.exe" if sys.platform == "win32" else "bin/python")

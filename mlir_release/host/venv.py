@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ class VirtualEnvironment:
     @property
     def python(self) -> Path:
         """Its interpreter."""
-        return self.scripts / ("python.exe" if sys.platform == "win32" else "python")
+        return self.scripts / executable_name("python")
 
     def variables(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """This process's environment variables, made to fit: its programs first, nothing from outside imported."""

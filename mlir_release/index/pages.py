@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.console import format_bytes
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
+from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
 from mlir_release.release.notes import (
@@ -257,7 +258,9 @@ class Pages:
         return None
 
 
-def _python_order(tag: str) -> tuple[int, str]:
-    """Sorts ``cp39`` before ``cp310`` before ``cp310t``."""
-    digits = "".join(character for character in tag if character.isdigit())
-    return (int(digits[1:] or 0), tag)
+def _python_order(tag: str) -> tuple[CPython, str]:
+    """Sorts ``cp39`` before ``cp310`` before ``cp310t``; other interpreters first."""
+    try:
+        return CPython.of_tag(tag), tag
+    except ValueError:
+        return CPython(0, 0), tag

@@ -56,3 +56,12 @@ class CPython:
 
     def __str__(self) -> str:
         return self.tag
+
+
+def split_target(name: str) -> tuple[str, CPython | None]:
+    """A target's name without its CPython, and that: ``mlir-linux-x86_64``, CPython 3.12 of ``…-x86_64-cp312``."""
+    before, _, last = name.rpartition("-")
+    try:
+        return before, CPython.of_tag(last)
+    except ValueError:
+        return name, None

@@ -215,6 +215,13 @@ class Platform:
 #: All that the toolkit runs on.
 PLATFORMS = tuple(Platform(system.name, arch) for system in HOST_SYSTEMS.values() for arch in system.machines)
 
+
+def executable_name(name: str) -> str:
+    """The file name of a program on this machine: ``ninja``, on Windows ``ninja.exe``."""
+    system = _find_system(python_platform.system())
+    return name + (system.executable_suffix if system else "")
+
+
 _TAG = re.compile(
     r"(?P<family>[a-z]+)(?:(?P<legacy>1|2010|2014)|_(?P<major>\d+)_(?P<minor>\d+))?(?:_(?P<arch>[a-z]\w*))?"
 )

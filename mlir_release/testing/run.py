@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from mlir_release.host.pythons import Python, find_pythons
+from mlir_release.model.cpython import split_target
 from mlir_release.testing.test import test_wheel
 from mlir_release.wheels.inspect import WheelReport, inspect
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.report import TestRun
-
-_PYTHON_SUFFIX = re.compile(r"-cp3\d+t?$")
 
 
 def run_suites(
@@ -71,7 +69,7 @@ def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
     about = str(report.release["target"]) if report is not None and report.release else f"mlir-{sdk.info.platform}"
     from mlir_release.model.targets import SUITES
 
-    return f"{suite}-{about if SUITES[suite] == 'python' else _PYTHON_SUFFIX.sub('', about)}"
+    return f"{suite}-{about if SUITES[suite] == 'python' else split_target(about)[0]}"
 
 
 def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:

@@ -22,6 +22,7 @@ from mlir_release.host.containers import find_engine, image_name, why_unusable
 from mlir_release.host.files import replacing
 from mlir_release.host.process import StepFailed, tail
 from mlir_release.host.pythons import OLDEST, Python, find_pythons
+from mlir_release.model.cpython import split_target
 from mlir_release.wheels import cibuildwheel as container
 from mlir_release.wheels import jobserver as schedule
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
@@ -42,7 +43,6 @@ BackendName = Literal["auto", "cibuildwheel", "build"]
 DISK_PER_BUILD = 1_500_000_000
 
 _DISK_FULL = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.IGNORECASE)
-_TARGET_PYTHON = re.compile(r"-cp3\d+t?$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ def key(request: WheelRequest) -> str:
 
 def for_python(request: WheelRequest, python: Python) -> WheelRequest:
     """The request with its target named for one CPython: ``mlir-linux-x86_64-cp312``."""
-    return replace(request, target=f"{_TARGET_PYTHON.sub('', request.target)}-{python.tag}")
+    return replace(request, target=f"{split_target(request.target)[0]}-{python.tag}")
 
 
 def _build_all(

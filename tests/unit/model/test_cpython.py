@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.model.cpython import CPython
+from mlir_release.model.cpython import CPython, split_target
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,16 @@ def test_cpythons_are_ordered_by_version_not_by_text() -> None:
 def test_the_tag_and_the_version_name_the_same_cpython(minor: int, free_threaded: bool) -> None:
     python = CPython(3, minor, free_threaded)
     assert CPython.of_tag(python.tag) == CPython.parse(python.version) == python
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "python"),
+    [
+        ("mlir-linux-x86_64-cp312", "mlir-linux-x86_64", CPython(3, 12)),
+        ("mlir-core-windows-x64-cp314t", "mlir-core-windows-x64", CPython(3, 14, free_threaded=True)),
+        ("regression-mlir-macos-arm64", "regression-mlir-macos-arm64", None),
+        ("local", "local", None),
+    ],
+)
+def test_names_of_targets_end_with_the_cpython(name: str, before: str, python: CPython | None) -> None:
+    assert split_target(name) == (before, python)

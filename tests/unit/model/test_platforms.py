@@ -10,7 +10,7 @@ import pytest
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.names import Slot
-from mlir_release.model.platforms import SYSTEMS, Platform, PlatformTag
+from mlir_release.model.platforms import SYSTEMS, Platform, PlatformTag, executable_name
 from mlir_release.model.targets import TARGETS_FILE
 
 ROOT = Path(__file__).parents[3]
@@ -199,6 +199,12 @@ def test_triples() -> None:
     names = ["linux-x86_64", "linux-ppc64le", "macos-arm64"]
     assert [Platform.parse(name).triple for name in names] == triples
     assert Platform.parse("windows-x64").triple == "x86_64-pc-windows-msvc"
+
+
+def test_programs_have_the_suffix_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    for system, name in (("Windows", "ninja.exe"), ("Darwin", "ninja"), ("FreeBSD", "ninja")):
+        pretend(monkeypatch, system, "amd64")
+        assert executable_name("ninja") == name
 
 
 def test_suffixes_of_files() -> None:
