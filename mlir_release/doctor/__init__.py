@@ -1,4 +1,5 @@
-"""Whether a release repository is set up: findings, each with its remedy, from what was observed. Pure.
+"""Whether a release repository is set up: findings, each with its remedy, from what was observed.
 
-:mod:`mlir_release.forge.github.settings` observes. What a token may not see is said to be unknown, not well.
+:mod:`.examine` gathers the observations and runs the checks, which are pure functions of them. What a token may not see
+is reported as unknown, never as ok.
 """

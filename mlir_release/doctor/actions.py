@@ -1,4 +1,4 @@
-"""Whether Actions runs the workflows, with the actions that they use, and what their jobs may do."""
+"""Whether GitHub Actions may run the workflows and the actions that they use, and what jobs may do."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from mlir_release.doctor.results import Level
     from mlir_release.forge.github.observations import AllowedActions, Observations
 
-#: Whose actions count as GitHub's own.
+#: Owners whose actions count as GitHub's own.
 _GITHUBS = frozenset({"actions", "github"})
 
 
 def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Whether Actions runs, and what jobs may do that do not say it."""
+    """Whether Actions is enabled, the workflows are active, and what jobs without permissions of their own may do."""
     if seen.actions_enabled is None:
         yield hidden(seen, "actions", "whether Actions is enabled", asked="permissions", usual="administration: read")
     else:
@@ -34,11 +34,11 @@ def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]
         yield hidden(seen, "workflows", "which workflows are active", asked="workflows", usual="actions: read")
     else:
         ours = {*required(contents), *(use.workflow.path for use in uses_of(contents))}
-        asleep = [path for path, state in sorted(seen.workflows.items()) if state != "active" and path in ours]
+        inactive = [path for path, state in sorted(seen.workflows.items()) if state != "active" and path in ours]
         yield verdict(
             "workflows",
-            not asleep,
-            f"disabled: {', '.join(asleep)}" if asleep else "no workflow that is needed is disabled",
+            not inactive,
+            f"disabled: {', '.join(inactive)}" if inactive else "all workflows that are needed are active",
             "Actions > the workflow > Enable workflow (GitHub disables schedules after 60 days without activity)",
         )
     yield _defaults(seen, contents)
@@ -47,19 +47,19 @@ def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]
 def _defaults(seen: Observations, contents: Contents) -> Finding:
     check = "default-permissions"
     if seen.defaults is None:
-        what = "what a job may do that asks for nothing"
+        what = "the default permissions of jobs"
         return hidden(seen, check, what, asked="workflow", usual="administration: read")
     if not seen.defaults.write:
-        return verdict(check, True, "a job that asks for nothing may only read", "")
+        return verdict(check, True, "a job without permissions of its own may only read", "")
     silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
-    text = "a job that asks for nothing may write"
+    text = "a job without permissions of its own may write"
     return verdict(
         check,
         not silent,
         f"{text}, and {', '.join(silent)} {'has' if len(silent) == 1 else 'have'} such jobs"
         if silent
-        else f"{text}; every job asks, so read would do",
-        "Settings > Actions > General > Workflow permissions: Read repository contents; let each job ask (permissions)",
+        else f"{text}; every job has its own, so read would do",
+        "Settings > Actions > General > Workflow permissions: Read repository contents; let each job set its own",
     )
 
 
@@ -84,8 +84,8 @@ def _allowed(seen: Observations, contents: Contents) -> Finding:
     return Finding(
         check=check,
         level="problem" if sure else "unknown",
-        text=f"{'' if sure else 'perhaps '}not allowed to run: {', '.join(dict.fromkeys(names))}",
-        remedy="Settings > Actions > General > Actions permissions: allow all; or GitHub's own, and others by name",
+        text=f"{'' if sure else 'possibly '}not allowed to run: {', '.join(dict.fromkeys(names))}",
+        remedy="Settings > Actions > General > Actions permissions: allow all, or GitHub's own and others by name",
     )
 
 
@@ -94,7 +94,7 @@ def _level(allowed: AllowedActions, uses: str) -> Level:
         return "ok"
     if allowed.policy == "local_only":
         return "problem"
-    name = uses.lower()  # GitHub does not tell cases apart here
+    name = uses.lower()  # GitHub ignores case here
     patterns = [pattern.lower() for pattern in allowed.patterns]
     if any(fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return "problem"
@@ -102,4 +102,4 @@ def _level(allowed: AllowedActions, uses: str) -> Level:
         return "ok"
     if allowed.github_owned and uses.partition("/")[0] in _GITHUBS:
         return "ok"
-    return "unknown" if allowed.verified else "problem"  # whose creators are verified is told nowhere
+    return "unknown" if allowed.verified else "problem"  # GitHub publishes no list of verified creators

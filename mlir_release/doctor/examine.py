@@ -1,27 +1,51 @@
-"""All checks, in the order in which somebody would put things right."""
+"""All checks, in the order in which a person would fix what they find."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.actions import examine_actions
-from mlir_release.doctor.index import goes_to_pypi
+from mlir_release.doctor.index import configured_owners, examine_project, goes_to_pypi
+from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pull_requests import examine_pull_requests
-from mlir_release.doctor.repository_files import Contents, examine_workflows, read_files
+from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
 from mlir_release.doctor.results import hidden
 from mlir_release.doctor.rules import examine_branch, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.token import examine_token
+from mlir_release.forge.files import DEFAULT_BRANCH, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.doctor.results import Finding
+    from mlir_release.forge.base import Forge
     from mlir_release.forge.github.observations import Observations
 
 
+def examine_forge(
+    forge: Forge, *, branch: str | None = None, index_url: str | None = "", owners: Sequence[str] = ()
+) -> list[Finding]:
+    """Observe a release repository and run every check that applies to it.
+
+    :param branch: that holds the pin; None: the default branch
+    :param index_url: the simple index to ask about our project; empty: PyPI's; None: ask none
+    :param owners: users or organizations that must own the project there; none: those of the repository's variable
+    :raises UsageError: ``branch-missing``
+    """
+    if forge.services is None:
+        return list(examine_local(forge, branch or DEFAULT_BRANCH))
+    if branch:
+        head_of(forge, branch)  # a misspelt branch is one error, not a finding for everything that it lacks
+    seen = forge.services.settings(FILES, branch)
+    contents, findings = examine(seen)
+    if index_url is None or not goes_to_pypi(contents):
+        return list(findings)
+    return [*findings, *examine_project(forge, index_url, owners=owners or configured_owners(seen.variables))]
+
+
 def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:
-    """What a repository's files say, and every check of it; PyPI apart (:mod:`.index`)."""
+    """The contents of a repository's files, and the results of every check except those of PyPI (:mod:`.index`)."""
     files: tuple[Finding, ...]
     if seen.files is None:
         what = f"the files of {seen.branch}"
@@ -41,7 +65,7 @@ def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:
 
 
 def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """What only a release repository needs."""
+    """Checks that only a release repository needs."""
     yield from examine_branch(seen)
     yield from examine_tags(seen)
     yield from examine_releases(seen)

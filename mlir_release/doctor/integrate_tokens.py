@@ -1,4 +1,4 @@
-"""The jobs that run integrate, and where the tokens come from that they work with."""
+"""The jobs that run integrate, and where their tokens come from."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")
 _SECRETS = ("app_token", "export_token")
 
-#: What it finds by itself, where it is dispatched or inherits secrets: a repository's secret of the same name.
+#: The secret that it uses by default, when it is dispatched or inherits secrets.
 _INHERITED = "APP_TOKEN"
 
-#: The action that a downstream's own job may use instead, and its inputs for them.
+#: The action that a downstream's own job may use instead, and its inputs for tokens.
 _ACTION = re.compile(r"/actions/integrate(@|$)")
 _INPUTS = ("token", "export-token")
 
@@ -29,7 +29,7 @@ _OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What a token is made of. Nothing: it is the job's own, or there is none."""
+    """The secrets and variables that a token is made from. None: it is the job's own, or there is no token."""
 
     secrets: frozenset[str] = field(default_factory=frozenset)
     variables: frozenset[str] = field(default_factory=frozenset)
@@ -52,7 +52,7 @@ class Use:
 
 
 def uses_of(contents: Contents) -> tuple[Use, ...]:
-    """Every job that runs integrate in such a way that it can push."""
+    """Every job that runs integrate and can push."""
     found = []
     for workflow in contents.workflows.values():
         for job in workflow.jobs:
@@ -75,20 +75,20 @@ def uses_of(contents: Contents) -> tuple[Use, ...]:
 
 
 def source_of(job: Job, expression: str) -> Source:
-    """What an expression of a job's is made of, through the steps whose outputs it takes (a token of an App)."""
+    """The secrets and variables in a job's expression, also through steps whose outputs it uses (an App's token)."""
     texts = [expression]
     for step in job.steps:
         if step.id and step.id in _OUTPUT.findall(expression):
             texts += [str(value) for value in step.inputs.values()]
     names: dict[str, set[str]] = {"secrets": set(), "vars": set()}
     for kind, dotted, quoted in _REFERENCE.findall(" ".join(texts)):
-        names[kind].add((dotted or quoted).upper())  # GitHub's names do not tell cases apart
+        names[kind].add((dotted or quoted).upper())  # GitHub ignores case in names
     secrets = names["secrets"] - {"GITHUB_TOKEN"}
     return Source(secrets=frozenset(secrets), variables=frozenset(names["vars"] if secrets else ()))
 
 
 def availability(seen: Observations, use: Use, source: Source) -> tuple[Level, str]:
-    """Whether what a token is made of is there, and in words what it is, or what is not there."""
+    """Whether a token's secrets and variables exist; and which they are, or which are missing, for people."""
     secrets = {name.upper() for name in seen.secrets.seen}
     complete = seen.secrets.complete
     if use.job.environment:
@@ -102,4 +102,4 @@ def availability(seen: Observations, use: Use, source: Source) -> tuple[Level, s
         return "ok", ", ".join(sorted(source.secrets | source.variables))
     sure = (source.secrets <= secrets or complete) and (source.variables <= variables or seen.variables.complete)
     names = ", ".join(lacking)
-    return ("problem", f"what is not there: {names}") if sure else ("unknown", f"what is not shown: {names}")
+    return ("problem", f"what is missing: {names}") if sure else ("unknown", f"what is hidden: {names}")

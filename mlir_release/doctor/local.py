@@ -1,4 +1,4 @@
-"""What can be wrong with a local forge: its branch, its files, and the git that it is kept with."""
+"""Checks of a local forge: its branch, its files, and the version of git."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLDEST_GIT = (2, 34)
 
 
 def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
-    """Every check that a forge without settings has."""
+    """Every check of a forge without settings."""
     try:
         yield _git(Git(Path()).text("--version"))
         commit = head_of(forge, branch)
@@ -36,13 +36,15 @@ def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
     contents, findings = read_files(found, branch=branch, github=False)
     yield from findings
     if contents.matrix is not None and contents.matrix.release.branch != branch:
-        text = f"targets.toml has the pin committed to {contents.matrix.release.branch}, and this is {branch}"
-        yield verdict("default-branch", False, text, "correct [release] branch, or look at the other one with --branch")
+        text = f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {branch}"
+        yield verdict(
+            "default-branch", False, text, "correct branch in [release], or examine the other branch with --branch"
+        )
 
 
 def _git(shown: str) -> Finding:
-    """Of ``git version 2.47.1.windows.2``."""
+    """``shown``: for example ``git version 2.47.1.windows.2``."""
     match = re.search(r"(\d+)\.(\d+)\S*", shown)
     known = match is not None and (int(match[1]), int(match[2])) >= OLDEST_GIT
     oldest = ".".join(map(str, OLDEST_GIT))
-    return verdict("git", known, f"{shown.strip()}, of {oldest} or newer", f"install git {oldest} or newer")
+    return verdict("git", known, f"{shown.strip()}; {oldest} or newer is needed", f"install git {oldest} or newer")

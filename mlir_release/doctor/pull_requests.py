@@ -1,7 +1,7 @@
-"""Whether CI runs on integrate's pull requests, which a job's own token opens and pushes without starting any.
+"""Whether CI runs on integrate's pull requests: what a job does with its own token starts no workflows.
 
-Either integrate works with another token, a secret's or that of an App which a step makes; or ``integrate.toml`` names
-a workflow that is dispatched on the branch.
+Either integrate uses another token, from a secret or of an App, or ``integrate.toml`` names a workflow that is
+dispatched on the branch.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 _WORKFLOWS = ".github/workflows/"
 
-#: What the caller's job must allow (a called workflow gets no more than its caller has), and what dispatches take.
+#: Permissions that the caller's job must have (a called workflow gets no more), and inputs of dispatched rounds.
 _PERMISSIONS = ("contents", "pull-requests", "actions")
 _ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
 
 
 def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Every check of integrate; nothing where there is no integrate.toml."""
+    """Every check of integrate; none if there is no integrate.toml."""
     if not contents.integrates:
         return
     uses = uses_of(contents)
     dispatched, why_not = _dispatched(seen, contents)
     tokens = [_token(seen, use) for use in uses]
     remedy = (
-        "store a token whose pushes start CI (contents, pull requests and actions: write) as a secret and hand it to "
+        "store a token whose pushes start CI (contents, pull requests and actions: write) as a secret and pass it to "
         "integrate.yml as app_token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
     )
     if tokens and all(level == "ok" for level, _ in tokens):
@@ -42,12 +42,12 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
     elif dispatched == "ok":
         yield Finding(check="pull-request-token", level="ok", text=why_not)
     elif not tokens:
-        text = f"no workflow here runs integrate, so its token is not known; {why_not}"
+        text = f"no workflow here runs integrate, so its token is unknown; {why_not}"
         yield Finding(check="pull-request-token", level="unknown", text=text, remedy=remedy)
     else:
         levels = {level for level, _ in tokens if level != "ok"}
         if "unknown" in levels:
-            remedy = f"run this with a token that has secrets and variables: read; if the secret is not there, {remedy}"
+            remedy = f"use a token that has secrets and variables: read; if the secret is missing, {remedy}"
         text = "; ".join([*(text for level, text in tokens if level != "ok"), why_not])
         sure = "problem" in levels and dispatched == "problem"
         yield Finding(
@@ -64,25 +64,25 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
 def _token(seen: Observations, use: Use) -> tuple[Level, str]:
     """Whether a job has a token whose pushes start CI."""
     if not use.token.secrets:
-        return "problem", f"{use.where} has no token but the job's own, which starts none"
+        return "problem", f"{use.where} has only the job's own token, which starts no CI"
     level, words = availability(seen, use, use.token)
-    return level, f"{use.where} has {'a token of its own, from' if level == 'ok' else 'its token from'} {words}"
+    return level, f"{use.where} takes its token from {words}"
 
 
 def _export(seen: Observations, use: Use, config: Config) -> Iterator[Finding]:
-    """Whether a job may push patched commits to where others can fetch them."""
+    """Whether a job may push patched commits to the remotes that they are fetched from."""
     remotes = {config.export.remote, *(target.remote for target in config.export.also)} - {""}
     foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{seen.repository}"))
     if not foreign:
         return
     check, where = "export-token", f"{use.where} pushes to {', '.join(foreign)} with"
-    remedy = "store a token that may push there as a secret, and hand it to integrate.yml as export_token"
+    remedy = "store a token that may push there as a secret, and pass it to integrate.yml as export_token"
     if use.export.secrets:
         level, words = availability(seen, use, use.export)
         yield Finding(check=check, level=level, text=f"{where} {words}", remedy="" if level == "ok" else remedy)
     elif use.token.secrets:
-        text = f"{where} its app_token; whether that one may, only its owner sees"
-        yield Finding(check=check, level="unknown", text=text, remedy=f"look; if it may not, {remedy}")
+        text = f"{where} its app_token; only its owner can see whether it may"
+        yield Finding(check=check, level="unknown", text=text, remedy=f"check it; if it may not, {remedy}")
     else:
         yield verdict(check, False, f"{where} the job's own token, which may write to this repository alone", remedy)
 
@@ -108,7 +108,7 @@ def _dispatched(seen: Observations, contents: Contents) -> tuple[Level, str]:
 
 
 def _own_token(seen: Observations, levels: list[Level]) -> Iterator[Finding]:
-    """Whether the job's own token may open the pull request, where there is no other."""
+    """Whether the job's own token may open the pull request, if there is no other."""
     if levels and all(level == "ok" for level in levels):
         return
     check = "pull-request-creation"
@@ -122,12 +122,12 @@ def _own_token(seen: Observations, levels: list[Level]) -> Iterator[Finding]:
         may,
         f"jobs' own tokens {'may' if may else 'may not'} create pull requests",
         "Settings > Actions > General > Workflow permissions: Allow GitHub Actions to create and approve pull requests "
-        "(where it is grey, the organisation's settings say so)",
+        "(if it is greyed out, change it in the organization's settings)",
     )
 
 
 def _caller(seen: Observations, use: Use, contents: Contents) -> Iterator[Finding]:
-    """Whether a workflow that calls integrate.yml lets it do its work, and its rounds follow each other."""
+    """Whether a workflow that calls integrate.yml gives it the permissions it needs, and can start its next round."""
     if not use.called:
         return
     check, path = "integrate-caller", use.workflow.path
@@ -140,11 +140,11 @@ def _caller(seen: Observations, use: Use, contents: Contents) -> Iterator[Findin
     following = contents.workflows.get(_WORKFLOWS + name)
     takes = following.dispatch_inputs if following else frozenset()
     if following is None or "workflow_dispatch" not in following.triggers or not takes >= _ROUND_INPUTS:
-        text = f"{path} has its next round started as {name}, which "
+        text = f"{path} starts its next round with {name}, which "
         if following is None:
-            text += "is not there"
+            text += "is missing"
         else:
             text += f"has no workflow_dispatch with the inputs {', '.join(sorted(_ROUND_INPUTS))}"
-        yield verdict(check, False, text, f"say next-workflow: {use.workflow.name}, and give that one the inputs")
+        yield verdict(check, False, text, f"set next-workflow: {use.workflow.name}, and declare the inputs there")
     elif not lacking:
-        yield verdict(check, True, f"{path} lets integrate do its work", "")
+        yield verdict(check, True, f"{path} gives integrate what it needs", "")

@@ -1,4 +1,4 @@
-"""The files of a release repository: whether they are there, can be read, and ask GitHub for what they need."""
+"""The files of a release repository: whether they exist, can be read, and request the permissions they need."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 
-#: What a release repository holds besides workflows; ``integrate.toml`` is read where there is one.
+#: The files of a release repository besides workflows; ``integrate.toml`` is optional.
 RELEASE_FILES = (PIN_FILE, TARGETS_FILE)
 FILES = (*RELEASE_FILES, CONFIG_FILE)
 
 _WORKFLOWS = ".github/workflows/"
 
-#: The workflows of a release repository, and what must start each. ``targets.toml`` may name another ``release.yml``.
+#: The workflows of a release repository and their triggers. ``targets.toml`` may name another ``release.yml``.
 TRIGGERS: Mapping[str, frozenset[str]] = {
     "snapshot.yml": frozenset({"schedule", "workflow_dispatch"}),
     "release.yml": frozenset({"workflow_dispatch"}),
@@ -34,7 +34,7 @@ TRIGGERS: Mapping[str, frozenset[str]] = {
     "pages.yml": frozenset({"workflow_dispatch"}),
 }
 
-#: What one job at least of each must be allowed, beside reading.
+#: The write permissions that at least one job of each must have.
 WRITES: Mapping[str, tuple[str, ...]] = {
     "snapshot.yml": ("contents", "actions"),
     "release.yml": ("contents", "actions", "issues", "id-token", "attestations"),
@@ -46,28 +46,28 @@ WRITES: Mapping[str, tuple[str, ...]] = {
 
 REQUIRED = (*RELEASE_FILES, *(_WORKFLOWS + name for name in TRIGGERS))
 
-#: What only a release repository has.
+#: Files that only a release repository has.
 _OF_RELEASES = frozenset({TARGETS_FILE, _WORKFLOWS + "snapshot.yml"})
 
-#: What no default gives to a job that does not ask.
+#: Permissions that no repository grants by default.
 _NEVER_BY_DEFAULT = frozenset({"id-token"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What the files say; None, or absent, where one does not say it well."""
+    """The contents of the files; None, or absent, for one that is missing or invalid."""
 
     matrix: Matrix | None = None
     config: Config | None = None
     workflows: Mapping[str, Workflow] = field(default_factory=dict)  #: by path
-    integrates: bool = False  #: whether it is walked by integrate: there is an integrate.toml
-    releases: bool = True  #: whether it is a release repository; one that is only walked is none
+    integrates: bool = False  #: whether integrate runs there: there is an integrate.toml
+    releases: bool = True  #: whether it is a release repository, not only a downstream
 
 
 def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) -> tuple[Contents, tuple[Finding, ...]]:
-    """Read every file that is there; one finding for each that is wrong.
+    """Read every file that exists; one finding for each invalid one.
 
-    :param github: whether the repository is on GitHub, which alone runs workflows
+    :param github: whether the repository is on GitHub, and so must have workflows
     """
     findings: list[Finding] = []
 
@@ -117,9 +117,9 @@ def required(contents: Contents) -> tuple[str, ...]:
 
 
 def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iterator[Finding]:
-    """Whether the workflows are started by what should start them, and their jobs may do what they must.
+    """Whether the workflows have their triggers, and their jobs the permissions that they need.
 
-    :param default_write: whether a job that says nothing may write; None: that is hidden
+    :param default_write: whether a job without permissions of its own may write; None: this is hidden
     """
     if not contents.releases:
         return
@@ -141,7 +141,7 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
             )
         yield from _permissions(workflow, WRITES[standard], default_write)
     if started and all(started):
-        yield Finding(check="triggers", level="ok", text="every workflow is started by what should start it")
+        yield Finding(check="triggers", level="ok", text="every workflow has its triggers")
 
 
 def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: bool | None) -> Iterator[Finding]:
@@ -156,11 +156,11 @@ def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: boo
         elif not by_default:
             lacking.append(permission)
     asked = ", ".join(f"{permission}: write" for permission in lacking or unclear)
-    remedy = f"give the job that needs it {asked} (permissions), as the toolkit's own {workflow.name} does"
+    remedy = f"add {asked} to the permissions of the job that needs it, as in the toolkit's own {workflow.name}"
     if lacking:
         yield verdict("job-permissions", False, f"no job of {workflow.path} has {asked}", remedy)
     elif unclear:
-        text = f"no job of {workflow.path} asks for {asked}, and what is given to jobs that don't ask is hidden"
+        text = f"no job of {workflow.path} has {asked} of its own, and the default permissions are hidden"
         yield Finding(check="job-permissions", level="unknown", text=text, remedy=remedy)
     else:
-        yield verdict("job-permissions", True, f"the jobs of {workflow.name} may do what they must", "")
+        yield verdict("job-permissions", True, f"the jobs of {workflow.name} have the permissions that they need", "")

@@ -1,4 +1,4 @@
-"""One check's answer, and how answers are shown."""
+"""The results of checks, and how they are shown."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Level = Literal["ok", "problem", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One check's answer."""
+    """The result of a check."""
 
-    check: str  #: stable, kebab-case; a check may have several answers
+    check: str  #: stable, kebab-case; a check may have several results
     level: Level
     text: str
     remedy: str = ""
@@ -28,38 +28,38 @@ class Finding:
         return asdict(self)
 
 
-def verdict(check: str, well: bool, text: str, remedy: str) -> Finding:
-    """Well, or a problem with its remedy."""
-    return Finding(check=check, level="ok" if well else "problem", text=text, remedy="" if well else remedy)
+def verdict(check: str, ok: bool, text: str, remedy: str) -> Finding:
+    """Ok, or a problem with its remedy."""
+    return Finding(check=check, level="ok" if ok else "problem", text=text, remedy="" if ok else remedy)
 
 
 def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str) -> Finding:
-    """Something that was not shown.
+    """A fact that the token may not see.
 
-    :param asked: the part of the address by which it was asked for
-    :param usual: the permission that shows it, where GitHub does not say which
+    :param asked: the part of the address that it was requested from
+    :param usual: the permission that shows it, if GitHub did not name one
     """
     refusal = next((refusal for path, refusal in seen.refusals.items() if asked in path.split("/")), None)
     if refusal is not None and refusal.by_plan:
         text, remedy = (
             f"{what}: {refusal.said}",
-            "make the repository public, or have its owner take such a plan",
+            "make the repository public, or upgrade its owner's plan",
         )
     else:
         permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
         text = f"{what}: this token may not see it"
-        remedy = f"run this with a token that has {permission or usual}"
+        remedy = f"use a token that has {permission or usual}"
     return Finding(check=check, level="unknown", text=text, remedy=remedy)
 
 
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:
-    """The toolkit's own error as a finding; ``about``: the file that it is about."""
+    """An error of the toolkit as a finding; ``about``: the file concerned."""
     text = ": ".join(part for part in (about, error.what, error.why) if part)
     return Finding(check=check, level=level, text=text, remedy=error.remedy)
 
 
 def to_do(findings: Sequence[Finding]) -> list[str]:
-    """Remedies, each once with all that it mends, problems before what is unknown."""
+    """Each remedy once, with the checks that it fixes; problems before what is unknown."""
     checks: dict[str, list[str]] = {}
     for finding in sorted(findings, key=lambda finding: finding.level != "problem"):
         if finding.remedy and finding.check not in checks.setdefault(finding.remedy, []):
@@ -75,7 +75,7 @@ def count(findings: Sequence[Finding]) -> str:
 
 
 def markdown(findings: Sequence[Finding], *, title: str) -> str:
-    """What does not stand well as a table for the step summary."""
+    """A table of what is not ok, for the step summary."""
     lines = [f"### {title}", "", count(findings)]
     shown = [finding for finding in findings if finding.level != "ok"]
     if shown:

@@ -1,4 +1,4 @@
-"""Rules for tags and for the pin's branch: do they keep releases as they are, and let the jobs do their work?"""
+"""Rules for tags and for the pin's branch: whether they protect releases and admit the jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.observations import Observations, Rule
 
-#: A tag of each kind, that rules are tried on.
+#: A tag of each kind, to apply rules to.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
 
 #: Rules (and fields of classic protection) that keep a job from committing directly to a branch.
@@ -30,8 +30,8 @@ BLOCKING = frozenset(
     }
 )
 
-#: Rules (and fields) that let some commits pass. Signatures: GitHub signs what a bot commits through its API
-#: (docs.github.com, "About commit signature verification"), which is not tried here.
+#: Rules (and fields) that admit some commits. Signatures: GitHub signs what a bot commits through its API
+#: (docs.github.com, "About commit signature verification"), which is not checked here.
 CHOOSY = frozenset(
     {"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern", "required_signatures"}
 )
@@ -46,19 +46,21 @@ def examine_branch(seen: Observations) -> Iterator[Finding]:
     for kinds, found in ((BLOCKING, blocking), (CHOOSY, unclear)):
         found |= {f"{field} (classic protection)" for field in (seen.protection or frozenset()) & kinds}
     remedy = (
-        "take the rule off that branch (Settings > Rules, or > Branches), or keep the pin in a repository without it: "
-        "the jobs' own token can't be put on a bypass list"
+        "remove the rule from the branch (Settings > Rules or Branches), or keep the pin in a repository without it: "
+        "a job's own token can't be put on a bypass list"
     )
     if blocking:
-        yield verdict("pin-branch", False, f"{seen.branch} is closed to jobs by {', '.join(sorted(blocking))}", remedy)
+        yield verdict(
+            "pin-branch", False, f"jobs may not commit to {seen.branch}: {', '.join(sorted(blocking))}", remedy
+        )
         return
     if unclear:
-        text = f"{seen.branch} has rules that may stop jobs: {', '.join(sorted(unclear))}"
+        text = f"{seen.branch} has rules that may block jobs: {', '.join(sorted(unclear))}"
         yield Finding(check="pin-branch", level="unknown", text=text, remedy=remedy)
     if seen.branch_rules is None:
         yield hidden(seen, "pin-branch", f"the rules for {seen.branch}", asked="rules", usual="metadata: read")
     if seen.protection is None:
-        text = f"{seen.branch} is protected; how"
+        text = f"how {seen.branch} is protected"
         yield hidden(seen, "pin-branch", text, asked="protection", usual="administration: read")
     if not unclear and seen.branch_rules is not None and seen.protection is not None:
         yield verdict("pin-branch", True, f"jobs may commit the pin to {seen.branch}", "")
@@ -69,7 +71,7 @@ def _named(rule: Rule) -> str:
 
 
 def examine_tags(seen: Observations) -> Iterator[Finding]:
-    """Whether tags of releases stay where they are, and new ones can be made."""
+    """Whether tags of releases are protected, and new ones can be made."""
     if seen.tag_rules is None:
         yield hidden(seen, "tag-rules", "the rulesets", asked="rulesets", usual="metadata: read")
         return
@@ -84,8 +86,8 @@ def examine_tags(seen: Observations) -> Iterator[Finding]:
             yield Finding(
                 check="tag-creation",
                 level="problem" if sure else "unknown",
-                text=f"a rule {'keeps' if sure else 'may keep'} jobs from creating {pattern}: {_named(rule)}",
-                remedy="take `Restrict creations` out of that ruleset: jobs' own token can't be put on a bypass list",
+                text=f"a rule {'prevents' if sure else 'may prevent'} jobs from creating {pattern}: {_named(rule)}",
+                remedy="remove `Restrict creations` from that ruleset: a job's own token can't be put on a bypass list",
             )
         yield verdict(
             "tag-rules",

@@ -22,7 +22,7 @@ PAGES_ENVIRONMENT = "github-pages"
 
 
 def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Whether the branch that is looked at is the one that everything happens on, and anything can happen there."""
+    """Whether the branch is the default branch and the one in targets.toml, and can be written to."""
     if seen.archived:
         remedy = "Settings > General > Unarchive this repository"
         yield verdict("archived", False, "the repository is archived: nothing can be written", remedy)
@@ -30,20 +30,20 @@ def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding
         yield Finding(
             check="default-branch",
             level="problem",
-            text=f"the pin is on {seen.branch}, and the default branch is {seen.default_branch}",
+            text=f"the pin is on {seen.branch}, but the default branch is {seen.default_branch}",
             remedy="schedules and dispatches run from the default branch: make the two the same (Settings > General)",
         )
     if contents.matrix is not None and contents.matrix.release.branch != seen.branch:
         yield Finding(
             check="default-branch",
             level="problem",
-            text=f"targets.toml has the pin committed to {contents.matrix.release.branch}, and this is {seen.branch}",
-            remedy=f'say branch = "{seen.default_branch}" in its [release], or look at the other one with --branch',
+            text=f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {seen.branch}",
+            remedy=f'set branch = "{seen.default_branch}" in its [release], or examine the other branch with --branch',
         )
 
 
 def examine_releases(seen: Observations) -> Iterator[Finding]:
-    """Whether what is published stays, failures have a place to be told, and the index a place to stand."""
+    """Whether releases are immutable, failures can be reported as issues, and Pages can serve the index."""
     if seen.immutable is None:
         what = "whether releases are immutable"
         yield hidden(seen, "immutable-releases", what, asked="immutable-releases", usual="administration: read")
@@ -57,7 +57,7 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
     yield verdict(
         "issues",
         seen.issues,
-        f"issues are {'enabled' if seen.issues else 'disabled: failing targets have nowhere to be told'}",
+        f"issues are {'enabled' if seen.issues else 'disabled: failing targets can not be reported'}",
         "Settings > General > Features: Issues",
     )
     if seen.pages is None:
@@ -68,24 +68,24 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
         yield verdict("pages", seen.pages == "workflow", text, "Settings > Pages > Source: GitHub Actions")
     found = (seen.environments or {}).get(PAGES_ENVIRONMENT)
     if found is not None:  # else the first deployment makes it
-        # GitHub makes it for the branch that is the default one then; it stays so when that is renamed.
-        well = found.refs != "selected" or any(matches(pattern, seen.default_branch) for pattern in found.branches)
+        # GitHub makes it for the branch that is the default at that time, and keeps it when that is renamed.
+        admitted = found.refs != "selected" or any(matches(pattern, seen.default_branch) for pattern in found.branches)
         yield verdict(
             "pages-environment",
-            well,
-            f"{seen.default_branch} {'may' if well else 'may not'} deploy to the environment {PAGES_ENVIRONMENT}",
+            admitted,
+            f"{seen.default_branch} {'may' if admitted else 'may not'} deploy to the environment {PAGES_ENVIRONMENT}",
             f"Settings > Environments > {PAGES_ENVIRONMENT} > Deployment branches and tags: add {seen.default_branch}",
         )
 
 
 def examine_environment(seen: Observations) -> Iterator[Finding]:
-    """Whether the environment that trusted publishing is bound to lets final releases in, and nothing else."""
+    """Whether the environment that trusted publishing is bound to admits final releases, and nothing else."""
     if seen.environments is None:
         yield hidden(seen, "environment", "the environments", asked="environments", usual="actions: read")
         return
     remedy = (
         f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "
-        "add the tag rule llvm-*, no branch; add required reviewers if people should confirm each upload"
+        "add the tag rule llvm-*, no branch; add required reviewers to have each upload confirmed"
     )
     found = seen.environments.get(PYPI_ENVIRONMENT)
     if found is None:
@@ -93,8 +93,8 @@ def examine_environment(seen: Observations) -> Iterator[Finding]:
         yield verdict("environment", False, text, remedy)
         return
     snapshot, numbered = (any(matches(pattern, tag) for pattern in found.tags) for tag in SAMPLE_TAGS)
-    well = found.refs == "selected" and numbered and not snapshot and not found.branches
-    yield verdict("environment", well, f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}", remedy)
+    strict = found.refs == "selected" and numbered and not snapshot and not found.branches
+    yield verdict("environment", strict, f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}", remedy)
 
 
 def _allowed(environment: Environment) -> str:

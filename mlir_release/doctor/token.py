@@ -1,4 +1,4 @@
-"""What may be done with the token that asks. What GitHub does not show is unknown, never well."""
+"""What the token may do. What GitHub does not show is unknown, never ok."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.observations import Token
 
-#: What commands need, and for what.
+#: Permissions that commands need, and what each is for.
 _NEEDED = {
-    "contents": "commits the pin, makes tags and releases",
+    "contents": "commits the pin and makes tags and releases",
     "actions": "dispatches the build",
-    "issues": "keeps the issues of failing targets",
+    "issues": "maintains the issues of failing targets",
 }
 _PULLS = {"pull-requests": "opens integrate's pull requests"}
 
@@ -23,15 +23,15 @@ _PULLS = {"pull-requests": "opens integrate's pull requests"}
 def examine_token(token: Token, *, private: bool, integrates: bool) -> Iterator[Finding]:
     """Every check of the token.
 
-    :param integrates: whether the repository is walked by integrate, too
+    :param integrates: whether integrate runs in the repository, too
     """
     needed = _NEEDED | (_PULLS if integrates else {})
     if token.kind == "none":
         yield Finding(
             check="token",
             level="unknown",
-            text="there is no token: only what is public is seen, and nothing can be written",
-            remedy="put one in GITHUB_TOKEN (docs/operating.md says which)",
+            text="there is no token: only public data is visible, and nothing can be written",
+            remedy="set GITHUB_TOKEN (see docs/operating.md)",
         )
     elif token.kind == "classic":
         yield from _classic(token, private, needed)
@@ -47,7 +47,7 @@ def _reader() -> Finding:
         "token",
         False,
         "the token's user may only read the repository",
-        "have the user given the role Write, or use a token of somebody who has it",
+        "give the user the role Write, or use the token of a user who has it",
     )
 
 
@@ -63,29 +63,27 @@ def _classic(token: Token, private: bool, needed: dict[str, str]) -> Iterator[Fi
         yield _reader()
         return
     if token.role is None:
-        text = "whether the token's user may write to the repository: GitHub does not say"
-        yield Finding(check="token", level="unknown", text=text, remedy="look at the user's role in the repository")
+        text = "GitHub does not report whether the token's user may write to the repository"
+        yield Finding(check="token", level="unknown", text=text, remedy="check the user's role in the repository")
         return
     for permission, what in needed.items():
         # docs.github.com, "Create a workflow dispatch event": classic tokens need repo.
-        well = "repo" in token.scopes or permission != "actions"
-        text = f"the scopes {shown} {'are' if well else 'are not'} enough for {permission}: write, which {what}"
-        yield verdict(f"token-{permission}", well, text, remedy)
+        enough = "repo" in token.scopes or permission != "actions"
+        text = f"the scopes {shown} {'are' if enough else 'are not'} enough for {permission}: write, which {what}"
+        yield verdict(f"token-{permission}", enough, text, remedy)
 
 
 def _fine_grained(token: Token, permission: str, what: str) -> Finding:
     check = f"token-{permission}"
     remedy = f"give it {permission.replace('-', ' ')}: write (in a workflow: the job's permissions)"
     if permission in token.refused:
-        return verdict(
-            check, False, f"the token may not even read {permission}, and {what} needs to write them", remedy
-        )
+        return verdict(check, False, f"the token may not even read {permission}; write access {what}", remedy)
     if permission == "contents" and token.writes is not None:
         text = f"the token {'has' if token.writes else 'lacks'} contents: write, which {what}"
         return verdict(check, token.writes, text, remedy)
     return Finding(
         check=check,
         level="unknown",
-        text=f"whether the token has {permission}: write, which {what}: GitHub shows that only to those who write",
-        remedy=f"look at the token's own settings: {permission.replace('-', ' ')}: write",
+        text=f"GitHub does not show whether the token has {permission}: write, which {what}",
+        remedy=f"check the token's own settings: {permission.replace('-', ' ')}: write",
     )

@@ -1,4 +1,4 @@
-"""What a workflow's file says, as far as somebody must know who asks whether it can do its work."""
+"""A workflow's file, as far as it decides whether the workflow can do its work."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Job:
 
     name: str
     uses: str  #: the workflow that it calls; empty for an ordinary job
-    permissions: Mapping[str, str] | Access | None  #: ``read`` and ``write`` stand for all; None: it does not say
+    permissions: Mapping[str, str] | Access | None  #: ``read`` and ``write`` mean all; None: it has none of its own
     environment: str
     inputs: Mapping[str, str]  #: for the workflow that it calls
     secrets: Mapping[str, str]
-    inherits: bool  #: all secrets of its caller's
+    inherits: bool  #: whether it gets all secrets of its caller
     steps: tuple[Step, ...]
 
     def may(self, permission: str) -> Access | None:
-        """What its token may do with one kind of thing; None: what the repository's default says."""
+        """Its token's access for one permission; None: the repository's default."""
         if self.permissions is None or isinstance(self.permissions, str):
             return self.permissions
         found = self.permissions.get(permission)
@@ -54,7 +54,7 @@ class Workflow:
 
     @property
     def name(self) -> str:
-        """The name of its file, by which it is dispatched."""
+        """The name of its file, which is used to dispatch it."""
         return self.path.rpartition("/")[2]
 
 
@@ -69,7 +69,7 @@ def parse_workflow(content: bytes, *, path: str) -> Workflow:
     except ImportError as error:
         raise MachineError(
             "yaml-missing",
-            "to read workflows needs PyYAML, which is not installed",
+            "reading workflows needs PyYAML, which is not installed",
             remedy="pip install 'mlir-release[github]'",
         ) from error
     try:
@@ -78,7 +78,7 @@ def parse_workflow(content: bytes, *, path: str) -> Workflow:
         raise _invalid(path, "it is not YAML: " + " ".join(str(error).split())) from None
     if not isinstance(data, dict):
         raise _invalid(path, "it is not a table")
-    data = {"on" if key is True else key: value for key, value in data.items()}  # YAML 1.1 takes `on` for a boolean
+    data = {"on" if key is True else key: value for key, value in data.items()}  # YAML 1.1 reads `on` as a boolean
     triggers = data.get("on")
     if isinstance(triggers, str):
         triggers = [triggers]
@@ -102,7 +102,7 @@ def _invalid(path: str, why: str) -> UsageError:
         "it is not a workflow that GitHub can run",
         where=path,
         why=why,
-        remedy=f"mend {path}, or copy it from the toolkit's repository again (actionlint finds more)",
+        remedy=f"fix {path}, or copy it again from the toolkit's repository (actionlint reports more)",
     )
 
 

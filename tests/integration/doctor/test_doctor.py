@@ -129,7 +129,7 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     )
 
 
-def test_a_stranger_is_told_what_can_not_be_seen(github: GitHubServer, doctor: Doctor) -> None:
+def test_without_a_token_what_is_hidden_is_unknown(github: GitHubServer, doctor: Doctor) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS)
     found, code = doctor.ask("")
     assert code == 0
@@ -170,7 +170,7 @@ def test_a_jobs_token_is_not_judged_by_what_github_says_of_users(github: GitHubS
     assert not github.repositories[REPOSITORY].releases  # asking left nothing behind
 
 
-def test_a_fine_grained_token_is_told_what_it_lacks(github: GitHubServer, doctor: Doctor) -> None:
+def test_a_fine_grained_token_that_lacks_permissions(github: GitHubServer, doctor: Doctor) -> None:
     github.add_repository(REPOSITORY, FILES, **SETTINGS)
     token = github.token(scopes=("contents",), kind="github_pat")
 
@@ -289,7 +289,7 @@ def test_who_passes_a_rule(github: GitHubServer, doctor: Doctor) -> None:
     person, app = github.token(scopes=ADMINISTRATOR, kind="ghp"), github.token(scopes=("contents",))
     assert doctor.ask(person)[0]["pin-branch"] == "problem"  # an administrator passes, but jobs don't
     assert doctor.ask(app)[0]["pin-branch"] == "unknown"  # this App passes; classic protection is hidden from it
-    assert "protected; how" in doctor.text("pin-branch")
+    assert "how main is protected" in doctor.text("pin-branch")
     review["bypass_actors"] = [{"actor_id": 7, "actor_type": "Integration", "bypass_mode": "always"}]
     assert doctor.ask(person)[0]["pin-branch"] == "unknown"  # whether that App commits the pin is not known
     review["bypass_actors"] = [{"actor_id": 7, "actor_type": "Integration", "bypass_mode": "pull_request"}]

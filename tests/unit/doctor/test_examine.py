@@ -121,7 +121,7 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
         ("token", {"token": Token(kind="classic", scopes=frozenset({"repo"}))}),
     ],
 )
-def test_what_is_hidden_is_unknown_and_not_well(check: str, changes: dict[str, Any]) -> None:
+def test_what_is_hidden_is_unknown_and_not_ok(check: str, changes: dict[str, Any]) -> None:
     answers = examine(replace(WELL, **changes))[1]
     assert {finding.level for finding in answers if finding.check == check} == {"unknown"}
     found = [finding for finding in answers if finding.level != "ok"]
@@ -137,10 +137,10 @@ def test_what_is_hidden_names_the_permission_that_github_asked_for() -> None:
         "/pages": Refusal(said="403 Resource not accessible", permissions="pages=write"),
     }
     seen = replace(WELL, pages=None, refusals=refusals)
-    assert [finding.remedy for finding in findings(seen, "unknown")] == ["run this with a token that has pages: write"]
+    assert [finding.remedy for finding in findings(seen, "unknown")] == ["use a token that has pages: write"]
 
 
-def test_what_a_plan_lacks_is_told_in_githubs_words() -> None:
+def test_what_a_plan_lacks_is_reported_in_githubs_words() -> None:
     said = "403 Upgrade to GitHub Pro or make this repository public to enable this feature."
     seen = replace(WELL, tag_rules=None, refusals={"/rulesets": Refusal(said=said)})
     (found,) = findings(seen, "unknown")
@@ -215,7 +215,7 @@ def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:
     assert "environment" not in {finding.check for finding in examine(seen)[1]}
 
 
-def test_remedies_are_told_once_and_problems_first() -> None:
+def test_remedies_are_shown_once_and_problems_first() -> None:
     found = (
         Finding(check="a", level="unknown", text="a|b", remedy="look"),
         Finding(check="b", level="problem", text="b", remedy="mend"),

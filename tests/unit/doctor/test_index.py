@@ -27,12 +27,12 @@ def project(*sizes: int | None, owners: Collection[str] | None = None) -> Projec
 @pytest.mark.parametrize(
     ("answer", "owners", "ours", "level", "said"),
     [
-        (project(), ["llvm"], [], "ok", "nobody has a project mlir"),
+        (project(), ["llvm"], [], "ok", "the name mlir is free"),
         (project(1, owners=["llvm", "bot"]), ["llvm"], [], "ok", "belongs to bot, llvm"),
         (project(1, owners=["somebody"]), ["llvm"], [], "problem", "somebody"),
         (project(owners=["somebody"]), ["llvm"], [], "problem", "somebody"),  # a name without files is taken, too
         (project(1, owners=["llvm"]), [], [], "problem", "no owner was named"),
-        (project(1, owners=["llvm"]), None, [], "unknown", "belongs to llvm; whether that is us"),
+        (project(1, owners=["llvm"]), None, [], "unknown", "belongs to llvm, which may or may not be us"),
         (project(1, owners=[]), None, [], "unknown", "belongs to nobody"),
         (project(1, 1), ["llvm"], ["22.1.0", "22.1.1"], "ok", "all versions of mlir are ours"),
         (project(1, 1), None, ["22.1.0"], "problem", "22.1.1"),

@@ -74,7 +74,7 @@ def test_the_secret_is_found_however_it_is_written(expression: str) -> None:
         (b"    secrets:\n      app_token: ${{ secrets.INTEGRATE_TOKEN }}", b"    secrets: inherit"),
     ],
 )
-def test_a_caller_that_hands_on_no_token_of_its_own(old: bytes, new: bytes) -> None:
+def test_a_caller_that_passes_no_token_of_its_own(old: bytes, new: bytes) -> None:
     assert old in CALLER
     files = {**FILES, CALLER_PATH: CALLER.replace(old, new)}
     (found,) = answers(files=files)
@@ -114,7 +114,7 @@ def test_a_dispatched_workflow_that_does_not_start(changes: dict[str, Any], leve
     assert found.level == "ok"
 
 
-def test_nobody_calls_it() -> None:
+def test_no_workflow_calls_it() -> None:
     files = {path: text for path, text in FILES.items() if path != CALLER_PATH}
     (found,) = answers(files=files)
     assert found.level == "unknown"
@@ -159,7 +159,7 @@ def test_an_app_whose_token_a_step_makes() -> None:
     ("old", "new", "said"),
     [
         (b"      pull-requests: write\n", b"", "pull-requests: write"),
-        (b"      next-workflow: walk.yml\n", b"", "integrate.yml, which is not there"),
+        (b"      next-workflow: walk.yml\n", b"", "integrate.yml, which is missing"),
         (b"      width: {type: number, default: 8}\n", b"", "inputs branch, strategy, width"),
     ],
 )
