@@ -18,6 +18,7 @@ from mlir_release.model.manifest import WheelEntry
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.wheels.inspect import corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +101,7 @@ def read_wheel(path: Path) -> Wheel:
 
     slot = Slot.of_file(path.name)
     if slot is None:
-        raise _corrupt(path, "its file name is not a wheel's")
+        raise corrupt(path, "its file name is not a wheel's")
     try:
         with WheelFile.open(path) as source:
             source.validate_record(validate_contents=True)
@@ -113,13 +114,13 @@ def read_wheel(path: Path) -> Wheel:
         core = Metadata.from_email(metadata, validate=False)
         fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
     except InvalidMetadata as error:
-        raise _corrupt(path, f"its METADATA is wrong: {error}") from error
+        raise corrupt(path, f"its METADATA is wrong: {error}") from error
     except (InstallerError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, StopIteration, ValueError) as error:
-        raise _corrupt(path, str(error) or type(error).__name__) from error
+        raise corrupt(path, str(error) or type(error).__name__) from error
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
     if canonicalize_name(name) != filename_name or version != str(filename_version):
-        raise _corrupt(path, f"its METADATA says {name} {version}, its file name {filename_name} {filename_version}")
+        raise corrupt(path, f"its METADATA says {name} {version}, its file name {filename_name} {filename_version}")
     return Wheel(
         path=path,
         filename=path.name,
@@ -149,16 +150,6 @@ def _read_info(path: Path, content: bytes | None) -> WheelInfo:
         where=str(path),
         why=why,
         remedy="build it with `mlir-release wheels build`; only such wheels are published",
-    )
-
-
-def _corrupt(path: Path, why: str) -> VerificationError:
-    return VerificationError(
-        "wheel-corrupt",
-        f"{path.name} is not a sound wheel",
-        where=str(path),
-        why=why,
-        remedy="download or build it again; nothing was uploaded",
     )
 
 

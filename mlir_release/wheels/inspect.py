@@ -123,13 +123,7 @@ def inspect(path: Path) -> WheelReport:
         with zipfile.ZipFile(path) as archive:
             return _inspect(path, archive, str(name), str(version), tuple(sorted(map(str, tags))))
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OSError) as error:
-        raise VerificationError(
-            "wheel-corrupt",
-            f"{path.name} is damaged",
-            where=str(path),
-            why=str(error),
-            remedy="download or build it again",
-        ) from error
+        raise corrupt(path, str(error)) from error
 
 
 def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags: tuple[str, ...]) -> WheelReport:
@@ -219,19 +213,20 @@ def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
     return by_suffix.get(path.suffix, "other")
 
 
+def corrupt(path: Path, why: str) -> VerificationError:
+    """The error for a wheel whose archive, RECORD or content is damaged."""
+    return VerificationError(
+        "wheel-corrupt", f"{path.name} is damaged", where=str(path), why=why, remedy="download or build it again"
+    )
+
+
 def _read_elf(path: Path, member: str, data: bytes) -> ElfFacts:
     from elftools.common.exceptions import ELFError, ELFParseError
 
     try:
         return read_elf(io.BytesIO(data))
     except (ELFError, ELFParseError) as error:
-        raise VerificationError(
-            "wheel-corrupt",
-            f"{path.name} holds a damaged binary",
-            where=member,
-            why=str(error),
-            remedy="build the wheel again",
-        ) from error
+        raise corrupt(path, f"{member} is not a sound binary: {error}") from error
 
 
 def _dist_info(path: Path, names: list[str]) -> str:
