@@ -1,4 +1,4 @@
-"""What people see: messages, steps with timings, tables, errors; and what GitHub Actions wants to be told.
+"""Output for people: messages, steps with timings, tables, errors; and commands to GitHub Actions.
 
 Results go to standard output, everything else to standard error, so that ``--json`` output can be piped. Colour and
 live progress appear on a terminal only (rich decides); rich is imported when the first table is drawn, because the
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def format_bytes(count: int) -> str:
-    """``count`` bytes in the unit that people compare wheels in: MB of 10^6 bytes, as PyPI shows them."""
+    """A size in bytes for people, in MB of 10^6 bytes as PyPI shows them."""
     if count < 1000:
         return f"{count} B"
     if count < 1_000_000:
@@ -31,7 +31,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration as people say it: ``0.4 s``, ``12 s``, ``3 min 07 s``, ``1 h 04 min``."""
+    """A duration for people: ``0.4 s``, ``12 s``, ``3 min 07 s``, ``1 h 04 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -43,7 +43,7 @@ def format_seconds(seconds: float) -> str:
 
 
 class Outcome(Protocol):
-    """What a command did, or would do."""
+    """The result of a command."""
 
     def text(self) -> str:
         """For people."""
@@ -66,7 +66,7 @@ class Console:
             print(message, file=sys.stderr, flush=True)
 
     def warn(self, message: str) -> None:
-        """Something that a person should see though the command goes on; an annotation in Actions."""
+        """A warning: a person should see it, and the command continues. An annotation in Actions."""
         if self.in_actions:
             print(f"::warning::{_escape_command(message)}", file=sys.stderr, flush=True)
         else:
@@ -74,7 +74,7 @@ class Console:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Announce a step, and say how long it took; a log group in Actions."""
+        """Announce a step, and print how long it took; a log group in Actions."""
         start = time.monotonic()
         if self.in_actions:
             print(f"::group::{_escape_command(title)}", file=sys.stderr, flush=True)
@@ -144,7 +144,7 @@ class Console:
             print(text, flush=True)
 
     def outcome(self, outcome: Outcome, *, title: str = "") -> None:
-        """A command's result that tells itself in both forms; with a title, also in the step's summary."""
+        """A command's result, as text or JSON; with a title, also in the GitHub step summary."""
         self.result(outcome.text(), outcome.to_json())
         if title:
             self.summary(f"### {title}\n\n{outcome.text()}")
@@ -158,7 +158,7 @@ class Console:
         print(f"error[{error.id}]: {error}", file=sys.stderr, flush=True)
 
     def summary(self, markdown: str) -> None:
-        """Append to the GitHub step summary, where there is one."""
+        """Append to the GitHub step summary, if there is one."""
         path = os.environ.get("GITHUB_STEP_SUMMARY")
         if path:
             with Path(path).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The command line's root: global options, the table of contents, and how errors end the process."""
+"""The root of the command line: global options, the table of contents, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
     "forge": ("Start here", "Make a local forge: a release repository in a folder."),
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
-    "tag": ("Release", "List the release tags, or say which one comes next."),
+    "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
     "snapshot": (
         "Release",
@@ -29,12 +29,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("Release", "Generate the pages that pip and people read."),
     "pypi": ("Release", "Put a published final release on PyPI."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
-    "install": ("Use", "Install the wheel of a release that fits an interpreter, verified."),
+    "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
-    "doctor": ("Operate", "Say whether a release repository is set up; each problem with its remedy."),
-    "cost": ("Operate", "Runner minutes a week, and what they cost."),
-    "integrate": ("Integrate", "Walk a downstream's LLVM forward, with exact culprits."),
+    "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
+    "cost": ("Operate", "Runner minutes per week, and their cost."),
+    "integrate": ("Integrate", "Walk a downstream's LLVM forward; find the exact commits that break it."),
 }
 
 
@@ -91,6 +91,6 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        console.say("interrupted; run the same command again to go on")
+        console.say("interrupted; run the same command again to resume")
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @forge_address_option()
-@click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="How far to look back.")
-@click.option("--estimate", "estimated", is_flag=True, help="Instead, what targets.toml would take, roughly.")
+@click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="Weeks to measure.")
+@click.option("--estimate", "estimated", is_flag=True, help="Estimate from targets.toml instead.")
 @click.option(
     "--per-day", type=click.IntRange(1, 24), default=2, show_default=True, help="With --estimate: snapshots a day."
 )
 @repository_option
 @json_option
 def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
-    """Runner minutes a week per system, stage and target, from the runs' own timings, with GitHub's prices."""
+    """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.cost.measured import measure
     from mlir_release.forge.base import need_services
     from mlir_release.forge.files import matrix_of_checkout

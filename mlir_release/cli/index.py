@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--files-url",
     help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
 )
-@click.option("--probe", "probed", metavar="TAG", help="Then try every command that is documented for TAG.")
+@click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @pythons_option("to try the commands with (--probe)", default="all that are found on this machine")
 @branch_option
 @dry_run_option

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     show_default="required on GitHub",
     help="Whether `gh attestation verify` must accept the wheel.",
 )
-@click.option("--no-deps", is_flag=True, help="Leave the wheel's own dependencies out.")
+@click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
 @branch_option
 @dry_run_option
 @json_option

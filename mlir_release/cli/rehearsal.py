@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=FOLDER,
     default=DEFAULT_WORKSPACE,
     show_default=True,
-    help="Folder of upstream, forge, wheels and pages; a second run reuses it.",
+    help="Folder of the upstream, forge, wheels and pages; a second run reuses it.",
 )
 @pythons_option("to build and test with", default="this one, and the newest other one that fits")
 @click.option(
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prefix", type=EXISTING_FOLDER, help="An installed LLVM to import, instead of the distribution's packages."
 )
-@click.option("--source", type=EXISTING_FOLDER, help="Its source tree, instead of fetching one.")
+@click.option("--source", type=EXISTING_FOLDER, help="The source tree of that LLVM, instead of fetching one.")
 @jobs_option
 @force_option
 @json_option

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def tag() -> None:
-    """List the release tags, or say which one comes next."""
+    """List the release tags, or show the next one."""
 
 
 @tag.command("list")

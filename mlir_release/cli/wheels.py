@@ -171,9 +171,9 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
     type=click.Choice(["smoke", "bindings", "regression"]),
     help="May be repeated.  [default: smoke and bindings; regression needs no wheel]",
 )
-@click.option("--addon", type=PATH, help="Wheel of test-only parts.  [default: built from the SDK]")
-@click.option("--target", help="The test target's name in the report.  [default: made of suite and wheel]")
-@click.option("--reports", type=PATH, help="Folder that the reports (JSON, JUnit XML) are written to.")
+@click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
+@click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
+@click.option("--reports", type=PATH, help="Folder to write the reports to (JSON, JUnit XML).")
 @click.option("--workdir", type=PATH, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
 @json_option
 def wheels_test(
@@ -186,7 +186,7 @@ def wheels_test(
     reports: Path | None,
     workdir: Path,
 ) -> None:
-    """Test WHEEL in an empty environment; compare with the list of known failures, strictly."""
+    """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.run import run_suites
 

@@ -1,6 +1,6 @@
-"""The whole main job on one machine: a moving upstream, a bump, a tag, wheels, tests, a release, an index, a stranger.
+"""The main job on one machine: new upstream commit, snapshot, wheels, tests, release, index, clean installation.
 
-Everything is real except the place: the upstream is a small git repository whose commits stand for real LLVM releases
-(the catalogue says which), and the forge is a folder. The workspace is kept, and a second run finishes or repeats only
-what is not done. ``stage`` makes the world, ``run`` does the job in it, ``report`` says what came out.
+Everything is real except the place: the upstream is a small git repository whose commits represent real LLVM releases
+(those of the catalogue), and the forge is a folder. The workspace is kept: a second run resumes at the first unfinished
+step. :mod:`.world` makes the repositories, :mod:`.run` does the job in them, :mod:`.report` shows the results.
 """

@@ -1,4 +1,4 @@
-"""The world of a rehearsal: an upstream whose commits stand for LLVM releases, a release repository, CPythons."""
+"""The world of a rehearsal: an upstream whose commits represent LLVM releases, a release repository, CPythons."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEWEST_PYTHON_SINCE_20 = (3, 13)
 
 
 def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
-    """The CPythons asked for; else the running one and the newest other one that upstream's requirements allow."""
+    """The CPythons in ``wanted``; else the running one and the newest other one that upstream's requirements allow."""
     from mlir_release.host.pythons import describe, find_pythons
 
     if wanted:
@@ -46,8 +46,8 @@ def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]
     if not fitting:
         raise UsageError(
             "no-fitting-python",
-            f"no CPython here is one that LLVM {release.version}'s requirements have wheels for",
-            why=f"it takes 3.10 to {newest[0]}.{newest[1]}, with headers",
+            f"the requirements of LLVM {release.version} have wheels for no CPython on this machine",
+            why=f"they need 3.10 to {newest[0]}.{newest[1]}, with headers",
             remedy="install one of those, or choose with --python (numpy is then built from source)",
         )
     return fitting[:2]
@@ -85,7 +85,7 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
 def make_forge(
     workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[Profile]
 ) -> LocalForge:
-    """The local forge, pinned at ``older`` when it is made; with these CPythons and profiles in its matrix."""
+    """The local forge, initially pinned at ``older``, with these CPythons and profiles in its matrix."""
     from mlir_release.forge.local.forge import LocalForge
 
     upstream = workspace / "upstream.git"
