@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from msgspec import structs
 
 from mlir_release.console import console, format_bytes
+from mlir_release.host import venv
 from mlir_release.release.assets import read_wheel
-from mlir_release.release.install_check import make_environment, run_pip
+from mlir_release.release.install_check import run_pip
 from tests.paper_forge import PaperForge, make_index, many
 from tests.serving import Served, serve
 from tests.wheel_factory import PYTHON, make_wheel
@@ -159,7 +160,7 @@ def package_lines(manifest: Manifest) -> str:
 def bench_reading(count: int, work: Path) -> list[Reading]:
     """pip on the pages, over HTTP on the loopback interface."""
     files = work / "files"
-    python = make_environment(Path(sys.executable), work / "environment")
+    python = venv.create(work / "environment", Path(sys.executable), pip=True).python
     subprocess.run([str(python), "-m", "pip", "install", "-q", *newest_pip(work)], check=True)
     with serve(work) as served:
         forge = PaperForge(base=f"{served.url}/files")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,12 +51,11 @@ def _visual_studio(environ: Mapping[str, str]) -> dict[str, str]:
         return {}
     component = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
     options = ["-latest", "-products", "*", "-requires", component, "-property", "installationPath", "-utf8"]
-    found = subprocess.run([vswhere, *options], capture_output=True, encoding="utf-8", check=False)
+    found = capture([vswhere, *options], encoding="utf-8")
     script = Path(found.stdout.strip(), "VC", "Auxiliary", "Build", "vcvars64.bat")
-    if found.returncode != 0 or not script.is_file():
+    if not found.ok or not script.is_file():
         return {}
-    done = subprocess.run(f'cmd /c ""{script}" >nul && set"', capture_output=True, text=True, check=False)
-    return changed(done.stdout, environ)
+    return changed(capture(f'cmd /c ""{script}" >nul && set"').stdout, environ)
 
 
 def changed(printed: str, environ: Mapping[str, str]) -> dict[str, str]:

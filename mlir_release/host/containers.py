@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
+from mlir_release.host.process import Captured, capture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 #: The production floor: the oldest manylinux that upstream's C++ still compiles on.
 DEFAULT_IMAGE = "manylinux_2_28"
@@ -45,10 +45,7 @@ def find_engine(environment: Mapping[str, str] = os.environ) -> Engine | None:
 
 
 def _answers(engine: str) -> bool:
-    try:
-        return _call([engine, "version"], _PROBE_TIMEOUT).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    return capture([engine, "version"], timeout=_PROBE_TIMEOUT).ok
 
 
 def image_name(arch: str, floor: str = "", environment: Mapping[str, str] = os.environ) -> str:
@@ -74,21 +71,17 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
     """Try a container, fetching the image if need be. Why it does not work, or ``None`` if it does."""
     if engine is None:
         return "no container engine is installed (docker or podman)"
-    try:
-        if _call([engine.name, "image", "inspect", image], _PROBE_TIMEOUT).returncode != 0:
-            console.say(f"    fetching the container image {image}")
-            pull = _call([engine.name, "pull", "--quiet", image], _PULL_TIMEOUT)
-            if pull.returncode != 0:
-                return f"{engine.name} cannot fetch {image}: {_last_line(pull.stderr)}"
-        run = _call([engine.name, "run", "--rm", *engine.create_args, image, "true"], _PROBE_TIMEOUT)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{engine.name} does not answer: {error}"
-    return None if run.returncode == 0 else f"{engine.name} cannot run a container: {_last_line(run.stderr)}"
+    if not capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT).ok:
+        console.say(f"    fetching the container image {image}")
+        pull = capture([engine.name, "pull", "--quiet", image], timeout=_PULL_TIMEOUT)
+        if not pull.ok:
+            return _reason(engine, pull, f"cannot fetch {image}")
+    run = capture([engine.name, "run", "--rm", *engine.create_args, image, "true"], timeout=_PROBE_TIMEOUT)
+    return None if run.ok else _reason(engine, run, "cannot run a container")
 
 
-def _call(command: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+def _reason(engine: Engine, failed: Captured, problem: str) -> str:
+    if failed.returncode is None:
+        return f"{engine.name} does not answer: {failed.ending}"
+    printed = failed.stderr.strip().splitlines() or [f"{failed.ending} without an explanation"]
+    return f"{engine.name} {problem}: {printed[-1]}"

@@ -1,17 +1,29 @@
-"""Run a build step: its output into a log, its wall and CPU time measured, its end told apart."""
+"""Run programs: those that build write into a log, those that answer are captured; both can have a time limit."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+# How to interrupt a build. On Windows only a process group of its own can be, and only by Ctrl+Break.
+if sys.platform == "win32":
+    _INTERRUPT, _GROUP = signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP
+else:
+    _INTERRUPT, _GROUP = signal.SIGINT, 0
+
+#: Characters of a program's output that an error shows: the end, where the reason is.
+_SHOWN = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +47,29 @@ class StepFailed(Exception):
         self.log = log
 
 
+class StepInterrupted(StepFailed):
+    """A step was interrupted because its time was up."""
+
+
 def run_logged(
     command: Sequence[str | Path],
     *,
     log: Path,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    budget: float | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> Usage:
-    """Run ``command``, append all of its output to ``log``, and say what it took.
+    """Run ``command``, append all of its output to ``log``, and return what it took.
 
     CPU time is the kernel's count for this child and all descendants that it waited for, so steps that run at the same
     time do not blur each other. On Windows there is no such count, and ``cpu`` is that of the child alone.
 
+    :param budget: seconds after which the program is interrupted (as by Ctrl+C, so that Ninja lets running compilers
+        finish and keeps what they made)
+    :param on_line: called with each line of output as it arrives
     :raises StepFailed: on a non-zero exit code
+    :raises StepInterrupted: on a non-zero exit code after ``budget`` seconds
     """
     words = [str(word) for word in command]
     start = time.monotonic()
@@ -57,20 +79,50 @@ def run_logged(
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
-            stdout=file,
+            stdout=file if on_line is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=None if environment is None else dict(environment),
             cwd=cwd,
+            creationflags=_GROUP,
         )
         try:
-            cpu, returncode = _wait(process)
+            with _interrupted_after(budget, process) as interrupted:
+                for line in process.stdout or ():
+                    file.write(line)
+                    file.flush()
+                    if on_line is not None:
+                        on_line(line.decode(errors="replace").rstrip())
+                cpu, returncode = _wait(process)
         except BaseException:
             process.terminate()
             process.wait()
             raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
     if returncode != 0:
-        raise StepFailed(words, returncode, log)
+        raise (StepInterrupted if interrupted.is_set() else StepFailed)(words, returncode, log)
     return Usage(wall=time.monotonic() - start, cpu=cpu)
+
+
+@contextmanager
+def _interrupted_after(budget: float | None, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
+    """Interrupt ``process`` after ``budget`` seconds, unless the block ends before; the event is set if it was."""
+    interrupted = threading.Event()
+
+    def interrupt() -> None:
+        interrupted.set()
+        # Not ``send_signal``: it would collect the process's exit status, and with it the CPU time.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, _INTERRUPT)
+
+    timer = threading.Timer(budget or 0.0, interrupt)
+    if budget is not None:
+        timer.start()
+    try:
+        yield interrupted
+    finally:
+        timer.cancel()
 
 
 if sys.platform == "win32":
@@ -106,3 +158,75 @@ def tail(log: Path, lines: int = 25) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Captured:
+    """What a program printed, and how it ended.
+
+    :param returncode: ``None`` if it could not be started, or was stopped after its time limit
+    :param ending: for people: ``exit code 1``, ``no answer within 60 s``
+    """
+
+    returncode: int | None
+    stdout: str
+    stderr: str
+    ending: str
+
+    @property
+    def ok(self) -> bool:
+        """It ended with exit code 0."""
+        return self.returncode == 0
+
+    @property
+    def complaint(self) -> str:
+        """Why it failed, for an error's ``why``: the end of its error output, else of its output, else the ending."""
+        printed = self.stderr.strip() or self.stdout.strip()
+        if self.returncode is None:
+            return f"{self.ending}\n{printed}".strip()[-_SHOWN:]
+        return printed[-_SHOWN:] or self.ending
+
+
+def capture(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    text: str | None = None,
+    timeout: float | None = None,
+    encoding: str | None = None,
+) -> Captured:
+    """Run a program that answers; a failure is for the caller to judge, also that it is missing or does not end.
+
+    :param command: a string only on Windows, where ``cmd`` parses its own command line
+    :param text: given to it as standard input; default: nothing
+    :param timeout: seconds after which it is killed
+    :param encoding: of its output; default: the locale's. Bytes that are not text in it are replaced.
+    """
+    words = command if isinstance(command, str) else [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            input=text or "",
+            capture_output=True,
+            text=True,
+            encoding=encoding,
+            errors="replace",
+            env=None if environment is None else dict(environment),
+            cwd=cwd,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        out, err = (_decoded(part) for part in (error.stdout, error.stderr))
+        return Captured(returncode=None, stdout=out, stderr=err, ending=f"no answer within {timeout:g} s")
+    except OSError as error:
+        return Captured(returncode=None, stdout="", stderr="", ending=str(error))
+    return Captured(
+        returncode=done.returncode, stdout=done.stdout, stderr=done.stderr, ending=f"exit code {done.returncode}"
+    )
+
+
+def _decoded(partial: str | bytes | None) -> str:
+    """What a program had printed when it was killed: bytes, whatever encoding was asked for."""
+    return partial.decode(errors="replace") if isinstance(partial, bytes) else partial or ""

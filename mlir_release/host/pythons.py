@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.host.process import capture
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import executable_name
 
@@ -226,12 +226,13 @@ def _probe(executable: Path, *, follow: bool = False) -> Python | str:
 
     :param follow: ask a virtual environment's base interpreter instead of refusing the environment's
     """
-    command = [str(executable), "-I", "-S", "-c", _PROBE]
+    answer = capture([executable, "-I", "-S", "-c", _PROBE], timeout=30)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        facts = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        facts = json.loads(answer.stdout) if answer.ok else None
+    except ValueError as error:
         return str(error)
+    if facts is None:
+        return answer.complaint
     if facts["implementation"] != "CPython":
         return f"it is {facts['implementation']}, not CPython"
     if facts["base"]:

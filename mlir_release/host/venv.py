@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
@@ -47,62 +47,63 @@ class VirtualEnvironment:
         return environment | dict(extra or {})
 
     def site_packages(self) -> Path:
-        """Where packages are installed."""
-        code = "import sysconfig; print(sysconfig.get_path('platlib'))"
-        done = subprocess.run([self.python, "-I", "-c", code], capture_output=True, text=True, check=True)
-        return Path(done.stdout.strip())
+        """Where packages are installed. :raises MachineError: ``venv-failed``"""
+        answer = capture([self.python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"])
+        if not answer.ok:
+            raise MachineError(
+                "venv-failed",
+                "the interpreter of a virtual environment does not work",
+                where=str(self.python),
+                why=answer.complaint,
+                remedy="delete the environment and run this again",
+            )
+        return Path(answer.stdout.strip())
 
     def install(self, *arguments: str | Path) -> None:
-        """``pip install`` into it. :raises MachineError: ``pip-failed``, with what pip said"""
+        """``pip install`` into it. :raises MachineError: ``pip-failed``, with pip's message"""
         if not arguments:
             return
-        command = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-input"]
-        done = subprocess.run(
-            [*map(str, command), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}),
-        )
-        if done.returncode != 0:
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-input"]
+        done = capture([*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}))
+        if not done.ok:
             raise MachineError(
                 "pip-failed",
                 f"pip could not install {' '.join(map(str, arguments))}",
                 where=str(self.root),
-                why=done.stderr.strip() or done.stdout.strip(),
+                why=done.complaint,
                 remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
             )
 
 
-def create(root: Path, python: Path) -> VirtualEnvironment:
-    """Make an empty virtual environment for the interpreter ``python``, in place of whatever stands at ``root``.
+def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment:
+    """Make an empty virtual environment for the interpreter ``python``, in place of whatever is at ``root``.
 
+    :param pip: with a pip of its own, as users have it. Without one it is made in a fraction of the time, and on
+        Debian's CPython without python3-venv, too (it has no ensurepip).
     :raises MachineError: ``venv-failed``
     """
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in _INTRUDERS}
-    # Without pip: making one takes longer than everything else, and Debian's CPython cannot (no ensurepip).
-    command = [str(python), "-I", "-m", "venv", "--without-pip", str(root)]
-    try:
-        subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", "") or getattr(error, "stdout", "") or str(error)
+    options = () if pip else ("--without-pip",)
+    made = capture([python, "-I", "-m", "venv", *options, root], environment=environment)
+    if not made.ok:
         raise MachineError(
             "venv-failed",
             f"{python} could not make a virtual environment",
             where=str(root),
-            why=str(said).strip(),
-            remedy="does the interpreter run, and has it its standard library (Debian: python3-venv)?",
-        ) from error
+            why=made.complaint,
+            remedy="check that the interpreter runs and has its venv module (Debian: apt install python3-venv), or "
+            "name another CPython",
+        )
     return VirtualEnvironment(root=root)
 
 
 def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEnvironment:
     """A virtual environment below ``folder`` with ``requirements`` installed, made once and used again.
 
-    Its place depends on what is in it, so builds of different LLVMs can use theirs side by side. A lock lets two runs
-    share one; a marker, written last, tells a complete one from one that was left half made.
+    Its path depends on its content, so builds of different LLVMs can use theirs side by side. A lock lets two runs
+    share one; a marker, written last, tells a complete environment from an unfinished one.
     """
     from filelock import FileLock
 

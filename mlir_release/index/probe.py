@@ -10,11 +10,12 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host import venv
 from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.release import commands
-from mlir_release.release.install_check import check_import, make_environment, run_pip
+from mlir_release.release.install_check import check_import, run_pip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -187,7 +188,7 @@ def probe(
     steps: list[ProbeStep] = []
     for interpreter in map(describe, pythons):
         with console.step(f"as a stranger with CPython {interpreter.name}"), scratch_folder("stranger") as folder:
-            python = make_environment(interpreter.executable, folder / "environment")
+            python = venv.create(folder / "environment", interpreter.executable, pip=True).python
             wheel = _best(wheels, interpreter)
             for number, command in enumerate(tried):
                 downloads = folder / str(number)

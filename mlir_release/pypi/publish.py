@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from packaging.version import Version
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.host.process import Captured, capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
@@ -371,14 +371,14 @@ def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) 
     )
 
 
-def _twine(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _twine(*arguments: str) -> Captured:
     # Its credentials are in the environment, never among the arguments, which every process can read.
     command = [sys.executable, "-m", "twine", "--no-color", *arguments]
     environment = {**os.environ, "COLUMNS": "1000"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return capture(command, environment=environment)
 
 
-def _said(done: subprocess.CompletedProcess[str], environ: Mapping[str, str] = os.environ) -> str:
+def _said(done: Captured, environ: Mapping[str, str] = os.environ) -> str:
     """The end of what twine said, without anything secret."""
     text = re.sub(r"\s+\n", "\n", done.stdout + done.stderr).strip()
     for name in ("TWINE_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):

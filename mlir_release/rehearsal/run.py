@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.process import capture
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose_pythons, make_forge, make_upstream
 from mlir_release.release.commands import newest
@@ -250,19 +250,13 @@ class _Rehearsal:
         with self.report.step(f"pip install in an empty environment (CPython {python.version})") as results:
             environment = venv.create(self.workspace / "stranger", python.executable)
             environment.install(*self.arguments)
-            done = subprocess.run(
-                [environment.python, "-I", "-c", FIRST_PROGRAM],
-                capture_output=True,
-                text=True,
-                env=environment.variables(),
-                check=False,
-            )
-            if done.returncode != 0:
+            done = capture([environment.python, "-I", "-c", FIRST_PROGRAM], environment=environment.variables())
+            if not done.ok:
                 raise VerificationError(
                     "installed-mlir-broken",
                     "the installed MLIR does not run a first program",
                     where=str(environment.root),
-                    why=done.stderr.strip()[-2000:],
+                    why=done.complaint,
                     remedy=f"mlir-release release yank {self.outcome.tag} --reason …",
                 )
             results.append(done.stdout.strip())

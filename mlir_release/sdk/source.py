@@ -7,7 +7,6 @@ and a few files: a tenth of the size). A tree appears there by one rename, so a 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from mlir_release.errors import MachineError, ReleaseError, UsageError, Verifica
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
 from mlir_release.host.files import sha256_of
+from mlir_release.host.process import capture
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
 
@@ -148,13 +148,13 @@ def _from_debian(release: KnownRelease, cache: Path, into: Path, *, whole: bool)
     command = ["tar", "--extract", "--xz", f"--file={archive}", f"--directory={into}", "--strip-components=1"]
     # A release may lack some of the wanted files; whether the tree is usable is checked afterwards.
     with console.waiting(f"unpacking {archive.name}"):
-        done = subprocess.run([*command, *members], capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode != 0 and "Not found in archive" not in done.stderr:
+        done = capture([*command, *members])
+    if not done.ok and "Not found in archive" not in done.stderr:
         raise MachineError(
             "source-unpack-failed",
             f"{archive.name} can't be unpacked",
             where=str(into),
-            why="\n".join(done.stderr.strip().splitlines()[-3:]),
+            why="\n".join(done.complaint.splitlines()[-3:]),
             remedy="check the free disk space, and that xz is installed",
         )
 

@@ -10,7 +10,6 @@ import json
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.process import StepFailed, run_logged, tail
 from mlir_release.model.platforms import executable_name
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import Outcome, TestResult
@@ -168,17 +168,20 @@ def run_lit(
     command += ["--filter-out", _any_of(without)] if without else []
     command += [str(folder)]
     log = workdir / "lit.log"
-    with console.waiting(title), log.open("wb") as file:
-        done = subprocess.run(
-            command, env=dict(environment), stdout=file, stderr=subprocess.STDOUT, check=False, cwd=workdir
-        )
+    log.unlink(missing_ok=True)
+    ending = "exit code 0"
+    with console.waiting(title):
+        try:
+            run_logged(command, log=log, environment=environment, cwd=workdir)
+        except StepFailed as failed:  # with a test's failure, too
+            ending = f"exit code {failed.returncode}"
     if not output.is_file():
         raise VerificationError(
             "lit-failed",
             "the test runner stopped before it had run the tests",
             where=str(log),
-            why="\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]),
-            remedy=f"lit ended with exit code {done.returncode}; its output says what it stumbled over",
+            why=tail(log, 15),
+            remedy=f"lit ended with {ending}; its output says why",
         )
     return read_results(json.loads(output.read_text(encoding="utf-8")))
 

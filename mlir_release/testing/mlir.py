@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.projects.mlir import DRIVER
 from mlir_release.testing.behaviours import MlirError
@@ -23,20 +23,9 @@ TIMEOUT = 120.0
 
 def _run(command: Sequence[str | Path], text: str, environment: Mapping[str, str] | None) -> tuple[int, str]:
     """``(exit code, standard output)``. :raises MlirError: on any exit code but 0 and 3"""
-    try:
-        done = subprocess.run(
-            list(map(str, command)),
-            input=text,
-            capture_output=True,
-            text=True,
-            env=None if environment is None else dict(environment),
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise MlirError(f"no answer within {TIMEOUT:.0f} s") from None
+    done = capture(command, text=text, environment=environment, timeout=TIMEOUT)
     if done.returncode not in (0, 3):
-        raise MlirError(f"exit code {done.returncode}\n{done.stderr.strip()}")
+        raise MlirError(f"{done.ending}\n{done.stderr.strip()}")
     return done.returncode, done.stdout
 
 

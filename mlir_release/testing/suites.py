@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
 from mlir_release.host import venv
+from mlir_release.host.process import capture
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.testing import behaviours as regressions
 from mlir_release.testing import lit
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.sdk.info import Sdk
-
-_SMOKE = SMOKE
 
 #: What upstream's own tests import beyond the bindings' requirements: the OpDSL ones read and write YAML.
 TEST_REQUIREMENTS = ("PyYAML",)
@@ -116,23 +114,10 @@ def smoke(subject: Subject) -> SuiteReport:
 
 def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestResult, ...]:
     assert subject.environment is not None
-    command = [subject.environment.python, "-I", _SMOKE, subject.profile or "host", json.dumps(dict(expected))]
-    said: str | bytes | None
-    try:
-        done = subprocess.run(
-            list(map(str, command)),
-            capture_output=True,
-            text=True,
-            env=subject.environment.variables(),
-            cwd=subject.workdir,
-            timeout=TIMEOUT * 2,
-            check=False,
-        )
-        output, ending, said = done.stdout, f"exit code {done.returncode}", done.stderr
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else (error.stdout or "")
-        ending, said = "it did not end in time", error.stderr
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"name"')]
+    command = [str(subject.environment.python), "-I", str(SMOKE), subject.profile or "host", json.dumps(dict(expected))]
+    environment = subject.environment.variables()
+    done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
     results = [
         TestResult(
             name=line["name"],
@@ -145,7 +130,7 @@ def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestRes
     ]
     if not lines or lines[-1]["name"] != "end":  # a crash: the checks after it never ran
         last = results[-1].name if results else "nothing"
-        message = f"the interpreter ended after {last}: {ending}\n{said!s}"
+        message = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"
         results.append(TestResult(name="runs-to-the-end", outcome=Outcome.FAIL, message=message))
     return tuple(results)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
+from mlir_release.host.build_tools import BUILD_TOOLS, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
 from mlir_release.model.platforms import PlatformTag
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from mlir_release.host.pythons import Python
     from mlir_release.sdk.info import Sdk
-
-#: Build tools beside what the project itself requires; ninja 1.13 is the first that shares compiler slots.
-BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +82,6 @@ class Backend(Protocol):
         """
 
 
-def find_launcher() -> Path | None:
-    """ccache or sccache, where there is one."""
-    found = shutil.which("ccache") or shutil.which("sccache")
-    return Path(found) if found else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BuildBackend:
     """pypa/build on this machine, in a cached environment a CPython."""
@@ -137,12 +129,10 @@ def build_variables(job: Job) -> dict[str, str]:
     }
     if macos := PlatformTag.parse(job.floor).macos:
         variables["MACOSX_DEPLOYMENT_TARGET"] = "{}.{}".format(*macos)
-    launcher = find_launcher()
-    if launcher is not None:
-        variables |= {f"CMAKE_{language}_COMPILER_LAUNCHER": str(launcher) for language in ("C", "CXX")}
-        if launcher.name.startswith("ccache"):
-            variables.setdefault("CCACHE_DIR", os.environ.get("CCACHE_DIR", str(job.cache / "ccache")))
-    return variables
+    launchers = compiler_launchers()
+    if any(Path(launcher).name.startswith("ccache") for launcher in launchers.values()):
+        variables["CCACHE_DIR"] = os.environ.get("CCACHE_DIR", str(job.cache / "ccache"))
+    return variables | launchers
 
 
 def retag(wheel: Path, job: Job) -> tuple[Path, Usage]:

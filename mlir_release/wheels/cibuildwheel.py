@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.errors import MachineError
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
-from mlir_release.host.process import Usage, run_logged
+from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.wheels.backends import Job, build_variables
 
@@ -185,7 +184,7 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
         if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
             return
         command = [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", wheelhouse),
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheelhouse)),
             *(
                 "--implementation",
                 "cp",
@@ -200,12 +199,12 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
             *(word for tag in _platforms(arch) for word in ("--platform", tag)),
             *wanted,
         ]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+        done = capture(command)
+        if not done.ok:
             raise MachineError(
                 "pip-failed",
                 f"pip could not fetch what building for CPython {job.python.short_version} needs",
-                why=done.stderr.strip(),
+                why=done.complaint,
                 remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
             )
         marker.write_text(json.dumps(wanted), encoding="utf-8")

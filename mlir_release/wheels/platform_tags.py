@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -180,9 +180,8 @@ def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
 def _auditwheel(path: Path) -> dict[str, object] | None:
     """``auditwheel show --json``, or ``None`` where it cannot say anything (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        answer: dict[str, object] = json.loads(done.stdout)
+        answer: dict[str, object] = json.loads(capture(command).stdout)
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None

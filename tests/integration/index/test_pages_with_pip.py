@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import documented, probe, probe_published
 from mlir_release.release.decisions import yank
-from mlir_release.release.install_check import make_environment, run_pip
+from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish, upload
 from tests.release_stage import Stage, make_stage
 from tests.serving import Served, main_index, serve
@@ -74,7 +75,7 @@ class World:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with this machine's own pip."""
-    return make_environment(Path(sys.executable), tmp_path_factory.mktemp("environment") / "environment")
+    return venv.create(tmp_path_factory.mktemp("environment") / "environment", Path(sys.executable), pip=True).python
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +231,7 @@ def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) ->
     world.publish(NEWER, "20261121.1", OTHER_PYTHON)
     world.index()
 
-    def lock(tag: str) -> int:
+    def lock(tag: str) -> int | None:
         options = ["install", "--no-cache-dir", "--target", str(tmp_path / tag), "--index-url", world.main_index]
         return run_pip(Path(sys.executable), *options, "-r", f"{world.base}/snapshots/{tag}/pylock.toml").returncode
 

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.errors import ForgeError, MachineError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.host import venv
+from mlir_release.host.process import Captured
 from mlir_release.pypi import publish as pypi
 from mlir_release.pypi.publish import PypiOutcome, publish_to_index
-from mlir_release.release.install_check import make_environment, run_pip
+from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish, upload
 from tests.release_stage import Stage, make_stage
 from tests.serving import make_stub, package_index
@@ -90,7 +92,7 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world:
     again = world.put()
     assert again.to_json()["uploaded"] == []
     assert again.to_json()["there"] == names
-    python = make_environment(Path(sys.executable), tmp_path / "environment")
+    python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
     options = ["--no-cache-dir", "--index-url", f"{world.url}simple/"]
     got = run_pip(python, "install", *options, f"mlir=={VERSION}")
     assert got.returncode == 0, got.stderr
@@ -109,7 +111,7 @@ def test_without_the_password_nothing_goes_up_and_nobody_sees_it(world: World, m
     assert "403" in caught.value.why
     assert "wrong-but-secret" not in str(caught.value)
     assert world.files == []
-    assert pypi._said(subprocess.CompletedProcess([], 1, "it was wrong-but-secret", "")) == "it was ***"
+    assert pypi._said(Captured(returncode=1, stdout="it was wrong-but-secret", stderr="", ending="")) == "it was ***"
 
 
 def test_other_bytes_under_our_name_are_refused_before_anything_is_uploaded(world: World) -> None:
@@ -129,7 +131,7 @@ def test_the_server_refuses_a_duplicate_that_the_plan_did_not_see(
     original = pypi._twine
 
     def meanwhile(content: Callable[[Path], bytes]) -> None:
-        def twine(*arguments: str) -> subprocess.CompletedProcess[str]:
+        def twine(*arguments: str) -> Captured:
             if arguments[0] == "upload":
                 path = Path(arguments[-1])
                 (world.packages / path.name).write_bytes(content(path))

@@ -17,11 +17,11 @@ import yaml
 from mlir_release.errors import ConflictError, MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.decisions import yank
 from mlir_release.release.install import Installed, Provenance, install
-from mlir_release.release.install_check import make_environment
 from mlir_release.release.publish import publish, upload
 from mlir_release.snapshot.state import tag_message
 from tests.github_server import GitHubServer
@@ -64,7 +64,7 @@ def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    return make_environment(Path(sys.executable), tmp_path / "environment")
+    return venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
 
 
 def imported(python: Path) -> str:

@@ -65,7 +65,7 @@ def test_the_image() -> None:
         ('[ "$1" = run ] && { echo "crun: cgroups" >&2; exit 126; }; exit 0', "cannot run a container: crun: cgroups"),
         ('[ "$1" = run ] && exit 0; echo "no route to host" >&2; exit 125', "cannot fetch image: no route to host"),
         ('[ "$1" = image ] && exit 1; exit 0', None),
-        ('[ "$1" = run ] && exit 1; exit 0', "it said nothing"),
+        ('[ "$1" = run ] && exit 1; exit 0', "cannot run a container: exit code 1 without an explanation"),
     ],
 )
 def test_an_engine_is_tried_before_it_is_trusted(path: Path, script: str, reason: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.process import StepFailed, Usage, run_logged, tail
+from mlir_release.host.process import StepFailed, StepInterrupted, Usage, capture, run_logged, tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +58,75 @@ def test_usages_add_up() -> None:
 
 def test_the_tail_of_a_log_that_is_not_there(tmp_path: Path) -> None:
     assert tail(tmp_path / "nothing") == ""
+
+
+def test_lines_are_shown_as_they_arrive_and_logged(tmp_path: Path) -> None:
+    lines: list[str] = []
+    code = "import sys; sys.stdout.buffer.write(b'one\\n\\xff\\n')"
+    usage = run_logged([sys.executable, "-c", code], log=tmp_path / "log", on_line=lines.append)
+    assert lines == ["one", "\N{REPLACEMENT CHARACTER}"]
+    assert (tmp_path / "log").read_bytes().endswith(b"one\n\xff\n")
+    assert usage.cpu > 0
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_program_is_interrupted_when_its_time_is_up(tmp_path: Path, watched: bool) -> None:
+    code = "import time; print('begun', flush=True); time.sleep(600)"
+    with pytest.raises(StepInterrupted):
+        run_logged(
+            [sys.executable, "-c", code],
+            log=tmp_path / "log",
+            budget=1.5,
+            on_line=(lambda line: None) if watched else None,
+        )
+    assert "begun" in (tmp_path / "log").read_text()
+
+
+def test_a_program_that_fails_in_time_was_not_interrupted(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed) as raised:
+        run_logged([sys.executable, "-c", "raise SystemExit(1)"], log=tmp_path / "log", budget=600)
+    assert not isinstance(raised.value, StepInterrupted)
+
+
+def test_an_interrupted_program_may_end_well(tmp_path: Path) -> None:
+    code = "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
+    run_logged([sys.executable, "-c", code], log=tmp_path / "log", budget=1.5)
+    assert "finished" in (tmp_path / "log").read_text()
+
+
+def test_a_program_that_answers() -> None:
+    code = "import sys; print(input().upper()); print('aside', file=sys.stderr)"
+    answer = capture([sys.executable, "-c", code], text="hello")
+    assert (answer.ok, answer.stdout, answer.stderr) == (True, "HELLO\n", "aside\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("import sys; print('out'); print('why', file=sys.stderr); sys.exit(2)", "why"),
+        ("print('out'); raise SystemExit(2)", "out"),
+        ("raise SystemExit(2)", "exit code 2"),
+    ],
+)
+def test_the_complaint_of_a_failed_program(code: str, complaint: str) -> None:
+    answer = capture([sys.executable, "-c", code])
+    assert (answer.ok, answer.returncode, answer.complaint) == (False, 2, complaint)
+
+
+def test_a_program_that_does_not_end() -> None:
+    code = "import time; print('half', flush=True); time.sleep(600)"
+    answer = capture([sys.executable, "-c", code], timeout=1.5)
+    assert answer.returncode is None
+    assert answer.stdout == "half\n"
+    assert answer.complaint == "no answer within 1.5 s\nhalf"
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    answer = capture([tmp_path / "no-such-program"])
+    assert not answer.ok
+    assert "no-such-program" in answer.complaint
+
+
+def test_output_that_is_no_text() -> None:
+    answer = capture([sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'\\xff')"], encoding="utf-8")
+    assert answer.stdout == "\N{REPLACEMENT CHARACTER}"

@@ -9,10 +9,12 @@ import pytest
 
 from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine, image_name
+from mlir_release.host.process import Captured
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
+from mlir_release.wheels import cibuildwheel
 from mlir_release.wheels.backends import Job
 from mlir_release.wheels.cibuildwheel import (
     configuration,
@@ -123,14 +125,11 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
 ) -> None:
     calls: list[list[str]] = []
 
-    class Done:
-        returncode = 0
+    def call(command: list[object]) -> Captured:
+        calls.append([str(word) for word in command])
+        return Captured(returncode=0, stdout="", stderr="", ending="exit code 0")
 
-    def call(command: list[str], **options: object) -> Done:
-        calls.append(command)
-        return Done()
-
-    monkeypatch.setattr("subprocess.run", call)
+    monkeypatch.setattr(cibuildwheel, "capture", call)
     made, house = job(tmp_path), tmp_path / "house" / "cp312"
     fetch_wheelhouse(made, house)
     fetch_wheelhouse(made, house)
@@ -144,12 +143,9 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
 
 
 def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Done:
-        returncode = 1
-        stderr = "no matching distribution"
-
-    monkeypatch.setattr("subprocess.run", lambda command, **options: Done())
+    failed = Captured(returncode=1, stdout="", stderr="no matching distribution", ending="exit code 1")
+    monkeypatch.setattr(cibuildwheel, "capture", lambda command: failed)
     with pytest.raises(MachineError) as raised:
         fetch_wheelhouse(job(tmp_path), tmp_path / "house" / "cp312")
-    assert raised.value.id == "pip-failed"
+    assert (raised.value.id, raised.value.why) == ("pip-failed", "no matching distribution")
     assert not (tmp_path / "house" / "cp312" / "requirements.json").exists()

