@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.forge.github.issues import GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.forge.github.settings import Setup
+from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,13 +47,13 @@ class GitHubServices:
         # gh takes the token of GH_TOKEN or GITHUB_TOKEN; public repositories need none.
         environment = {**os.environ, "GH_HOST": client.server.partition("://")[2], "GH_PROMPT_DISABLED": "1"}
         command = [gh, "attestation", "verify", str(path), "--repo", client.name]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if done.returncode != 0:
+        done = capture(command, environment=environment)
+        if not done.ok:
             raise VerificationError(
                 "provenance-unverified",
                 f"{path.name} does not verify as built by {client.name}",
                 where=client.where,
-                why=(done.stderr or done.stdout).strip()[-2000:],
+                why=done.complaint,
                 remedy="do not use it, and tell the repository's owners; if gh only lacks a token, provide one in "
                 "GITHUB_TOKEN; nothing was installed",
             )
