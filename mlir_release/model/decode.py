@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from mlir_release.model.filters import alternatives
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 T = TypeVar("T")
 
@@ -49,6 +49,21 @@ def text(pattern: str, title: str) -> Meta:
 def doc(description: str) -> Meta:
     """What a key means, in the document's JSON Schema."""
     return Meta(description=description)
+
+
+def one_of(names: Iterable[str]) -> Meta:
+    """The strings that the JSON Schema allows; :func:`check_choice` refuses others."""
+    return Meta(extra_json_schema={"enum": list(names)})
+
+
+def check_choice(key: str, value: str, names: Iterable[str]) -> None:
+    """Refuse what is none of ``names``. :raises MalformedError:"""
+    if value not in names:
+        raise MalformedError(key, *_unknown(value, names))
+
+
+def _unknown(value: object, names: Iterable[str]) -> tuple[str, str]:
+    return f"is {value!r}, which is not known", alternatives(str(value), names)
 
 
 Sha256 = Annotated[str, text("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")]
@@ -97,7 +112,8 @@ def _check_schema(found: object, known: int) -> None:
     if found is None:
         raise MalformedError("schema", "is missing")
     if found != known or isinstance(found, bool):
-        raise MalformedError("schema", f"is {found}, and this version of mlir-release reads {known}")
+        problem = f"is {found}, and this version of mlir-release reads {known}"
+        raise MalformedError("schema", problem, "use a newer mlir-release")
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ def _problem(value: object, kind: Any, table: str) -> tuple[str, str]:
     if value is None:
         return "is missing", ""
     if get_origin(bare) is Literal:
-        return f"is {value!r}, which is not known", alternatives(str(value), map(str, get_args(bare)))
+        return _unknown(value, map(str, get_args(bare)))
     listing = get_origin(bare) in (list, tuple)
     if (listing and value == []) or (bare is str and value == ""):
         return "is empty", ""

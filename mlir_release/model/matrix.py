@@ -6,20 +6,29 @@ Names are derived from the words of the file only, so they are stable as long as
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.model.cpython import CPython
 from mlir_release.model.filters import TAG, alternatives, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
-from mlir_release.model.targets import SUITES, TARGETS_FILE, Configuration, Profile, ReleaseConfig, Runtime
+from mlir_release.model.targets import (
+    SUITES,
+    TARGETS_FILE,
+    Configuration,
+    Profile,
+    ReleaseConfig,
+    Runtime,
+    TargetRow,
+    Targets,
+    mistake,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mlir_release.model.cpython import CPython
     from mlir_release.model.platforms import Platform
 
 
@@ -100,19 +109,13 @@ class Matrix:
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
         """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(
-                "targets-not-toml",
-                f"{TARGETS_FILE} is not valid TOML",
-                where=where,
-                why=str(error),
-                remedy="mend the line that is named",
-            ) from None
-        from mlir_release.model.targets_reader import read_matrix
-
-        return read_matrix(data, where=where)
+        file = Targets.parse(text, where=where)
+        configurations, runtimes = file.configurations, file.runtimes
+        wheels = [
+            wheel for row in file.target for wheel in _expand(row, configurations[row.llvm], runtimes[row.runtime])
+        ]
+        _check_unique(wheels, where)
+        return cls(release=file.release, wheels=tuple(wheels))
 
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:
@@ -212,3 +215,41 @@ class Matrix:
         """The matrix with only the wheels called ``names``, in the file's order."""
         wanted = set(names)
         return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel.name in wanted))
+
+
+def _expand(row: TargetRow, configuration: Configuration, runtime: Runtime) -> list[WheelTarget]:
+    """The wheels of a row."""
+    pythons = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
+    return [
+        WheelTarget(
+            configuration=configuration,
+            runtime=runtime,
+            python=python,
+            required=row.required,
+            suites=row.suites,
+            tags=frozenset(row.tags),
+        )
+        for python in pythons
+    ]
+
+
+def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
+    """Refuse two wheels of one name, or of one file name. :raises UsageError:"""
+    names: dict[str, WheelTarget] = {}
+    files: dict[tuple[str, CPython, Platform], WheelTarget] = {}
+    for wheel in wheels:
+        if wheel.name in names:
+            raise mistake(
+                f"target {wheel.name}", "two rows make it", "remove one, or give one other pythons", where=where
+            )
+        names[wheel.name] = wheel
+        # Everything that a wheel's file name is made of, except the version, which is one for the whole release.
+        key = (wheel.distribution, wheel.python, wheel.runtime.tag.platform)
+        if key in files:
+            raise mistake(
+                f"targets {files[key].name} and {wheel.name}",
+                f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.platform}",
+                "give one of the two LLVM configurations another distribution name",
+                where=where,
+            )
+        files[key] = wheel

@@ -6,17 +6,20 @@ A row names an LLVM configuration, a runtime (a platform and its CPythons) and t
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Literal
 
-from mlir_release.model.platforms import Platform, PlatformTag
+from msgspec import Meta, Struct, structs
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from mlir_release.errors import UsageError
+from mlir_release.model.cpython import CPython
+from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 
-    from mlir_release.model.cpython import CPython
-
-#: Path of the matrix in a release repository.
+#: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
 Profile = Literal["host", "core", "full"]
@@ -28,35 +31,166 @@ DISTRIBUTIONS: Mapping[Profile, str] = {"host": "mlir", "core": "mlir-core", "fu
 #: The suites there are (mlir_release.testing.suites runs them), and what each is run once for.
 SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
 
+#: Part of a target's name.
+Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
 
-@dataclass(frozen=True, kw_only=True)
-class GreenPolicy:
-    """What "green" means: a revision on which every one of ``checks`` has succeeded."""
-
-    checks: tuple[str, ...]  #: names of check runs, or contexts of commit statuses
-    depth: int = 50  #: how many of the newest upstream commits are looked at
-    fallback: Literal["head", "stop"] = "stop"  #: if none of them is green
+#: Upstream's bindings need CPython 3.10.
+PythonTag = Annotated[
+    str, text("cp3[1-9][0-9]t?", "the tag of CPython 3.10 or newer, like cp312, or cp314t (free-threaded)")
+]
+PythonTags = Annotated[tuple[PythonTag, ...], Meta(min_length=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseConfig:
+class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file. What its types do not say, ``__post_init__`` checks."""
+
+
+class GreenPolicy(_Table, frozen=True):
+    """What "green" means for `snapshot --policy green`: a revision on which every check has succeeded."""
+
+    checks: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="Names of check runs, or contexts of commit statuses.")
+    ]
+    depth: Annotated[
+        int, Meta(ge=1, title="a number from 1 on"), doc("How many of the newest upstream commits are looked at.")
+    ] = 50
+    fallback: Annotated[Literal["head", "stop"], doc("If none of them is green: take the newest commit, or stop.")] = (
+        "stop"
+    )
+
+
+class ReleaseConfig(_Table, frozen=True):
     """Where revisions come from and where the pin lives."""
 
-    upstream: str  #: URL or path that git can fetch from
-    upstream_branch: str = "main"
-    branch: str = "main"  #: the branch of the release repository that holds the pin
-    workflow: str = "release.yml"  #: dispatched on each new tag
+    upstream: Annotated[str, doc("URL or path of llvm-project that git can fetch from.")]
+    upstream_branch: Annotated[str, doc("The branch that snapshots follow.")] = "main"
+    branch: Annotated[str, doc("The branch of the release repository that holds the pin.")] = "main"
+    workflow: Annotated[str, doc("The workflow that is dispatched on each new tag.")] = "release.yml"
     green: GreenPolicy | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
+class LlvmTable(_Table, frozen=True):
     """An LLVM configuration: what is linked into the wheels, and the distribution that they are called."""
 
+    distribution: Annotated[Name, doc("What pip calls the wheels.")]
+    profile: Annotated[
+        Profile,
+        doc("core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too."),
+    ]
+    cadence: Annotated[
+        Literal["always", "weekly"], doc("weekly: Monday's snapshots (UTC) and every numbered release.")
+    ] = "always"
+
+
+class RuntimeTable(_Table, frozen=True):
+    """A platform with the CPythons that wheels are made for there."""
+
+    os: Annotated[str, one_of(HOST_SYSTEMS), doc("The operating system.")]
+    arch: Annotated[str, doc("The architecture, in any usual spelling: x86_64, aarch64, arm64, amd64, …")]
+    runner: Annotated[str, doc("Label of the GitHub runner.")]
+    floor: Annotated[
+        str, doc("The oldest platform that the wheels must install on: manylinux_2_28, macosx_13_0, win_amd64.")
+    ]
+    pythons: Annotated[PythonTags, doc("The CPythons that wheels are made for, each once.")]
+
+    def __post_init__(self) -> None:
+        check_choice("os", self.os, HOST_SYSTEMS)
+        system = HOST_SYSTEMS[self.os]
+        if not re.fullmatch(system.floor, self.floor):
+            problem = f"is {self.floor!r}, which is no platform tag of {system.name}"
+            raise MalformedError("floor", problem, f"write it like {system.example!r}")
+        check_choice("arch", self.arch, system.architectures)
+        floor = PlatformTag.parse(self.floor)
+        if floor.arch and floor.platform != Platform.of(self.os, self.arch):
+            raise MalformedError("floor", f"is {self.floor!r}, which is not for arch = {self.arch!r}")
+        _check_once(self.pythons)
+
+
+class TargetRow(_Table, frozen=True):
+    """A row of the matrix: one wheel for every CPython, and the suites that gate it."""
+
+    llvm: Annotated[Name, doc("The LLVM configuration: NAME of a table [llvm.NAME].")]
+    runtime: Annotated[Name, doc("The runtime: NAME of a table [runtime.NAME].")]
+    suites: Annotated[tuple[Annotated[str, one_of(SUITES)], ...], doc("The test suites that gate the wheels.")]
+    required: Annotated[bool, doc("Whether a release waits for it; else it is experimental.")]
+    pythons: Annotated[PythonTags | None, doc("Other CPythons than the runtime's.")] = None
+    tags: Annotated[tuple[Name, ...], doc("Words that filters (--only) can ask for.")] = ()
+
+    def __post_init__(self) -> None:
+        for number, suite in enumerate(self.suites):
+            check_choice(f"suites[{number}]", suite, SUITES)
+        _check_once(self.pythons or ())
+
+
+def _check_once(pythons: tuple[str, ...]) -> None:
+    for python in pythons:
+        if pythons.count(python) > 1:
+            raise MalformedError("pythons", f"names one twice: {python}", "list each CPython once")
+
+
+class Targets(_Table, frozen=True, tag_field="schema", tag=1):
+    """The build matrix of a release repository: LLVM configurations x runtimes x suites."""
+
+    release: ReleaseConfig
+    llvm: Mapping[Name, LlvmTable]
+    runtime: Mapping[Name, RuntimeTable]
+    target: tuple[TargetRow, ...]
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.target):
+            check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
+            check_choice(f"target[{number}].runtime", row.runtime, self.runtime)
+
+    @classmethod
+    def parse(cls, content: str, *, where: str) -> Targets:
+        """Read the file. :raises UsageError: for the first mistake, with the table and key it is in"""
+        try:
+            return from_toml(content, cls)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(
+                "targets-not-toml",
+                f"{TARGETS_FILE} is not valid TOML",
+                where=where,
+                why=str(error),
+                remedy="correct the line that is named",
+            ) from None
+        except MalformedError as error:
+            table, _, key = error.path.rpartition(".")
+            remedy = error.hint or (f"add {key} = …" if error.problem == "is missing" else f"correct {key}")
+            raise mistake(_place(table), f"{key} {error.problem}", remedy, where=where) from None
+
+    @property
+    def configurations(self) -> dict[str, Configuration]:
+        """The LLVM configurations by name."""
+        return {name: Configuration(name=name, **structs.asdict(table)) for name, table in self.llvm.items()}
+
+    @property
+    def runtimes(self) -> dict[str, Runtime]:
+        """The runtimes by name."""
+        return {name: Runtime.of(name, table) for name, table in self.runtime.items()}
+
+
+def mistake(place: str, why: str, remedy: str, *, where: str) -> UsageError:
+    """The error about a mistake in the file.
+
+    :param place: the table
+    :param where: the file
+    """
+    return UsageError(
+        "targets-invalid", f"{TARGETS_FILE} has a mistake in {place}", where=where, why=why, remedy=remedy
+    )
+
+
+def _place(table: str) -> str:
+    """A table's path as the file writes it: ``[[target]] number 1`` for ``target[0]``."""
+    match = re.fullmatch(r"(\w+)\[(\d+)\]", table)
+    return f"[[{match[1]}]] number {int(match[2]) + 1}" if match else table or "the top level"
+
+
+class Configuration(LlvmTable, frozen=True, kw_only=True):
+    """An LLVM configuration, with its name."""
+
     name: str
-    distribution: str
-    profile: Profile
-    cadence: Literal["always", "weekly"] = "always"  #: weekly: Monday's snapshots (UTC) and every numbered release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +203,12 @@ class Runtime:
     runner: str  #: GitHub runner label
     floor: str  #: the oldest platform that the wheels must install on: a platform tag without its architecture
     pythons: tuple[CPython, ...]
+
+    @classmethod
+    def of(cls, name: str, table: RuntimeTable) -> Runtime:
+        """The runtime that a table describes."""
+        pythons = tuple(map(CPython.of_tag, table.pythons))
+        return cls(**{**structs.asdict(table), "name": name, "pythons": pythons})
 
     @property
     def platform(self) -> Platform:
