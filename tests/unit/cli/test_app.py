@@ -33,6 +33,17 @@ def test_help_is_a_table_of_contents_and_imports_no_command() -> None:
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
 
 
+def test_no_module_of_a_command_imports_a_slow_library() -> None:
+    code = (
+        "import click, sys; from mlir_release.cli.app import COMMANDS, app\n"
+        "assert all(app.get_command(click.Context(app), name) for name in COMMANDS)\n"
+        "slow = {'rich', 'jinja2', 'packaging', 'msgspec', 'github', 'requests', 'yaml', 'subprocess'}\n"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def commands(group: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
     found = [(path, group)]
     if isinstance(group, click.Group):
