@@ -18,6 +18,7 @@ from mlir_release.cli.options import (
 )
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
+from mlir_release.model.targets import SUITES
 
 if TYPE_CHECKING:
     from mlir_release.wheels.inspect import WheelReport
@@ -168,7 +169,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
     "--suite",
     "suites",
     multiple=True,
-    type=click.Choice(["smoke", "bindings", "regression"]),
+    type=click.Choice(list(SUITES)),
     help="May be repeated.  [default: smoke and bindings; regression needs no wheel]",
 )
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
@@ -190,9 +191,8 @@ def wheels_test(
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.run import run_suites
 
-    chosen = suites or (("smoke", "bindings") if wheel is not None else ("regression",))
     found = run_suites(
-        wheel, sdk=Sdk.load(sdk_folder), python=python, suites=chosen, addon=addon, target=target or "", workdir=workdir
+        wheel, sdk=Sdk.load(sdk_folder), python=python, suites=suites, addon=addon, target=target or "", workdir=workdir
     )
     for report in found:
         if reports is not None:

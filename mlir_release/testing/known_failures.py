@@ -1,8 +1,8 @@
 """The list of tests that are known to fail, and what it makes of results.
 
-The list (``data/known_failures.toml``) is strict both ways: a failure that is not listed fails the suite, and so does a
-listed test that passes, or that no longer exists. Each entry says for which LLVM versions it holds, why, and where
-upstream knows of it.
+The list (``projects/mlir/known_failures.toml``) is strict both ways: a failure that is not listed fails the suite, and
+so does a listed test that passes, or that no longer exists. Each entry says for which LLVM versions it holds, why, and
+where upstream tracks it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from mlir_release.testing.report import Outcome, TestResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-
-DEFAULT_LIST = KNOWN_FAILURES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ def version_in(version: str, specifiers: str) -> bool:
 
 
 @cache
-def load(path: Path = DEFAULT_LIST) -> tuple[KnownFailure, ...]:
+def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``known-failures-invalid``"""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

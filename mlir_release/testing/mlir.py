@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_DRIVER = DRIVER
 _SEPARATOR = "-" * 60
 #: No test here takes a minute; a hang must not stop a release for hours.
 TIMEOUT = 120.0
@@ -64,7 +63,7 @@ class WheelMlir:
     tools: Path
 
     def _drive(self, text: str, *arguments: str) -> tuple[int, str]:
-        return _run([self.python, _DRIVER, *arguments], text, self.environment)
+        return _run([self.python, DRIVER, *arguments], text, self.environment)
 
     def round_trip(self, text: str) -> tuple[str, str]:
         """See :class:`~mlir_release.testing.behaviours.Mlir`."""

@@ -1,12 +1,18 @@
-"""What testing a wheel takes, from the wheel alone: its CPython, the test-only add-on, the reports' names."""
+"""``wheels test``: install a wheel in an empty environment, and run test suites on it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.model.cpython import split_target
-from mlir_release.testing.test import test_wheel
+from mlir_release.model.targets import SUITES
+from mlir_release.testing.report import TestRun
+from mlir_release.testing.suites import RUNNERS, Subject
 from mlir_release.wheels.inspect import WheelReport, inspect
 
 if TYPE_CHECKING:
@@ -14,46 +20,88 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.info import Sdk
-    from mlir_release.testing.report import TestRun
 
 
 def run_suites(
     wheel: Path | None,
     *,
     sdk: Sdk,
-    suites: Sequence[str],
     workdir: Path,
+    suites: Sequence[str] = (),
     python: str | None = None,
     addon: Path | None = None,
     target: str = "",
 ) -> list[TestRun]:
-    """Run each suite on a wheel (or, for suites that need none, on the SDK): one report each.
+    """Run each suite on a wheel (or, for suites that need none, on the SDK). A failing test is a result, not an error.
 
+    :param workdir: folder for environments, logs and leftovers of failed tests, one a suite
+    :param suites: by default all that test a wheel, or, without one, all that test an SDK
     :param python: version or path; by default the CPython of this machine that the wheel is for
-    :param addon: wheel of the test-only parts; by default built from the SDK where a suite wants it
+    :param addon: wheel of the test-only parts for ``bindings``; by default built from the SDK
     :param target: the report's name, for one suite; by default made of the suite and the wheel's own target
+    :raises UsageError: ``suite-unknown``, ``suite-needs-wheel``, ``wheel-missing``, ``not-a-wheel``, ``python-missing``
+    :raises VerificationError: ``wheel-corrupt``, ``wheel-revision-mismatch``
+    :raises MachineError: what :mod:`mlir_release.host.venv` and :mod:`mlir_release.testing.lit` raise
     """
+    chosen = _choose(suites, wheel)
     report = inspect(wheel) if wheel is not None else None
+    if report is not None and any(map(_needs_wheel, chosen)):
+        _check_revision(report, sdk)
     interpreter = find_interpreter(report, python)
     found = []
-    for suite in suites:
+    for suite in chosen:
         name = target or _test_name(suite, report, sdk)
-        folder = workdir / name
-        extra = None
-        if suite == "bindings" and report is not None:
-            extra = addon or _build_addon(report, sdk, interpreter)
-        found.append(
-            test_wheel(
-                wheel,
-                sdk=sdk,
-                python=interpreter.executable,
-                suites=[suite],
-                workdir=folder,
-                target=name,
-                addon=extra,
-            )
-        )
+        folder = (workdir / name).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        subject = Subject(sdk=sdk, workdir=folder)
+        if report is not None and _needs_wheel(suite):
+            subject = install(report, subject, interpreter)
+            if suite == "bindings":
+                subject = replace(subject, addon=addon or _build_addon(report, sdk, interpreter))
+        found.append(_run(suite, subject, name, report))
     return found
+
+
+def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:
+    if unknown := [suite for suite in suites if suite not in SUITES]:
+        raise UsageError(
+            "suite-unknown", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
+        )
+    chosen = list(suites) or [suite for suite in SUITES if _needs_wheel(suite) == (wheel is not None)]
+    if wheel is None and (needing := [suite for suite in chosen if _needs_wheel(suite)]):
+        raise UsageError("suite-needs-wheel", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
+    return chosen
+
+
+def _needs_wheel(suite: str) -> bool:
+    return SUITES[suite] == "python"
+
+
+def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> TestRun:
+    with console.step(f"test suite {suite}" + (f" on {wheel.filename}" if wheel else "")):
+        report = RUNNERS[suite](subject)
+        counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in report.counts.items() if count)
+        console.say(f"    {suite}: {counts}")
+    return TestRun(
+        target=name,
+        wheel=wheel.filename if wheel else None,
+        wheel_sha256=wheel.sha256 if wheel else None,
+        suites=(report,),
+    )
+
+
+def install(wheel: WheelReport, subject: Subject, python: Python) -> Subject:
+    """Install the wheel, and what it requires, into an empty environment for ``python``."""
+    environment = venv.create(subject.workdir / "environment", python.executable)
+    environment.install(wheel.path)
+    return replace(
+        subject,
+        environment=environment,
+        wheel=wheel.path,
+        python=python.executable,
+        python_version=python.short_version,
+        release=wheel.release,
+    )
 
 
 def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
@@ -65,11 +113,22 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
     return find_pythons([report.tags[0].split("-")[1]])[0]  # the ABI tag tells cp313t from cp313
 
 
+def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
+    """The tests must be of the revision that the wheel was built from."""
+    revision = wheel.release.get("revision") if wheel.release else None
+    if revision is not None and revision != sdk.info.revision:
+        raise VerificationError(
+            "wheel-revision-mismatch",
+            f"{wheel.filename} was not built from this SDK's revision",
+            where=str(sdk.root),
+            why=f"the wheel says {revision}, the SDK {sdk.info.revision}",
+            remedy="give the SDK of the wheel's revision",
+        )
+
+
 def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
     about = str(report.release["target"]) if report is not None and report.release else f"mlir-{sdk.info.platform}"
-    from mlir_release.model.targets import SUITES
-
-    return f"{suite}-{about if SUITES[suite] == 'python' else split_target(about)[0]}"
+    return f"{suite}-{about if _needs_wheel(suite) else split_target(about)[0]}"
 
 
 def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.console import console
 from mlir_release.host import venv
 from mlir_release.host.process import capture
 from mlir_release.projects.mlir import SMOKE
-from mlir_release.testing import behaviours as regressions
 from mlir_release.testing import lit
+from mlir_release.testing.behaviours import run_cases
 from mlir_release.testing.known_failures import Situation, judge
 from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
 from mlir_release.testing.report import Outcome, SuiteReport, TestResult
@@ -92,7 +91,7 @@ class Subject:
 
 
 def smoke(subject: Subject) -> SuiteReport:
-    """Run ``data/smoke.py`` and the pinned behaviours with the installed wheel."""
+    """Run the smoke test and the pinned behaviours with the installed wheel."""
     assert subject.environment is not None
     start = time.monotonic()
     expected = {"revision": subject.sdk.info.revision, "llvm_version": subject.sdk.info.llvm_version}
@@ -104,7 +103,7 @@ def smoke(subject: Subject) -> SuiteReport:
             environment=subject.environment.variables(),
             tools=subject.sdk.tools,
         )
-        results += regressions.run_cases(mlir, subject.sdk.info.llvm_version)
+        results += run_cases(mlir, subject.sdk.info.llvm_version)
     return SuiteReport(
         suite="smoke",
         results=judge(results, "smoke", subject.situation()),
@@ -207,7 +206,7 @@ def regression(subject: Subject) -> SuiteReport:
     results = lit.run_lit(
         folder, lit=lit.find_lit(), environment=os.environ, title="upstream's regression tests of MLIR"
     )
-    own = regressions.run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)
+    own = run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)
     return SuiteReport(
         suite="regression",
         results=(*judge(results, "regression", subject.situation()), *own),
@@ -215,16 +214,9 @@ def regression(subject: Subject) -> SuiteReport:
     )
 
 
-#: Suite name -> how it is run. Those in ``NEED_WHEEL`` run in an environment with the wheel.
-SUITES: Mapping[str, Callable[[Subject], SuiteReport]] = {
+#: How each suite of :data:`mlir_release.model.targets.SUITES` is run.
+RUNNERS: Mapping[str, Callable[[Subject], SuiteReport]] = {
     "smoke": smoke,
     "bindings": bindings,
     "regression": regression,
 }
-NEED_WHEEL = ("smoke", "bindings")
-
-
-def announce(report: SuiteReport) -> None:
-    """One line about a suite that has run."""
-    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
-    console.say(f"    {report.suite}: {counts}")

@@ -23,9 +23,9 @@ from mlir_release.host.files import replacing
 from mlir_release.host.process import StepFailed, tail
 from mlir_release.host.pythons import OLDEST, Python, find_pythons
 from mlir_release.model.cpython import split_target
-from mlir_release.wheels import cibuildwheel as container
-from mlir_release.wheels import jobserver as schedule
+from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
+from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.stage import stage
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def build_wheels(
     cache = (cache or cache_directory()).absolute()
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
-    plan = schedule.machine_plan(len(pythons), jobs)
+    plan = jobserver.machine_plan(len(pythons), jobs)
     check_disk(cache, DISK_PER_BUILD * plan.builds)
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {plan.builds} at once, {plan.compilers} compilers"
@@ -133,13 +133,13 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     if platform.os != "linux":
         # cibuildwheel installs CPythons system-wide there, which is for build machines only.
         if wanted == "cibuildwheel" or os.environ.get("CI"):
-            return container.CibuildwheelBackend(engine=None)
+            return CibuildwheelBackend(engine=None)
         return BuildBackend()
     engine = find_engine()
     image = image_name(platform.arch, floor)
     reason = why_unusable(engine, image)
     if reason is None:
-        return container.CibuildwheelBackend(engine=engine, image=image)
+        return CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":
         raise MachineError(
             "container-engine-unusable",
@@ -190,11 +190,11 @@ def for_python(request: WheelRequest, python: Python) -> WheelRequest:
 
 
 def _build_all(
-    request: WheelRequest, pythons: Sequence[Python], backend: Backend, plan: schedule.Plan, output: Path, cache: Path
+    request: WheelRequest, pythons: Sequence[Python], backend: Backend, plan: jobserver.Plan, output: Path, cache: Path
 ) -> list[BuiltWheel]:
     queue = iter(pythons)
     outcomes: dict[str, BuiltWheel | ReleaseError] = {}
-    with schedule.compiler_slots(plan) as slots, ThreadPoolExecutor(max_workers=plan.builds) as pool:
+    with jobserver.compiler_slots(plan) as slots, ThreadPoolExecutor(max_workers=plan.builds) as pool:
 
         def work() -> None:
             for python in queue:
@@ -232,7 +232,7 @@ def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[
 
 
 def _build_one(
-    request: WheelRequest, python: Python, backend: Backend, slots: schedule.Slots, output: Path, cache: Path
+    request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
 ) -> BuiltWheel:
     from filelock import FileLock
 

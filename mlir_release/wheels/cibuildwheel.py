@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 SDK, CCACHE, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/wheelhouse", "/project"
 #: What cibuildwheel installs to test a wheel.
 _TEST_TOOLS = ("virtualenv", "pip")
-_SMOKE = SMOKE
 _CPU = re.compile(r"^mlir-release-cpu-seconds: (\d+(?:\.\d+)?)$", re.MULTILINE)
 
 
@@ -67,7 +66,7 @@ class CibuildwheelBackend:
         wheelhouse = job.cache / "wheelhouse" / job.python.tag
         if job.sdk.info.platform.os == "linux":
             fetch_wheelhouse(job, wheelhouse)
-        shutil.copyfile(_SMOKE, job.project / _SMOKE.name)
+        shutil.copyfile(SMOKE, job.project / SMOKE.name)
         config = job.workdir / "cibuildwheel.toml"
         config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if name != "CIBW_CONTAINER_ENGINE"}

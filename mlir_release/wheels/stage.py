@@ -26,9 +26,6 @@ from mlir_release.wheels.sbom import bill_of_materials
 if TYPE_CHECKING:
     from mlir_release.wheels.request import WheelRequest
 
-#: The wheel project as the toolkit ships it.
-PROJECT = WHEEL
-
 #: Builds of one package: they install files of the same names, and say so where they are mixed.
 DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
 
@@ -59,7 +56,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
     for path in into.iterdir():
         if path.name != "build":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    shutil.copytree(PROJECT, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(WHEEL, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     sources = request.sdk.root / "source"
     for name in _UPSTREAM:
         origin, target = sources / name, into / "upstream" / name
@@ -78,7 +75,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
             code_generators=request.code_generators,
         ),
     )
-    template = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+    template = tomllib.loads((WHEEL / "pyproject.toml").read_text(encoding="utf-8"))
     _write(into / "pyproject.toml", _to_toml(fill_in(template, request)))
     return into
 

@@ -17,8 +17,9 @@ from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing import suites
 from mlir_release.testing.behaviours import MlirError
 from mlir_release.testing.mlir import ToolsMlir, WheelMlir
-from mlir_release.testing.report import Outcome
-from mlir_release.testing.test import test_wheel as run_wheel_suites
+from mlir_release.testing.report import Outcome, SuiteReport, TestResult
+from mlir_release.testing.run import run_suites
+from mlir_release.wheels.inspect import WheelReport, inspect
 from tests.wheel_factory import REVISION, make_wheel
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def fake_wheel(folder: Path, files: dict[str, bytes] | None = None, *, revision:
 
 
 def run(wheel: Path, sdk: Sdk, workdir: Path, *names: str) -> TestRun:
-    return run_wheel_suites(wheel, sdk=sdk, python=PYTHON, suites=names, workdir=workdir)
+    (report,) = run_suites(wheel, sdk=sdk, python=str(PYTHON), suites=names, workdir=workdir)
+    return report
 
 
 def test_a_clean_environment_has_the_wheel_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,27 @@ def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> Non
     with pytest.raises(VerificationError) as raised:
         run(fake_wheel(tmp_path, revision="f" * 40), sdk, tmp_path / "work", "smoke")
     assert raised.value.id == "wheel-revision-mismatch"
-    assert not (tmp_path / "work" / "environment").exists()
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_wheel_is_inspected_once(sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, inspected = inspect, []
+
+    def counted(path: Path) -> WheelReport:
+        inspected.append(path)
+        return original(path)
+
+    def passes(subject: suites.Subject) -> SuiteReport:
+        assert subject.environment is not None
+        return SuiteReport(suite="any", results=(TestResult(name="it", outcome=Outcome.PASS),), seconds=0.0)
+
+    for module in [module for module in sys.modules.values() if getattr(module, "inspect", None) is inspect]:
+        monkeypatch.setattr(module, "inspect", counted)
+    monkeypatch.setattr("mlir_release.testing.run.RUNNERS", dict.fromkeys(suites.RUNNERS, passes))
+    wheel = fake_wheel(tmp_path)
+    reports = run_suites(wheel, sdk=sdk, python=str(PYTHON), workdir=tmp_path / "work", addon=wheel)
+    assert [report.target.split("-")[0] for report in reports] == ["smoke", "bindings"]
+    assert inspected == [wheel]
 
 
 @pytest.mark.parametrize(
@@ -148,14 +170,14 @@ def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> Non
 )
 def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: list[str], id: str) -> None:
     with pytest.raises(UsageError) as raised:
-        run_wheel_suites(wheel, sdk=sdk, python=PYTHON, suites=names, workdir=tmp_path)
+        run_suites(wheel, sdk=sdk, suites=names, workdir=tmp_path)
     assert raised.value.id == id
 
 
 def test_every_suite_of_the_matrix_can_be_run() -> None:
     from mlir_release.model.targets import SUITES
 
-    assert set(SUITES) == set(suites.SUITES)
+    assert list(SUITES) == list(suites.RUNNERS)
 
 
 def test_mlir_reached_through_a_wheel(sdk: Sdk, tmp_path: Path) -> None:

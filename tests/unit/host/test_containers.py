@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import containers as engine
+from mlir_release.host import containers
 from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_an_engine_is_tried_before_it_is_trusted(path: Path, script: str, reason
 
 def test_an_engine_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(path, "podman", "exec /bin/sleep 60")
-    monkeypatch.setattr(engine, "_PROBE_TIMEOUT", 0.1)
+    monkeypatch.setattr(containers, "_PROBE_TIMEOUT", 0.1)
     found = why_unusable(Engine(name="podman"), "image")
     assert found is not None
     assert "does not answer" in found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.wheels.stage import PROJECT
+from mlir_release.projects.mlir import WHEEL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def make_library(folder: Path, name: str, *needs: Path) -> Path:
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROJECT / "cmake" / "check_needed.py"), str(folder)]
+    command = [sys.executable, str(WHEEL / "cmake" / "check_needed.py"), str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -7,7 +7,8 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import Platform
 from mlir_release.model.targets import SUITES
-from mlir_release.testing.known_failures import DEFAULT_LIST, KnownFailure, Situation, judge, load, version_in
+from mlir_release.projects.mlir import KNOWN_FAILURES
+from mlir_release.testing.known_failures import KnownFailure, Situation, judge, load, version_in
 from mlir_release.testing.report import Outcome, TestResult
 
 if TYPE_CHECKING:
@@ -142,4 +143,4 @@ def test_platforms_of_an_entry_are_named_or_matched(tmp_path: Path) -> None:
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="known failures"):
         load(tmp_path / "nothing")
-    assert DEFAULT_LIST.is_file()
+    assert KNOWN_FAILURES.is_file()

@@ -16,8 +16,7 @@ from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.wheels import build
-from mlir_release.wheels import jobserver as schedule
+from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, Job
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
@@ -120,7 +119,7 @@ def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend:
 def test_side_by_side_within_the_plan(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "machine_plan", lambda count, jobs: schedule.Plan(builds=2, compilers=4))
+    monkeypatch.setattr(jobserver, "machine_plan", lambda count, jobs: jobserver.Plan(builds=2, compilers=4))
     build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
     assert backend.most == 2
     assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)

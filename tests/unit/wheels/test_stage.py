@@ -247,9 +247,9 @@ def test_the_files_for_old_pythons_compile_there() -> None:
     """The package's own files must run on the oldest CPython that any supported revision has: 3.9."""
     import ast
 
-    from mlir_release.wheels.stage import PROJECT
+    from mlir_release.projects.mlir import WHEEL
 
-    files = sorted((PROJECT / "mlir").rglob("*.py"))
+    files = sorted((WHEEL / "mlir").rglob("*.py"))
     assert len(files) == 2
     for file in files:
         ast.parse(file.read_text(), feature_version=(3, 9))
