@@ -18,7 +18,7 @@ from mlir_release.cli.options import (
 )
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
-from mlir_release.model.targets import SUITES
+from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
     from mlir_release.wheels.inspect import WheelReport

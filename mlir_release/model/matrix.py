@@ -14,8 +14,8 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.filters import TAG, alternatives, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
+from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import (
-    SUITES,
     TARGETS_FILE,
     Configuration,
     Profile,
@@ -61,7 +61,7 @@ class WheelTarget:
     def test_name(self, suite: str) -> str:
         """The name of the test target by which ``suite`` gates this wheel."""
         parts = [suite, self.configuration.name, self.runtime.name]
-        return "-".join([*parts, self.python.tag] if SUITES[suite] == "python" else parts)
+        return "-".join([*parts, self.python.tag] if needs_wheel(suite) else parts)
 
     def facts(self) -> dict[str, frozenset[str]]:
         """What filters see."""
@@ -129,7 +129,7 @@ class Matrix:
                     suite=suite,
                     configuration=wheel.configuration,
                     runtime=wheel.runtime,
-                    python=wheel.python if SUITES[suite] == "python" else None,
+                    python=wheel.python if needs_wheel(suite) else None,
                     required=wheel.required or (known is not None and known.required),
                     wheels=(*(known.wheels if known else ()), wheel.name),
                 )

@@ -18,18 +18,15 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
+from mlir_release.model.suites import SUITES
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
 Profile = Literal["host", "core", "full"]
-Scope = Literal["python", "platform"]
 
 #: The distribution that each profile makes by default.
 DISTRIBUTIONS: Mapping[Profile, str] = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
-
-#: The suites there are (mlir_release.testing.suites runs them), and what each is run once for.
-SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
 
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from mlir_release.errors import VerificationError
 from mlir_release.model.decode import Count, MalformedError, Sha256, from_json
 from mlir_release.model.manifest import TestEntry
-from mlir_release.model.targets import SUITES
+from mlir_release.model.suites import needs_wheel
 
 #: Suffix of test reports: ``<test target>.tests.json``.
 REPORT_SUFFIX = ".tests.json"
@@ -53,7 +53,7 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     @property
     def needs_wheel(self) -> bool:
         """Whether the suite runs on a wheel; else it tests the SDK's tools, once a platform."""
-        return any(SUITES.get(suite) == "python" for suite in self.suite.split("+"))
+        return any(map(needs_wheel, self.suite.split("+")))
 
     def entry(self) -> TestEntry:
         """The report's row in the manifest."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.names import Slot
-from mlir_release.model.targets import SUITES
+from mlir_release.model.suites import needs_wheel
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.draft import find_release, need_draft, origin_of
@@ -62,7 +62,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
     else:
         wheel = matrix.wheel(target)
         # A platform's suites test the SDK's tools, so they stay valid without this wheel.
-        names += [wheel.test_name(suite) + REPORT_SUFFIX for suite in wheel.suites if SUITES[suite] == "python"]
+        names += [wheel.test_name(suite) + REPORT_SUFFIX for suite in wheel.suites if needs_wheel(suite)]
         slot = Slot.of_target(wheel)
         for asset in release.assets:
             if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:

@@ -10,7 +10,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.model.cpython import split_target
-from mlir_release.model.targets import SUITES
+from mlir_release.model.suites import SUITES, needs_wheel
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import RUNNERS, Subject
 from mlir_release.wheels.inspect import WheelReport, inspect
@@ -45,7 +45,7 @@ def run_suites(
     """
     chosen = _choose(suites, wheel)
     report = inspect(wheel) if wheel is not None else None
-    if report is not None and any(map(_needs_wheel, chosen)):
+    if report is not None and any(map(needs_wheel, chosen)):
         _check_revision(report, sdk)
     interpreter = find_interpreter(report, python)
     found = []
@@ -54,7 +54,7 @@ def run_suites(
         folder = (workdir / name).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         subject = Subject(sdk=sdk, workdir=folder)
-        if report is not None and _needs_wheel(suite):
+        if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
             if suite == "bindings":
                 subject = replace(subject, addon=addon or _build_addon(report, sdk, interpreter))
@@ -67,14 +67,10 @@ def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:
         raise UsageError(
             "suite-unknown", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
         )
-    chosen = list(suites) or [suite for suite in SUITES if _needs_wheel(suite) == (wheel is not None)]
-    if wheel is None and (needing := [suite for suite in chosen if _needs_wheel(suite)]):
+    chosen = list(suites) or [suite for suite in SUITES if needs_wheel(suite) == (wheel is not None)]
+    if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
         raise UsageError("suite-needs-wheel", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
     return chosen
-
-
-def _needs_wheel(suite: str) -> bool:
-    return SUITES[suite] == "python"
 
 
 def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> TestRun:
@@ -128,7 +124,7 @@ def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
 
 def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
     about = str(report.release["target"]) if report is not None and report.release else f"mlir-{sdk.info.platform}"
-    return f"{suite}-{about if _needs_wheel(suite) else split_target(about)[0]}"
+    return f"{suite}-{about if needs_wheel(suite) else split_target(about)[0]}"
 
 
 def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:

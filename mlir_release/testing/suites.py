@@ -214,7 +214,7 @@ def regression(subject: Subject) -> SuiteReport:
     )
 
 
-#: How each suite of :data:`mlir_release.model.targets.SUITES` is run.
+#: How each suite of :data:`mlir_release.model.suites.SUITES` is run.
 RUNNERS: Mapping[str, Callable[[Subject], SuiteReport]] = {
     "smoke": smoke,
     "bindings": bindings,

@@ -175,7 +175,7 @@ def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: lis
 
 
 def test_every_suite_of_the_matrix_can_be_run() -> None:
-    from mlir_release.model.targets import SUITES
+    from mlir_release.model.suites import SUITES
 
     assert list(SUITES) == list(suites.RUNNERS)
 

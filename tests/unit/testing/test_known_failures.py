@@ -6,7 +6,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import Platform
-from mlir_release.model.targets import SUITES
+from mlir_release.model.suites import SUITES
 from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.known_failures import KnownFailure, Situation, judge, load, version_in
 from mlir_release.testing.report import Outcome, TestResult

@@ -1,0 +1,19 @@
+"""The test suites that wheels and SDKs are tested by, and what each is run once for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: ``python``: once for each wheel; ``platform``: once for the SDK of a platform, without a wheel.
+Scope = Literal["python", "platform"]
+
+#: In the order in which they run: smoke comes before anything is added to the environment.
+SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
+
+
+def needs_wheel(suite: str) -> bool:
+    """Whether a suite is run on each wheel; false for an unknown one."""
+    return SUITES.get(suite) == "python"
