@@ -34,6 +34,7 @@ from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.schemas import read_schemas
 from mlir_release.release.draft import fetch
 
 if TYPE_CHECKING:
@@ -275,6 +276,7 @@ def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool) -> 
     common = _digest(_renderer(), pages.url, pages.title, core_metadata, present)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, _style)}
+    plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
     for channel in channels:
         for release in channel.releases:
             previous = channel.previous(release)

@@ -18,6 +18,7 @@ from msgspec import structs
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 
@@ -88,6 +89,13 @@ def test_the_files_that_there_are(tmp_path: Path) -> None:
             assert "script" not in page.tags
             for link in page.links:  # nothing is loaded from elsewhere
                 assert link.get("rel") is None or not re.match(r"https?:|//", link["href"] or "")
+
+
+def test_the_schemas_are_served(tmp_path: Path) -> None:
+    found = site(tmp_path, *many(1, **SMALL))  # type: ignore[arg-type]
+    schemas = {name.removeprefix("schemas/"): text for name, text in found.items() if name.startswith("schemas/")}
+    assert schemas == read_schemas()
+    assert {"targets.schema.json", "integrate.schema.json", "release.schema.json"} == set(schemas)
 
 
 def test_every_internal_link_leads_somewhere(tmp_path: Path) -> None:
