@@ -92,7 +92,7 @@ def test_the_files_that_there_are(tmp_path: Path) -> None:
 
 
 def test_the_schemas_are_served(tmp_path: Path) -> None:
-    found = site(tmp_path, *many(1, **SMALL))  # type: ignore[arg-type]
+    found = site(tmp_path, *many(1, **SMALL))
     schemas = {name.removeprefix("schemas/"): text for name, text in found.items() if name.startswith("schemas/")}
     assert schemas == read_schemas()
     assert {"targets.schema.json", "integrate.schema.json", "release.schema.json"} == set(schemas)

@@ -35,7 +35,7 @@ def mistakes(name: str, document: object) -> list[str]:
 
 
 def test_they_are_up_to_date() -> None:
-    command = [sys.executable, ROOT / "tools" / "schemas.py"]
+    command = [sys.executable, str(ROOT / "tools" / "schemas.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
