@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.release.remote import release_of
 from mlir_release.snapshot.state import tag_message
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
@@ -54,6 +57,13 @@ pythons = ["{PYTHON}"]
 suites = ["smoke"]
 required = false
 """
+
+
+def find_release(forge: Forge, tag: str) -> Release:
+    """The release of ``tag``, or its oldest draft."""
+    found = release_of(forge.releases(), tag)
+    assert found is not None
+    return found
 
 
 @dataclass

@@ -43,16 +43,13 @@ def matrix(
         found = matrix_of_checkout(repository)
         rows = job_rows(found.only(only) if only else found, kind)
     else:
-        from mlir_release.forge.files import matrix_at
-        from mlir_release.release.draft import origin_of
-        from mlir_release.release.publish import missing as find_missing
+        from mlir_release.release.draft import Draft
 
-        place = open_forge(forge)
-        origin = origin_of(place, missing)
-        found = matrix_at(place, origin.commit).due(origin.tag)
-        found = found.only(only) if only else found
-        lacking = find_missing(place, missing, found)
-        rows = missing_rows(found, kind, wheels=lacking.wheels, tests=lacking.tests)
+        draft = Draft.load(open_forge(forge), missing)
+        if only:
+            draft.matrix = draft.due.only(only)
+        lacking = draft.missing()
+        rows = missing_rows(draft.due, kind, wheels=lacking.wheels, tests=lacking.tests)
     if github:
         text = json.dumps(github_matrix(rows), separators=(",", ":"))
         console.output("matrix", text)

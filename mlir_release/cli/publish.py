@@ -36,24 +36,25 @@ def publish(
     dry_run: bool,
 ) -> None:
     """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once."""
-    from mlir_release.forge.files import matrix_at
     from mlir_release.host.pythons import find_pythons
-    from mlir_release.release import publish as releases
-    from mlir_release.release.draft import origin_of
+    from mlir_release.release import decisions
+    from mlir_release.release.draft import Draft
+    from mlir_release.release.publish import publish as publish_draft
+    from mlir_release.release.upload import upload
 
-    matrix = matrix_at(forge, origin_of(forge, tag).commit)
+    draft = Draft.load(forge, tag)
     if discard is not None:
-        console.outcome(releases.discard(forge, tag, discard, matrix, dry_run=dry_run))
+        console.outcome(decisions.discard(draft, discard, dry_run=dry_run))
         return
     if dist is not None:
-        uploaded = releases.upload(forge, tag, dist, matrix, dry_run=dry_run)
+        uploaded = upload(draft, dist, dry_run=dry_run)
         if upload_only or dry_run:
             console.outcome(uploaded)
             return
         console.say(uploaded.text())
     interpreters = [python.executable for python in find_pythons(pythons)]
     options = _dependency_options(dependencies) if dependencies else None
-    published = releases.publish(forge, tag, matrix, pythons=interpreters, dependencies=options, dry_run=dry_run)
+    published = publish_draft(draft, pythons=interpreters, dependencies=options, dry_run=dry_run)
     console.outcome(published, title=tag)
 
 

@@ -64,11 +64,10 @@ def _release_json(entry: Release) -> dict[str, object]:
 @json_option
 def release_show(tag: str, forge: Forge) -> None:
     """One release: its assets and, while it is a draft, what it still lacks."""
-    from mlir_release.forge.files import matrix_at
-    from mlir_release.release.draft import find_release, missing, origin_of
+    from mlir_release.release.draft import Draft
 
-    found = find_release(forge, tag)
-    lacking = missing(forge, tag, matrix_at(forge, origin_of(forge, tag).commit))
+    draft = Draft.load(forge, tag)
+    found, lacking = draft.release, draft.missing()
     if console.json_mode:
         console.result("", {**_release_json(found), "missing": lacking.to_json()})
         return
@@ -89,9 +88,9 @@ def release_show(tag: str, forge: Forge) -> None:
 @json_option
 def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
     """Download TARGET's wheel of TAG, from the draft too, and check its digest."""
-    from mlir_release.release.draft import fetch_wheel
+    from mlir_release.release.draft import Draft
 
-    path = fetch_wheel(forge, tag, target, output)
+    path = Draft.load(forge, tag).fetch_wheel(target, output)
     console.result(str(path), {"file": str(path)})
 
 
@@ -160,23 +159,18 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     A platform whose SDK fails has one issue for all that it takes down. A local forge keeps no issues: there, this
     says what they would be about.
     """
-    from mlir_release.forge.files import matrix_at
     from mlir_release.issues.tracking import Place, track
-    from mlir_release.release.draft import origin_of
 
-    matrix = matrix_at(forge, origin_of(forge, tag).commit)
     services = forge.services
     place = Place(
         forge=services.address if services else "",
         repository=services.location if services else "",
-        workflow=matrix.release.workflow,
         log_url=_run_url() if log_url is None else log_url,
     )
     found = track(
         forge,
         services.tracker if services else None,
         tag,
-        matrix,
         logs=services.job_logs if services else None,
         place=place,
         dry_run=dry_run,

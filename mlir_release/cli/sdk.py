@@ -133,15 +133,15 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     from mlir_release.forge.files import matrix_at
     from mlir_release.host.cache import cache_directory
     from mlir_release.model.platforms import Platform
-    from mlir_release.release.draft import origin_of
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_for
+    from mlir_release.snapshot.state import find_state
     from mlir_release.snapshot.upstream import Upstream
 
-    origin = origin_of(forge, tag)
-    matrix = matrix_at(forge, origin.commit)
+    state = find_state(forge, tag)
+    matrix = matrix_at(forge, state.commit)
     floor = matrix.runtime(Platform.of_host(), runtime).floor
-    revision = Upstream.of(matrix.release).resolve(origin.revision)
+    revision = Upstream.of(matrix.release).resolve(state.revision)
     try:
         made = provide_for(revision, floor=floor, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
     except BudgetSpent as error:

@@ -64,8 +64,8 @@ def wheels_build(
     from mlir_release.forge.files import matrix_at, matrix_of_checkout
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
-    from mlir_release.release.draft import origin_of
     from mlir_release.sdk.info import Sdk
+    from mlir_release.snapshot.state import find_state
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.request import WheelRequest
 
@@ -75,9 +75,9 @@ def wheels_build(
         release = {}
     else:
         place = open_forge(forge)
-        origin = origin_of(place, tag)
-        matrix = matrix_at(place, origin.commit)
-        release = {"tag": tag, "version": origin.version, "revision": origin.revision}
+        state = find_state(place, tag)
+        matrix = matrix_at(place, state.commit)
+        release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm).wheels
     built = build_wheels(
         WheelRequest.of_target(targets[0], sdk=sdk, **release),

@@ -35,7 +35,7 @@ from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.schemas import read_schemas
-from mlir_release.release.draft import fetch
+from mlir_release.release.remote import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

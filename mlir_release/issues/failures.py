@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.release.draft import fetch, find_release, missing, origin_of, read_reports, read_waivers
+from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.release.remote import fetch_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mlir_release.forge.base import Forge, Job
+    from mlir_release.forge.base import Job
     from mlir_release.model.matrix import Matrix, TestTarget
     from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
+    from mlir_release.release.draft import Draft
 
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
 MAX_NAMES = 50
@@ -50,34 +51,28 @@ class Findings:
     passing: frozenset[str]  #: names of wheels, tests and ``sdk-<platform>``
 
 
-def examine(forge: Forge, tag: str, matrix: Matrix, jobs: Mapping[str, Job] | None = None) -> Findings:
-    """Look at a release's draft, or at its manifest once it is published. One that was given up says nothing.
+def examine(draft: Draft, jobs: Mapping[str, Job] | None = None) -> Findings:
+    """Look at a release's draft, or at its manifest once it is published.
 
     :param jobs: the latest of each name that the release's runs had, where the forge can tell
     """
-    origin = origin_of(forge, tag)
-    matrix = matrix.due(origin.tag)
-    if origin.abandoned and not any(release.tag == tag and not release.draft for release in forge.releases()):
-        return Findings(tag=tag, failing={}, passing=frozenset())
-    release = find_release(forge, tag)
     with scratch_folder("track") as folder:
-        if not release.draft:
-            asset = release.asset(MANIFEST_NAME)
-            if asset is None:
-                return Findings(tag=tag, failing={}, passing=frozenset())
-            manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+        if not draft.release.draft:
+            if draft.release.asset(MANIFEST_NAME) is None:
+                return Findings(tag=draft.tag, failing={}, passing=frozenset())
+            manifest = fetch_manifest(draft.forge, draft.release, folder)
             wheels = {wheel.target for wheel in manifest.wheels}
-            sdks = {f"sdk-{wheel.runtime.name}" for wheel in matrix.wheels if wheel.name in wheels}
+            sdks = {f"sdk-{wheel.runtime.name}" for wheel in draft.due.wheels if wheel.name in wheels}
             tests = {test.name for test in manifest.tests}
-            return Findings(tag=tag, failing={}, passing=frozenset(wheels | sdks | tests))
-        lacking = missing(forge, tag, matrix)
+            return Findings(tag=draft.tag, failing={}, passing=frozenset(wheels | sdks | tests))
+        lacking = draft.missing()
         return judge_draft(
-            tag,
-            matrix,
+            draft.tag,
+            draft.due,
             wheels=lacking.wheels,
             tests=lacking.tests,
-            reports=read_reports(forge, release, folder),
-            waived=read_waivers(forge, release, folder),
+            reports=draft.reports(folder),
+            waived=draft.waivers(folder),
             jobs=jobs,
         )
 
@@ -94,7 +89,7 @@ def judge_draft(
 ) -> Findings:
     """What a draft's gaps mean for its required targets.
 
-    :param wheels, tests: what it lacks, as :func:`~mlir_release.release.draft.missing` says
+    :param wheels, tests: what it lacks, as :meth:`~mlir_release.release.draft.Draft.missing` says
     :param reports: the test reports that it has, by target
     :param waived: targets that a person let off
     :param jobs: the latest of each name

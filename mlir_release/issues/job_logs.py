@@ -17,7 +17,7 @@ from mlir_release.issues.failures import BAD_ENDS
 from mlir_release.model.job_names import calling_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mlir_release.forge.base import Forge, Job, JobLogs
     from mlir_release.issues.failures import Failure
@@ -130,7 +130,7 @@ def _fenced(lines: tuple[str, ...], room: int) -> str:
     return "\n".join([f"{fence}text", *kept, fence]) if kept else ""
 
 
-def gather(failure: Failure, jobs: dict[str, Job], logs: JobLogs) -> Evidence | None:
+def gather(failure: Failure, jobs: Mapping[str, Job], logs: JobLogs) -> Evidence | None:
     """The job behind a failure, with what its log says if it failed; None if there was no such job."""
     mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
     job = next((job for job in mine if job.conclusion in BAD_ENDS), mine[0] if mine else None)

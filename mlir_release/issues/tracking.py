@@ -6,20 +6,21 @@ Snapshots and numbered releases are tracked apart: a target may be broken at ups
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.issues.failures import examine
+from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs
 from mlir_release.model.names import order_of
+from mlir_release.release.draft import Draft
+from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, Issue, JobLogs, Tracker
-    from mlir_release.issues.failures import Failure, Findings
+    from mlir_release.forge.base import Forge, Issue, Job, JobLogs, Tracker
+    from mlir_release.issues.failures import Failure
     from mlir_release.issues.job_logs import Evidence
-    from mlir_release.model.matrix import Matrix
 
 #: GitHub refuses an issue's body of over 65536 characters; some room is left for what is said on closing.
 MAX_BODY = 60_000
@@ -192,7 +193,6 @@ def track(
     forge: Forge,
     tracker: Tracker | None,
     tag: str,
-    matrix: Matrix,
     *,
     logs: JobLogs | None = None,
     place: Place | None = None,
@@ -200,12 +200,20 @@ def track(
 ) -> Tracked:
     """Make the issues say how the required targets of ``tag`` fare. Safe to repeat, and to run twice at once.
 
-    :param tracker: None for a forge that keeps no issues: then only looks
+    An abandoned tag says nothing about its targets.
+
+    :param tracker: None for a forge that has no issues: then this only examines the release
     :param logs: where the jobs of the release's runs can be read, if they can
     """
-    workflow = (place or Place()).workflow
-    jobs = latest_jobs(forge, logs, tag, workflow) if logs else {}
-    findings = examine(forge, tag, matrix, jobs)
+    place = place or Place()
+    state = find_state(forge, tag)
+    jobs: Mapping[str, Job] = {}
+    findings = Findings(tag=tag, failing={}, passing=frozenset())
+    if state.state != "abandoned":
+        draft = Draft.of(forge, state)
+        place = replace(place, workflow=draft.matrix.release.workflow)
+        jobs = latest_jobs(forge, logs, tag, place.workflow) if logs else {}
+        findings = examine(draft, jobs)
     if tracker is None:
         return Tracked(findings=findings, steps=(), urls={}, tracker=False, dry_run=dry_run)
     evidence = {

@@ -48,11 +48,8 @@ class SnapshotTag:
             raise ValueError(f"snapshot number {self.number} is not in 1..{MAX_NUMBER}")
 
     def __str__(self) -> str:
-        return f"snapshot-{self.date:%Y%m%d}.{self.number:02d}" if self.date.year >= 1000 else self._early()
-
-    def _early(self) -> str:
-        # strftime's %Y is not padded before the year 1000 on every C library.
-        return f"snapshot-{self.date.year:04d}{self.date:%m%d}.{self.number:02d}"
+        # isoformat, because strftime's %Y is not padded before the year 1000 on every C library.
+        return f"snapshot-{self.date.isoformat().replace('-', '')}.{self.number:02d}"
 
     @property
     def version(self) -> Version:
@@ -190,16 +187,17 @@ def _not_numbered(name: str, why: str) -> UsageError:
     )
 
 
+def parse_release_tag(name: str) -> ReleaseTag:
+    """Parse a tag of either kind. :raises UsageError: ``tag-invalid``"""
+    return parse_numbered(name) if name.startswith("llvm-") else parse_snapshot(name)
+
+
 def parse_tag(name: str) -> ReleaseTag | None:
     """The release tag that ``name`` spells, or None for any other tag (``v1.2.3`` of the toolkit itself, say)."""
     try:
-        if name.startswith("snapshot-"):
-            return parse_snapshot(name)
-        if name.startswith("llvm-"):
-            return parse_numbered(name)
+        return parse_release_tag(name)
     except UsageError:
-        pass
-    return None
+        return None
 
 
 def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collection[str] = ()) -> SnapshotTag:

@@ -26,7 +26,7 @@ from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, Project, read_project, simple_url
-from mlir_release.release.draft import fetch, find_release
+from mlir_release.release.remote import fetch, fetch_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -125,7 +125,7 @@ def publish_to_index(
     holder = scratch_folder("pypi") if workdir is None else nullcontext(workdir)
     with holder as folder:
         release = _published(forge, tag)
-        manifest = _manifest(forge, release, folder)
+        manifest = fetch_manifest(forge, release, folder)
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))
         plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
@@ -295,8 +295,8 @@ def check_metadata(paths: Sequence[Path]) -> None:
 
 
 def _published(forge: Forge, tag: str) -> Release:
-    release = find_release(forge, tag)
-    if release.draft:
+    release = forge.published(tag)
+    if release is None:
         raise UsageError(
             "pypi-not-published",
             f"{tag} is not published yet",
@@ -304,27 +304,6 @@ def _published(forge: Forge, tag: str) -> Release:
             remedy=f"publish it first: mlir-release publish {tag}",
         )
     return release
-
-
-def _manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
-    asset = release.asset(MANIFEST_NAME)
-    if asset is None:
-        raise NeedsPersonError(
-            "release-without-manifest",
-            f"{release.tag} is published, but has no {MANIFEST_NAME}",
-            where=forge.page_url(release.tag),
-            why="somebody published the draft by hand",
-            remedy="make another release; this one can't be checked",
-        )
-    manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
-    if manifest.tag != release.tag:
-        raise VerificationError(
-            "manifest-of-another",
-            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
-            where=asset.url,
-            remedy="somebody changed the release by hand; make another one",
-        )
-    return manifest
 
 
 def _wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:

@@ -108,13 +108,11 @@ class _Rehearsal:
 
     def build_and_test(self) -> None:
         """Only what the draft lacks: a second run builds and tests nothing again."""
-        from mlir_release.forge.files import matrix_at
-        from mlir_release.release.draft import missing, origin_of
+        from mlir_release.release.draft import Draft
 
-        tag = self.outcome.tag
-        origin = origin_of(self.forge, tag)
-        self.matrix = matrix_at(self.forge, origin.commit)
-        lacking = missing(self.forge, tag, self.matrix)
+        self.draft = Draft.load(self.forge, self.outcome.tag)
+        self.matrix = self.draft.matrix
+        lacking = self.draft.missing()
         if not lacking.wheels and not lacking.tests:
             return
         with self.report.step("SDK") as results:
@@ -190,14 +188,13 @@ class _Rehearsal:
     def wheel_of(self, target: WheelTarget) -> Path:
         """The target's wheel: built in this run or an earlier one, else the draft's."""
         from mlir_release.model.names import Slot
-        from mlir_release.release.draft import fetch, find_release, wheel_assets
 
         slot = Slot.of_target(target)
-        release = find_release(self.forge, self.outcome.tag)
-        asset = wheel_assets(release).get(slot)
+        self.draft.refresh()
+        asset = self.draft.wheels().get(slot)
         if asset is not None:  # the draft's wins: it is what will be published
             self.dist.mkdir(parents=True, exist_ok=True)
-            return fetch(self.forge, release, asset, self.dist)
+            return self.draft.fetch(asset, self.dist)
         return next(path for path in sorted(self.dist.glob("*.whl")) if Slot.of_file(path.name) == slot)
 
     # -- the world ----------------------------------------------------------------------------------------------
@@ -206,7 +203,7 @@ class _Rehearsal:
         from mlir_release.release.upload import upload
 
         with self.report.step("upload to the draft") as results:
-            results.append(upload(self.forge, self.outcome.tag, self.dist, self.matrix).text().splitlines()[0])
+            results.append(upload(self.draft, self.dist).text().splitlines()[0])
 
     def publish(self) -> None:
         from mlir_release.index.generate import generate
@@ -215,7 +212,7 @@ class _Rehearsal:
 
         interpreters = [python.executable for python in self.pythons]
         with self.report.step("verify from the draft's assets, publish") as results:
-            outcome = publish(self.forge, self.outcome.tag, self.matrix, pythons=interpreters)
+            outcome = publish(self.draft, pythons=interpreters)
             results.append(outcome.text().splitlines()[0])
             self.close_run()
         site = self.workspace / "site"

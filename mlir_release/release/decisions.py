@@ -1,7 +1,7 @@
-"""The ways out that only a person can take: waive a target, abandon a tag, yank what is published.
+"""What only a person can decide: waive a target, abandon a tag, yank what is published, discard what was built.
 
-Each is recorded on the forge with who, when and why, and can be repeated: a decision that stands already is returned
-as it was taken first.
+All but the last are recorded on the forge with who, when and why. Each can be repeated: a decision that was taken
+already is returned as it was taken first.
 """
 
 from __future__ import annotations
@@ -9,27 +9,31 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.base import BranchMoved
-from mlir_release.forge.files import head_of, matrix_at
+from mlir_release.forge.files import head_of
+from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import Waiver, format_time
-from mlir_release.model.release_tags import parse_numbered, parse_snapshot
+from mlir_release.model.manifest import MANIFEST_NAME, Waiver, format_time
+from mlir_release.model.names import Slot
+from mlir_release.model.suites import needs_wheel
+from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
-from mlir_release.release.draft import WAIVER_PREFIX, WAIVER_SUFFIX, find_release, put_bytes, read_waivers
-from mlir_release.snapshot.state import TagState, abandon_tag, states
+from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX
+from mlir_release.release.draft import Draft
+from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
+from mlir_release.snapshot.state import abandon_tag, find_state
 
 if TYPE_CHECKING:
-    from mlir_release.forge.base import Forge, Release
-
-#: How often the branch may move while a yank is being committed.
-_YANK_ATTEMPTS = 20
+    from mlir_release.forge.base import Asset, Forge, Release
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.snapshot.state import TagState
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A decision that stands on the forge. ``new`` is False for one that stood there already."""
+    """A decision that is recorded on the forge. ``new`` is False for one that was recorded already."""
 
     kind: str  #: ``waived``, ``abandoned``, ``yanked``
     tag: str
@@ -59,41 +63,42 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
 
     The waiver is an asset of the draft, so that it is taken by one person once, and lost with the draft.
 
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-unknown``, ``target-unknown``, ``draft-missing``
+    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``, ``target-unknown``, ``draft-missing``
     :raises NeedsPersonError: ``already-published``, ``tag-abandoned``
     """
     reason = _one_line(reason)
-    state = _find(forge, tag)
+    state = find_state(forge, tag)
     _need_pending(state, "waive a target of")
-    _check_target(forge, state, target)
-    release = find_release(forge, tag)
-    _need_draft(release)
-    known = _read_waiver(forge, release, target)
+    draft = Draft.of(forge, state)
+    _check_target(draft, target)
+    if not draft.release.draft:
+        raise _already_published(tag, "waive a target of")
+    known = _read_waiver(draft, target)
     waiver = known or Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     if known is None and not dry_run:
-        release, put = put_bytes(forge, release, f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
-        if put.action == "kept":  # somebody else waived it at the same moment
-            known = _read_waiver(forge, release, target)
-    standing = known or waiver
+        put = draft.put_bytes(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
+        if put.action == "kept":  # someone else waived it at the same moment
+            known = _read_waiver(draft, target)
+    recorded = known or waiver
     return Decision(
         kind="waived",
         tag=tag,
         subject=target,
-        reason=standing.reason,
-        by=standing.by,
-        at=standing.at,
+        reason=recorded.reason,
+        by=recorded.by,
+        at=recorded.at,
         new=known is None,
     )
 
 
-def _read_waiver(forge: Forge, release: Release, target: str) -> Waiver | None:
+def _read_waiver(draft: Draft, target: str) -> Waiver | None:
     with scratch_folder("waivers") as folder:
-        return read_waivers(forge, release, folder).get(target)
+        return draft.waivers(folder).get(target)
 
 
-def _check_target(forge: Forge, state: TagState, target: str) -> None:
+def _check_target(draft: Draft, target: str) -> None:
     """A waiver must name a target of the matrix that the tag is built by: the one in its own commit."""
-    matrix = matrix_at(forge, state.commit).due(state.tag)
+    matrix = draft.due
     names = [*(wheel.name for wheel in matrix.wheels), *(test.name for test in matrix.tests)]
     if target not in names:
         import difflib
@@ -101,8 +106,8 @@ def _check_target(forge: Forge, state: TagState, target: str) -> None:
         close = ", ".join(difflib.get_close_matches(target, names, 3)) or ", ".join(names)
         raise UsageError(
             "target-unknown",
-            f"{state.name} has no target called {target!r}",
-            where=state.commit,
+            f"{draft.tag} has no target called {target!r}",
+            where=draft.state.commit,
             remedy=f"targets: {close}",
         )
 
@@ -111,20 +116,20 @@ def _check_target(forge: Forge, state: TagState, target: str) -> None:
 
 
 def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> Decision:
-    """Give a pending tag up for ever: it is recorded as abandoned, and its drafts are deleted.
+    """Abandon a pending tag for good: that is recorded, and its drafts are deleted.
 
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-unknown``
+    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``
     :raises NeedsPersonError: ``already-published``
     :raises ConflictError: ``published-meanwhile``
     """
     reason = _one_line(reason)
-    state = _find(forge, tag)
+    state = find_state(forge, tag)
     if state.state == "published":
         raise _already_published(state.name, "abandon")
     by, at = forge.whoami(), format_time(forge.now())
     new = state.state != "abandoned"
     if not dry_run:
-        # Also if it is recorded: whoever recorded it may have been killed before the drafts were deleted.
+        # Also if it is recorded: the process that did may have been killed before it deleted the drafts.
         new = abandon_tag(forge, state, reason=reason, by=by) and new
     return Decision(
         kind="abandoned",
@@ -141,19 +146,20 @@ def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> De
 
 
 def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dry_run: bool = False) -> Decision:
-    """Let nobody get a published release (or its ``file``) who did not pin it: an entry in ``yanked.toml``.
+    """Hide a published release (or one ``file``) from all who did not pin it, by an entry in ``yanked.toml``.
 
     :param branch: the branch that holds the pin and ``yanked.toml``
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-unknown``, ``file-unknown``, ``branch-missing``,
+    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``, ``file-unknown``, ``branch-missing``,
         ``yanks-invalid``
     :raises NeedsPersonError: ``not-published``
     :raises ConflictError: if the branch keeps moving
     """
     reason = _one_line(reason)
-    state = _find(forge, tag)
+    state = find_state(forge, tag)
     _check_file(forge, state, file)
     wanted = Yank(tag=tag, file=file, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
-    for _ in range(_YANK_ATTEMPTS):
+    races = Races(where=f"{branch} of {forge.description}")
+    while True:
         head = head_of(forge, branch)
         content = (forge.read(YANKS_PATH, commit=head) or b"").decode("utf-8", errors="replace")
         yanks = parse_yanks(content, where=f"{YANKS_PATH} on {branch}")
@@ -166,15 +172,10 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         message = format_message(subject, reason, {"Yanked-By": wanted.by})
         try:
             forge.commit(branch, expected=head, files={YANKS_PATH: text.encode()}, message=message)
-        except BranchMoved:
-            continue
-        return _yanked(wanted, file, new=True)
-    raise ConflictError(
-        "branch-contested",
-        f"{branch} moved {_YANK_ATTEMPTS} times while {tag} was being yanked",
-        where=forge.description,
-        remedy="wait for the other commits to end, then run this again",
-    )
+        except BranchMoved as error:
+            races.lose(f"yank {tag}", error)
+        else:
+            return _yanked(wanted, file, new=True)
 
 
 def _yanked(yank: Yank, file: str, *, new: bool) -> Decision:
@@ -182,14 +183,15 @@ def _yanked(yank: Yank, file: str, *, new: bool) -> Decision:
 
 
 def _check_file(forge: Forge, state: TagState, file: str) -> None:
-    if state.state != "published":
+    release = forge.published(state.name)
+    if release is None:
         raise NeedsPersonError(
             "not-published",
             f"{state.name} is {state.state}: there is nothing to yank",
             where=forge.description,
-            remedy=f"a pending release is given up with mlir-release release abandon {state.name} --reason …",
+            remedy=f"a pending release is abandoned with mlir-release release abandon {state.name} --reason …",
         )
-    names = [asset.name for asset in find_release(forge, state.name).assets]
+    names = [asset.name for asset in release.assets]
     if file and file not in names:
         raise UsageError(
             "file-unknown",
@@ -199,7 +201,61 @@ def _check_file(forge: Forge, state: TagState, file: str) -> None:
         )
 
 
-# -- what all three check -------------------------------------------------------------------------------------------
+# -- discard -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscardOutcome:
+    """What was removed from a draft."""
+
+    tag: str
+    target: str
+    removed: tuple[str, ...]
+
+    def text(self) -> str:
+        """One line."""
+        files = ", ".join(self.removed) if self.removed else "nothing was there"
+        return f"{self.tag}: {self.target} starts over: {files}"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "target": self.target, "removed": list(self.removed)}
+
+
+def discard(draft: Draft, target: str, *, dry_run: bool = False) -> DiscardOutcome:
+    """Remove a target's files from the draft, so that it is built (or tested) again.
+
+    :param target: a wheel target (its reports go too), a test target, or the name of an asset
+    :raises UsageError: ``target-unknown``, ``release-published``
+    """
+    draft.need_draft()
+    doomed = _files_of(draft.release, target, draft.matrix)
+    if not dry_run:
+        # The manifest first, because it would be wrong at once; the wheel last, because it leads to the other files.
+        for asset in doomed:
+            draft.forge.delete_asset(draft.release, asset)
+    return DiscardOutcome(tag=draft.tag, target=target, removed=tuple(asset.name for asset in doomed))
+
+
+def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
+    tests = {test.name for test in matrix.tests}
+    names: list[str] = [MANIFEST_NAME]
+    if target in tests:
+        names.append(target + REPORT_SUFFIX)
+    elif release.asset(target) is not None:
+        names += [target + METADATA_SUFFIX, target + PROVENANCE_SUFFIX, target]
+    else:
+        wheel = matrix.wheel(target)
+        # A platform's suites test the SDK's tools, so they stay valid without this wheel.
+        names += [wheel.test_name(suite) + REPORT_SUFFIX for suite in wheel.suites if needs_wheel(suite)]
+        slot = Slot.of_target(wheel)
+        for asset in release.assets:
+            if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:
+                names += [asset.name + METADATA_SUFFIX, asset.name + PROVENANCE_SUFFIX, asset.name]
+    return [asset for asset in map(release.asset, names) if asset is not None]
+
+
+# -- what all check -------------------------------------------------------------------------------------------
 
 
 def _one_line(reason: str) -> str:
@@ -208,24 +264,10 @@ def _one_line(reason: str) -> str:
         raise UsageError(
             "reason-missing",
             "a decision needs a reason",
-            why="it is shown to everybody who meets the gap that it makes",
+            why="it is shown wherever the decision leaves a gap",
             remedy="give one with --reason",
         )
     return line
-
-
-def _find(forge: Forge, tag: str) -> TagState:
-    """The state of a release tag of ours. :raises UsageError: ``tag-invalid``, ``tag-unknown``"""
-    parsed = parse_numbered(tag) if tag.startswith("llvm-") else parse_snapshot(tag)
-    for state in states(forge):
-        if state.tag == parsed:
-            return state
-    raise UsageError(
-        "tag-unknown",
-        f"there is no release tag {tag} that mlir-release made",
-        where=forge.description,
-        remedy="mlir-release tag list shows the tags",
-    )
 
 
 def _need_pending(state: TagState, what: str) -> None:
@@ -241,15 +283,10 @@ def _need_pending(state: TagState, what: str) -> None:
         )
 
 
-def _need_draft(release: Release) -> None:
-    if not release.draft:
-        raise _already_published(release.tag, "waive a target of")
-
-
 def _already_published(tag: str, what: str) -> NeedsPersonError:
     return NeedsPersonError(
         "already-published",
-        f"can't {what} {tag}: it is published, and nothing of it changes any more",
+        f"can't {what} {tag}: it is published, and never changes again",
         where=tag,
         remedy=f"if nobody should use it: mlir-release release yank {tag} --reason …",
     )

@@ -19,8 +19,8 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
-from mlir_release.release.draft import fetch
 from mlir_release.release.install_check import check_import
+from mlir_release.release.remote import fetch, fetch_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def install(
     interpreter = describe(python)
     with scratch_folder("install") as folder:
         release = _find(forge, tag, read_yanks(forge, branch))
-        manifest = _manifest(forge, release, folder)
+        manifest = fetch_manifest(forge, release, folder)
         wheel = choose(manifest, interpreter, distribution)
         with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
             path = _fetch(forge, release, wheel, folder)
@@ -182,20 +182,6 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
     if reason is not None:
         console.warn(f"{tag} is yanked: {reason}")
     return found
-
-
-def _manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
-    asset = release.asset(MANIFEST_NAME)
-    content = fetch(forge, release, asset, folder).read_bytes() if asset is not None else b"null"
-    manifest = Manifest.from_text(content, where=f"{MANIFEST_NAME} of {release.tag}, {forge.description}")
-    if manifest.tag != release.tag:
-        raise VerificationError(
-            "manifest-of-another",
-            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
-            where=forge.description,
-            remedy="use another release: somebody changed this one by hand",
-        )
-    return manifest
 
 
 def _fetch(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:

@@ -1,8 +1,8 @@
-"""Copy the published releases of one forge to another: an air-gapped mirror, or a move to another home.
+"""Copy the published releases of one forge to another: an air-gapped mirror, or a move to another host.
 
-The copy is true to the byte: the same tags with the same messages, the same assets with the same digests, the same
+The copy is exact to the byte: the same tags with the same messages, the same assets with the same digests, the same
 yanks. Only what names a place is the mirror's own: its commits (each holds the pin and the matrix of the release), and
-the links in the notes. Every step looks before it acts, so a mirror that was cut off goes on where it stopped.
+the links in the notes. Re-running after an interruption resumes at the first unfinished step.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import NeedsPersonError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.forge.files import head_of
+from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.names import order_of
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
-from mlir_release.release.draft import fetch, find_release, put
+from mlir_release.release.draft import previous_manifest
 from mlir_release.release.notes import notes, title
-from mlir_release.release.verify import previous_release
+from mlir_release.release.remote import RemoteRelease, fetch, fetch_manifest, release_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 #: The mirror's commit of a release names the commit that it stands for.
 TRAILER_MIRRORED = "Mirrored-Commit"
-
-#: How often somebody else may commit to the mirror's branch first.
-_MAX_LOST_RACES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +69,19 @@ def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = Fa
     """Bring ``destination`` up to ``source``: every published release that it lacks, oldest first, then the yanks.
 
     :param branch: the branch of both that holds the pin and ``yanked.toml``
-    :raises NeedsPersonError: ``mirror-differs``, if a tag of the mirror was made by somebody else
+    :raises NeedsPersonError: ``mirror-differs``, if a tag of the mirror is not a copy
     :raises UsageError: ``branch-missing``
     """
     tags = {tag.name: tag for tag in source.tags()}
-    there = {release.tag for release in destination.releases() if not release.draft}
+    present = list(destination.releases())
+    there = {release.tag for release in present if not release.draft}
     wanted = [release for release in _mirrored(source) if release.tag not in there]
     size = sum(asset.size for release in wanted for asset in release.assets)
     if not dry_run:
         for release in wanted:
             with console.step(f"copy {release.tag}"):
-                _copy(source, destination, release, tags[release.tag], branch)
+                _ensure_tag(source, destination, tags[release.tag], branch)
+                present.append(_copy(source, destination, release, present))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
@@ -102,37 +102,33 @@ def _mirrored(source: Forge) -> Sequence[Release]:
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 
 
-def _copy(source: Forge, destination: Forge, release: Release, tag: Tag, branch: str) -> None:
-    _ensure_tag(source, destination, tag, branch)
-    manifest_asset = release.asset(MANIFEST_NAME)
-    assert manifest_asset is not None, "only such releases are mirrored"
+def _copy(source: Forge, destination: Forge, release: Release, present: Sequence[Release]) -> Release:
+    """Copy a release whose tag is there. ``present``: what the mirror has. Returns the published copy."""
+    begun = release_of(present, release.tag) or destination.create_draft(
+        release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
+    )
+    copy = RemoteRelease(destination, begun)
     with scratch_folder("mirror") as folder:
-        manifest = Manifest.from_text(
-            fetch(source, release, manifest_asset, folder).read_text(encoding="utf-8"), where=manifest_asset.url
-        )
-        copy = next((found for found in destination.releases() if found.tag == tag.name), None)
-        if copy is None:
-            copy = destination.create_draft(
-                tag.name, title=release.title, body="Being copied.\n", prerelease=release.prerelease
-            )
+        manifest = fetch_manifest(source, release, folder)
         for asset in release.assets:
             path = fetch(source, release, asset, folder)
-            copy, _ = put(destination, copy, asset.name, path, replace=lambda _: True)
+            copy.put(asset.name, path, replace=lambda _: True)
             path.unlink()
-        copy = find_release(destination, tag.name)
+        copy.refresh()
         body = notes(
             manifest,
-            page_url=destination.page_url(tag.name),
-            urls={asset.name: asset.url for asset in copy.assets},
-            previous=previous_release(destination, tag.name, folder),
+            page_url=destination.page_url(release.tag),
+            urls={asset.name: asset.url for asset in copy.release.assets},
+            previous=previous_manifest(destination, present, release.tag, folder),
         )
-        if copy.draft:
-            destination.publish(destination.edit_release(copy, title=title(manifest), body=body))
+    if not copy.release.draft:
+        return copy.release
+    return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
 
 
 def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:
     """The same tag, on a commit of the mirror with the same pin and the same matrix."""
-    mine = next((found for found in destination.tags() if found.name == tag.name), None)
+    mine = destination.tag(tag.name)
     if mine is None:
         files = {path: source.read(path, commit=tag.commit) for path in (PIN_FILE, TARGETS_FILE)}
         message = format_message(f"Mirror {tag.name}", "", {TRAILER_MIRRORED: tag.commit})
@@ -140,27 +136,26 @@ def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> Non
         try:
             mine = destination.create_tag(tag.name, commit, tag.message)
         except Taken:
-            mine = next(found for found in destination.tags() if found.name == tag.name)
-    if mine.message.strip() != tag.message.strip():
+            mine = destination.tag(tag.name)
+    if mine is None or mine.message.strip() != tag.message.strip():
         raise NeedsPersonError(
             "mirror-differs",
             f"the mirror has another tag {tag.name}",
             where=destination.description,
-            why="its message differs, so it stands for another release",
+            why="its message differs, so it is of another release",
             remedy="mirror into an empty repository, or delete that tag there if nobody uses it",
         )
 
 
 def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) -> str:
     """Commit on top of the branch, whoever else commits there."""
-    for attempt in range(_MAX_LOST_RACES):
+    races = Races(where=f"{branch} of {forge.description}")
+    while True:
         head = head_of(forge, branch)
         try:
             return forge.commit(branch, expected=head, files=files, message=message)
-        except BranchMoved:
-            if attempt == _MAX_LOST_RACES - 1:
-                raise
-    raise AssertionError("the loop returns or raises")
+        except BranchMoved as error:
+            races.lose(f"commit to {branch}", error)
 
 
 def _copy_yanks(source: Forge, destination: Forge, branch: str, *, dry_run: bool) -> bool:

@@ -1,6 +1,6 @@
-"""A release's way into the world: draft, uploaded, verified, published. The functions that commands call stand here.
+"""Publishing a draft: verified from its own assets, completed with its manifest and notes, made public once.
 
-Each can be killed anywhere and run again, by two processes at once too: what stands complete in the draft wins, and
+It can be killed anywhere and run again, also by two processes at once: what is complete in the draft wins, and
 everything else follows from it.
 """
 
@@ -8,40 +8,24 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
-from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, SnapshotTag, parse_tag
-from mlir_release.model.trailers import parse_trailers
-from mlir_release.release.discard import DiscardOutcome, discard
-from mlir_release.release.draft import Missing, Origin, fetch, find_release, missing, need_pending, origin_of, put_bytes
 from mlir_release.release.notes import notes, title
-from mlir_release.release.upload import UploadOutcome, upload
-from mlir_release.release.verify import Verified, previous_release, verify
+from mlir_release.release.remote import fetch_manifest
+from mlir_release.release.verify import Verified, verify
+from mlir_release.snapshot.state import read_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.matrix import Matrix
+    from mlir_release.forge.base import Release
+    from mlir_release.release.draft import Draft
     from mlir_release.release.install_check import Trial
-
-__all__ = [
-    "DiscardOutcome",
-    "Missing",
-    "PublishOutcome",
-    "UploadOutcome",
-    "Verified",
-    "discard",
-    "missing",
-    "publish",
-    "upload",
-    "verify",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +63,7 @@ class PublishOutcome:
 
 
 def publish(
-    forge: Forge,
-    tag: str,
-    matrix: Matrix,
+    draft: Draft,
     *,
     pythons: Sequence[Path] = (),
     dependencies: Sequence[str] | None = None,
@@ -96,80 +78,72 @@ def publish(
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify`; :raises NeedsPersonError: ``version-published``
     """
-    origin = origin_of(forge, tag)
-    release = find_release(forge, tag)
-    need_pending(origin, release)
-    if release.draft:
-        _check_version(forge, origin)
+    draft.refresh()
+    draft.need_pending()
+    url = draft.forge.page_url(draft.tag)
     holder = scratch_folder("publish") if workdir is None else nullcontext(workdir)
     with holder as folder:
-        if not release.draft:
-            return _published_before(forge, release, folder)
-        verified = verify(forge, tag, matrix, workdir=folder, pythons=pythons, dependencies=dependencies)
-        url = forge.page_url(tag)
+        if not draft.release.draft:
+            return PublishOutcome(manifest=fetch_manifest(draft.forge, draft.release, folder), url=url, already=True)
+        rivals = _rivals(draft)
+        _check_version(draft, rivals)
+        verified = verify(draft, workdir=folder, pythons=pythons, dependencies=dependencies)
         if not dry_run:
-            with console.step(f"publish {tag}"):
-                _finish(forge, verified, Path(folder))
+            with console.step(f"publish {draft.tag}"):
+                _finish(draft, verified, rivals)
         return PublishOutcome(
             manifest=verified.manifest, url=url, already=False, trials=verified.trials, dry_run=dry_run
         )
 
 
-def _published_before(forge: Forge, release: Release, folder: Path) -> PublishOutcome:
-    asset = release.asset(MANIFEST_NAME)
-    if asset is None:
-        raise NeedsPersonError(
-            "release-without-manifest",
-            f"{release.tag} is published, but has no {MANIFEST_NAME}",
-            where=forge.page_url(release.tag),
-            why="somebody published the draft by hand",
-            remedy="delete that release by hand if nobody uses it, and make another snapshot; no page will show it",
-        )
-    manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
-    return PublishOutcome(manifest=manifest, url=forge.page_url(release.tag), already=True)
+def _rivals(draft: Draft) -> Sequence[str]:
+    """Other tags of the same kind whose wheels have the same version; a snapshot's version is its tag's own."""
+    if draft.state.kind == "snapshot":
+        return ()
+    return [
+        state.name
+        for state in read_states(draft.forge.tags(), ())
+        if state.kind == draft.state.kind
+        and state.wheel_version == draft.state.wheel_version
+        and state.name != draft.tag
+    ]
 
 
-def _check_version(forge: Forge, origin: Origin) -> None:
+def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
     """Refuse a version that another published release of the same kind has: tag -> version stays injective."""
-    messages = {tag.name: tag.message for tag in forge.tags()}
-    for release in forge.releases():
-        other = parse_tag(release.tag)
-        if release.draft or other is None or other == origin.tag:
-            continue
-        same_kind = isinstance(other, SnapshotTag) == isinstance(origin.tag, SnapshotTag)
-        version = parse_trailers(messages.get(release.tag, "")).get(TRAILER_WHEEL_VERSION)
-        if same_kind and version == origin.version:
+    for rival in rivals:
+        if draft.forge.published(rival) is not None:
             raise NeedsPersonError(
                 "version-published",
-                f"version {origin.version} is published already, as {release.tag}",
-                where=str(origin.tag),
+                f"version {draft.state.wheel_version} is published already, as {rival}",
+                where=draft.tag,
                 why="both tags were made before either was published",
-                remedy=f"mlir-release release abandon {origin.tag}, then number the version again: it becomes a .post",
+                remedy=f"mlir-release release abandon {draft.tag}, then number the version again: it becomes a .post",
             )
 
 
-def _finish(forge: Forge, verified: Verified, folder: Path) -> None:
+def _finish(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
     """Publish what was verified, unless another process that verified the same was faster."""
     try:
-        _complete(forge, verified, folder)
+        _complete(draft, verified, rivals)
     except (ConflictError, ForgeError, UsageError):
-        if find_release(forge, verified.manifest.tag).draft:
+        if draft.forge.published(draft.tag) is None:
             raise
 
 
-def _complete(forge: Forge, verified: Verified, folder: Path) -> None:
+def _complete(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
     """Remove what the manifest leaves out, add the manifest, write the notes, and publish."""
-    manifest = verified.manifest
+    forge, manifest = draft.forge, verified.manifest
     for asset in verified.excluded:
-        forge.delete_asset(verified.release, asset)
-    release, added = put_bytes(
-        forge,
-        find_release(forge, manifest.tag),
+        forge.delete_asset(draft.release, asset)
+    draft.refresh()
+    added = draft.put_bytes(
         MANIFEST_NAME,
         manifest.to_text().encode(),
         replace=lambda _: True,  # an earlier run's, from before a waiver or another report
     )
-    release = find_release(forge, manifest.tag)
+    draft.refresh()
+    release = draft.release
     if not release.draft:
         return
     _check_unchanged(release, {**verified.digests, MANIFEST_NAME: added.sha256})
@@ -177,12 +151,13 @@ def _complete(forge: Forge, verified: Verified, folder: Path) -> None:
         manifest,
         page_url=forge.page_url(manifest.tag),
         urls={asset.name: asset.url for asset in release.assets},
-        previous=previous_release(forge, manifest.tag, folder),
+        previous=verified.previous,
     )
     if (release.title, release.body) != (title(manifest), body):
         release = forge.edit_release(release, title=title(manifest), body=body)
-    need_pending(origin_of(forge, manifest.tag), release)  # somebody may have given it up since
-    forge.publish(release)
+    draft.need_pending()
+    _check_version(draft, rivals)
+    draft.release = forge.publish(release)
 
 
 def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Putting build results into a draft: all is checked before the first is sent, and what stands complete wins."""
+"""Adding build results to a draft: all are checked before the first is sent, and a complete file in the draft wins."""
 
 from __future__ import annotations
 
@@ -21,23 +21,14 @@ from mlir_release.release.assets import (
     read_report,
     read_wheel,
 )
-from mlir_release.release.draft import (
-    Put,
-    fetch,
-    find_release,
-    is_about,
-    need_pending,
-    origin_of,
-    put,
-    put_bytes,
-    wheel_assets,
-)
+from mlir_release.release.remote import Put
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release
+    from mlir_release.forge.base import Asset
     from mlir_release.model.matrix import Matrix
+    from mlir_release.release.draft import Draft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,26 +65,24 @@ class UploadOutcome:
         }
 
 
-def upload(forge: Forge, tag: str, dist: Path, matrix: Matrix, *, dry_run: bool = False) -> UploadOutcome:
-    """Put the wheels and test reports below ``dist`` into the draft of ``tag``, one after the other.
+def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
+    """Add the wheels and test reports below ``dist`` to a draft, one after the other.
 
     Every file is read and checked before the first is sent. A wheel whose target already has a complete one in the
     draft is not sent: the draft's wins, and reports about the other one are not taken. A failing report, or one about
-    a wheel that is gone, gives way to the new one.
+    a wheel that is gone, is replaced by the new one.
 
     :raises VerificationError: for a file that does not belong in this release; nothing was uploaded
     """
-    origin = origin_of(forge, tag)
-    release = find_release(forge, tag)
-    need_pending(origin, release)
+    draft.need_pending()
     content = read_dist(dist)
     check_slots(content.wheels)
     for wheel in content.wheels:
-        check_wheel(wheel, origin.expected)
-        _check_target(wheel, matrix)
-    if dry_run or not release.draft:
-        return _planned(release, content, dry_run=dry_run)
-    return _apply(forge, release, content)
+        check_wheel(wheel, draft.expected)
+        _check_target(wheel, draft.matrix)
+    if dry_run or not draft.release.draft:
+        return _planned(draft, content, dry_run=dry_run)
+    return _apply(draft, content)
 
 
 def _check_target(wheel: Wheel, matrix: Matrix) -> None:
@@ -108,74 +97,70 @@ def _check_target(wheel: Wheel, matrix: Matrix) -> None:
         )
 
 
-def _planned(release: Release, content: Dist, *, dry_run: bool) -> UploadOutcome:
+def _planned(draft: Draft, content: Dist, *, dry_run: bool) -> UploadOutcome:
     """What an upload would do (it does nothing to a published release)."""
-    standing = wheel_assets(release)
+    release, present = draft.release, draft.wheels()
     puts = []
     for wheel in content.wheels:
-        asset = standing.get(wheel.slot)
+        asset = present.get(wheel.slot)
         if asset is None:
             puts.append(Put(name=wheel.filename, action="uploaded" if release.draft else "kept", sha256=wheel.sha256))
         else:
             same = asset.sha256 == wheel.sha256
             puts.append(Put(name=wheel.filename, action="present" if same else "kept", sha256=asset.sha256))
-    said = () if release.draft else (f"{release.tag} is published, and never changes; nothing was uploaded",)
-    return UploadOutcome(tag=release.tag, puts=tuple(puts), notes=said, published=not release.draft, dry_run=dry_run)
+    notes = () if release.draft else (f"{draft.tag} is published and never changes; nothing was uploaded",)
+    return UploadOutcome(tag=draft.tag, puts=tuple(puts), notes=notes, published=not release.draft, dry_run=dry_run)
 
 
-def _apply(forge: Forge, release: Release, content: Dist) -> UploadOutcome:
+def _apply(draft: Draft, content: Dist) -> UploadOutcome:
     puts: list[Put] = []
-    said: list[str] = []
+    notes: list[str] = []
     for wheel in content.wheels:
-        release, done = _put_wheel(forge, release, wheel, content.provenance.get(wheel.filename))
+        done = _put_wheel(draft, wheel, content.provenance.get(wheel.filename))
         puts += done
         if done[0].action == "kept":
-            said.append(
+            notes.append(
                 f"{wheel.filename} stays as it is in the draft (another build of it was complete first); "
-                f"to start it over: mlir-release publish {release.tag} --discard {wheel.target}"
+                f"to start it over: mlir-release publish {draft.tag} --discard {wheel.target}"
             )
-    release = find_release(forge, release.tag)
+    draft.refresh()
     for path, report in content.reports.items():
-        if not is_about(report, release):
-            said.append(f"{report.filename} is about another build than the draft's {report.wheel}; it was not taken")
+        if not draft.is_tested_by(report):
+            notes.append(f"{report.filename} is about another build than the draft's {report.wheel}; it was not taken")
             continue
-        worthless = partial(_is_worthless, forge, release)
-        release, one = put(forge, release, report.filename, path, replace=worthless)
-        puts.append(one)
-        if one.action == "uploaded" and not report.passed:
-            said.append(f"{report.target} failed: {', '.join(report.failed[:5]) or 'no test is named'}")
-    return UploadOutcome(tag=release.tag, puts=tuple(puts), notes=tuple(said))
+        put = draft.put(report.filename, path, replace=partial(_is_worthless, draft))
+        puts.append(put)
+        if put.action == "uploaded" and not report.passed:
+            notes.append(f"{report.target} failed: {', '.join(report.failed[:5]) or 'no test is named'}")
+    return UploadOutcome(tag=draft.tag, puts=tuple(puts), notes=tuple(notes))
 
 
-def _is_worthless(forge: Forge, release: Release, asset: Asset) -> bool:
-    """Whether a report that stands in the draft speaks for no wheel there, so that another may take its place."""
+def _is_worthless(draft: Draft, asset: Asset) -> bool:
+    """Whether a report in the draft failed or is about no wheel there, so that another may replace it."""
     with scratch_folder("report") as folder:
-        standing = read_report(fetch(forge, release, asset, folder))
-    return not standing.passed or not is_about(standing, release)
+        present = read_report(draft.fetch(asset, folder))
+    return not present.passed or not draft.is_tested_by(present)
 
 
-def _put_wheel(forge: Forge, release: Release, wheel: Wheel, provenance: Path | None) -> tuple[Release, list[Put]]:
-    """Upload a wheel, its metadata and its provenance; the metadata is always the one of the wheel that stands."""
-    standing = wheel_assets(release).get(wheel.slot)
-    if standing is not None and standing.name != wheel.filename:
-        return release, [Put(name=wheel.filename, action="kept", sha256=standing.sha256)]
-    if standing is None:
+def _put_wheel(draft: Draft, wheel: Wheel, provenance: Path | None) -> list[Put]:
+    """Upload a wheel, its metadata and its provenance; the metadata is always that of the wheel in the draft."""
+    present = draft.wheels().get(wheel.slot)
+    if present is not None and present.name != wheel.filename:
+        return [Put(name=wheel.filename, action="kept", sha256=present.sha256)]
+    if present is None:
         console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
-    release, first = put(forge, release, wheel.filename, wheel.path)
+    first = draft.put(wheel.filename, wheel.path)
     metadata = wheel.metadata
     if first.action == "kept":
-        release = find_release(forge, release.tag)
-        asset = release.asset(wheel.filename)
-        if asset is None or release.asset(wheel.filename + METADATA_SUFFIX) is not None:
-            return release, [first]
-        # Somebody uploaded another build and was stopped before its metadata.
+        draft.refresh()
+        asset = draft.release.asset(wheel.filename)
+        if asset is None or draft.release.asset(wheel.filename + METADATA_SUFFIX) is not None:
+            return [first]
+        # Another process uploaded another build and was stopped before it uploaded its metadata.
         with scratch_folder("wheel") as folder:
-            metadata = read_wheel(fetch(forge, release, asset, folder)).metadata
-    release, second = put_bytes(
-        forge, release, wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: first.action != "kept"
-    )
-    done = [first, second]
-    if provenance is not None and first.action != "kept":
-        release, third = put(forge, release, wheel.filename + PROVENANCE_SUFFIX, provenance)
-        done.append(third)
-    return release, done
+            metadata = read_wheel(draft.fetch(asset, folder)).metadata
+    ours = first.action != "kept"
+    done = [first, draft.put_bytes(wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: ours)]
+    if provenance is not None and ours:
+        done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance))
+    return done

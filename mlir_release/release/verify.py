@@ -10,7 +10,6 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
-from mlir_release.model.names import order_of
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
@@ -19,32 +18,24 @@ from mlir_release.release.assets import (
     check_wheel,
     read_wheel,
 )
-from mlir_release.release.draft import (
-    WAIVER_PREFIX,
-    Origin,
-    fetch,
-    find_release,
-    origin_of,
-    read_reports,
-    read_waivers,
-)
 from mlir_release.release.install_check import Trial, try_wheels
 from mlir_release.release.policy import Judgement, judge
+from mlir_release.release.remote import WAIVER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.matrix import Matrix
+    from mlir_release.forge.base import Asset, Release
+    from mlir_release.release.draft import Draft
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
     """A draft that may be published, with the manifest that it then carries."""
 
-    release: Release
     manifest: Manifest
+    previous: Manifest | None  #: of the newest older release of the same kind
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets
     trials: tuple[Trial, ...]
@@ -65,9 +56,7 @@ class Verified:
 
 
 def verify(
-    forge: Forge,
-    tag: str,
-    matrix: Matrix,
+    draft: Draft,
     *,
     workdir: Path | None = None,
     pythons: Sequence[Path] = (),
@@ -83,36 +72,35 @@ def verify(
     :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, ``install-failed``, …
     :raises NeedsPersonError: ``release-incomplete``, with every target that is missing or fails
     """
-    origin = origin_of(forge, tag)
-    release = find_release(forge, tag)
-    matrix = matrix.due(origin.tag)
-    _check_names(release)
+    _check_names(draft.release)
     holder = scratch_folder("verify") if workdir is None else nullcontext(workdir)
     with holder as folder:
         folder.mkdir(parents=True, exist_ok=True)
-        with console.step(f"check the {len(release.assets)} assets of {tag}"):
-            wheels = _read_wheels(forge, release, origin, folder)
-            reports = read_reports(forge, release, folder)
-            waivers = read_waivers(forge, release, folder)
-        judgement = judge(matrix, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
+        with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
+            wheels = _read_wheels(draft, folder)
+            reports = draft.reports(folder)
+            waivers = draft.waivers(folder)
+        judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
         if judgement.problems:
-            raise _incomplete(tag, judgement)
-        with console.step(f"install the wheels of {tag} in empty environments"):
-            trials = try_wheels(judgement.wheels, version=origin.version, pythons=pythons, dependencies=dependencies)
-        previous = previous_release(forge, tag, folder)
-    doomed = _excluded(release, judgement)
-    gone = {asset.name for asset in doomed} | {MANIFEST_NAME}
+            raise _incomplete(draft.tag, judgement)
+        with console.step(f"install the wheels of {draft.tag} in empty environments"):
+            trials = try_wheels(
+                judgement.wheels, version=draft.state.wheel_version, pythons=pythons, dependencies=dependencies
+            )
+        previous = draft.previous(folder)
+    excluded = _excluded(draft.release, judgement)
+    gone = {asset.name for asset in excluded} | {MANIFEST_NAME}
     return Verified(
-        release=release,
-        manifest=_manifest(origin, release, matrix, judgement, previous),
-        digests={asset.name: asset.sha256 for asset in release.assets if asset.name not in gone},
-        excluded=doomed,
+        manifest=_manifest(draft, judgement, previous),
+        previous=previous,
+        digests={asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
+        excluded=excluded,
         trials=trials,
     )
 
 
 def _check_names(release: Release) -> None:
-    """Every asset must be complete and have a known use: what is published stays for ever."""
+    """Every asset must be complete and have a known use: what is published is never removed."""
     for asset in release.assets:
         if not asset.complete:
             raise VerificationError(
@@ -130,29 +118,29 @@ def _check_names(release: Release) -> None:
         if not known:
             raise VerificationError(
                 "asset-unexpected",
-                f"nothing knows what {asset.name} is for",
+                f"{asset.name} is no file that a release has",
                 where=asset.url,
-                why="somebody added it by hand",
+                why="someone added it by hand",
                 remedy=f"remove it: mlir-release publish {release.tag} --discard {asset.name}",
             )
 
 
-def _read_wheels(forge: Forge, release: Release, origin: Origin, folder: Path) -> list[Wheel]:
+def _read_wheels(draft: Draft, folder: Path) -> list[Wheel]:
     """Download and check the wheels of a release and their metadata files."""
     found = []
-    for asset in release.assets:
+    for asset in draft.release.assets:
         if not asset.name.endswith(".whl"):
             continue
-        wheel = read_wheel(fetch(forge, release, asset, folder))
-        check_wheel(wheel, origin.expected)
-        beside = release.asset(asset.name + METADATA_SUFFIX)
-        if beside is None or fetch(forge, release, beside, folder).read_bytes() != wheel.metadata:
+        wheel = read_wheel(draft.fetch(asset, folder))
+        check_wheel(wheel, draft.expected)
+        beside = draft.release.asset(asset.name + METADATA_SUFFIX)
+        if beside is None or draft.fetch(beside, folder).read_bytes() != wheel.metadata:
             raise VerificationError(
                 "metadata-mismatch",
                 f"the metadata file of {asset.name} is {'missing' if beside is None else 'not the one in the wheel'}",
                 where=asset.url,
                 why="pip would resolve with it and then install something else",
-                remedy=f"mlir-release publish {release.tag} --discard {wheel.target}, and upload the wheel again",
+                remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
             )
         found.append(wheel)
     return found
@@ -176,24 +164,22 @@ def _excluded(release: Release, judgement: Judgement) -> tuple[Asset, ...]:
     return tuple(asset for asset in release.assets if asset.name in names)
 
 
-def _manifest(
-    origin: Origin, release: Release, matrix: Matrix, judgement: Judgement, previous: Manifest | None
-) -> Manifest:
-    names = {asset.name for asset in release.assets}
+def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
+    state, names = draft.state, {asset.name for asset in draft.release.assets}
 
     def provenance(wheel: Wheel) -> str:
         name = wheel.filename + PROVENANCE_SUFFIX
         return name if name in names else ""
 
     return Manifest(
-        tag=str(origin.tag),
-        kind=origin.kind,
-        version=origin.version,
-        revision=origin.revision,
-        commit=origin.commit,
-        upstream=matrix.release.upstream,
-        created_at=format_time(release.created_at),
-        toolkit_version=origin.toolkit_version,
+        tag=state.name,
+        kind=state.kind,
+        version=state.wheel_version,
+        revision=state.revision,
+        commit=state.commit,
+        upstream=draft.matrix.release.upstream,
+        created_at=format_time(draft.release.created_at),
+        toolkit_version=state.toolkit_version,
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
@@ -202,24 +188,3 @@ def _manifest(
         waivers=judgement.waivers,
         left_out=judgement.left_out,
     ).sorted()
-
-
-def previous_release(forge: Forge, tag: str, folder: Path) -> Manifest | None:
-    """The manifest of the newest published release of the same kind that is older than ``tag``."""
-    this = order_of(tag)
-    older = [
-        (order, release.tag, release, asset)
-        for release in forge.releases()
-        if not release.draft
-        and (order := order_of(release.tag)) is not None
-        and (asset := release.asset(MANIFEST_NAME)) is not None
-        and this is not None
-        and order.kind == this.kind
-        and order < this
-    ]
-    if not older:
-        return None
-    _, _, newest, asset = max(older, key=lambda row: row[0])
-    place = folder / "previous"
-    place.mkdir(parents=True, exist_ok=True)
-    return Manifest.from_text(fetch(forge, newest, asset, place).read_bytes(), where=asset.url)

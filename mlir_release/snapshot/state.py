@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.errors import ConflictError
+from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.forge.base import Taken
 from mlir_release.git.repository import SHA_PATTERN
 from mlir_release.model.release_tags import (
@@ -22,6 +22,7 @@ from mlir_release.model.release_tags import (
     SnapshotTag,
     next_numbered,
     next_snapshot,
+    parse_release_tag,
     parse_tag,
 )
 from mlir_release.model.trailers import format_message, parse_trailers
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.model.names import Kind
 
 ABANDONED_PREFIX = "abandoned/"
 TRAILER_ABANDONED = "Abandoned-Tag"
 TRAILER_REASON = "Reason"
 TRAILER_BY = "Abandoned-By"
+
+_NEEDED_TRAILERS = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
 
 State = Literal["published", "pending", "abandoned"]
 
@@ -56,6 +60,11 @@ class TagState:
     def name(self) -> str:
         """The tag as the forge knows it."""
         return str(self.tag)
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the two channels it belongs to."""
+        return "snapshot" if isinstance(self.tag, SnapshotTag) else "numbered"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -105,8 +114,7 @@ def read_states(tags: Iterable[Tag], releases: Iterable[Release]) -> list[TagSta
 def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | None:
     parsed = parse_tag(tag.name)
     trailers = parse_trailers(tag.message)
-    needed = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
-    if parsed is None or not all(trailers.get(key) for key in needed):
+    if parsed is None or not all(trailers.get(key) for key in _NEEDED_TRAILERS):
         return None
     if not SHA_PATTERN.fullmatch(trailers[TRAILER_REVISION]):
         return None
@@ -126,6 +134,34 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
 def states(forge: Forge) -> list[TagState]:
     """All release tags of ours on the forge, with their states; see :func:`read_states`."""
     return read_states(forge.tags(), forge.releases())
+
+
+def find_state(forge: Forge, name: str) -> TagState:
+    """The state of one release tag, by lookups.
+
+    :raises UsageError: ``tag-invalid``, ``tag-missing``
+    :raises NeedsPersonError: ``tag-not-ours``
+    """
+    parse_release_tag(name)
+    tag = forge.tag(name)
+    if tag is None:
+        raise UsageError(
+            "tag-missing",
+            f"there is no tag {name}",
+            where=forge.description,
+            remedy="`mlir-release tag list` shows the tags; `mlir-release snapshot` makes the next one",
+        )
+    abandoned = forge.tag(ABANDONED_PREFIX + name)
+    state = _read_state(tag, abandoned, forge.published(name) is not None)
+    if state is None:
+        raise NeedsPersonError(
+            "tag-not-ours",
+            f"the tag {name} was not made by mlir-release",
+            where=forge.description,
+            why=f"its message does not have the trailers {', '.join(_NEEDED_TRAILERS)}",
+            remedy="use a tag that `mlir-release snapshot` or `mlir-release number` made",
+        )
+    return state
 
 
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:

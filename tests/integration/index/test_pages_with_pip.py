@@ -14,8 +14,10 @@ from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import documented, probe, probe_published
 from mlir_release.release.decisions import yank
+from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
-from mlir_release.release.publish import publish, upload
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from tests.release_stage import Stage, make_stage
 from tests.serving import Served, main_index, serve
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
@@ -53,8 +55,9 @@ class World:
         wheel = make_wheel(folder, tag=tag, version=version, python=python, requires=requires)
         make_report(folder, wheel, target=f"smoke-mlir-linux-x86_64-{python}")
         matrix = self.stage.matrix.only(f"python={python} and llvm=mlir")
-        upload(self.stage.forge, tag, folder, matrix)
-        return publish(self.stage.forge, tag, matrix).manifest
+        draft = Draft.load(self.stage.forge, tag, matrix=matrix)
+        upload(draft, folder)
+        return publish(draft).manifest
 
     def index(self, *, core_metadata: bool = True) -> None:
         generate(self.stage.forge, self.pages, base_url=self.base, core_metadata=core_metadata)
@@ -159,7 +162,7 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(world: World,
     world.stage.add_tag(DRAFT, "20261122.1")
     draft = world.stage.dist / "draft"
     make_wheel(draft, tag=DRAFT, version="20261122.1")
-    upload(world.stage.forge, DRAFT, draft, world.stage.matrix)
+    upload(Draft.load(world.stage.forge, DRAFT), draft)
     world.index()
     newest_only, by_index = documented(newest, world.base)[2:]
     with serve(tmp_path, json=json) as served:

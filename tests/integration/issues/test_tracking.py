@@ -20,7 +20,9 @@ from mlir_release.issues.tracking import Place, track
 from mlir_release.model.job_names import sdk_jobs, wheel_job
 from mlir_release.model.matrix import Matrix
 from mlir_release.release import decisions
-from mlir_release.release import publish as releases
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Revision
 from tests.github_server import Fault, GitHubServer, Record
@@ -69,26 +71,26 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     if lost:
         github.faults = lose_each_answer_once
     folder = stage.fill(pythons=[OTHER_PYTHON])
-    releases.upload(stage.forge, stage.tag, folder, stage.matrix)
-    found = track(stage.forge, tracker, stage.tag, stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), folder)
+    found = track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     target = f"mlir-linux-x86_64-{PYTHON}"
     assert list(found.findings.failing) == [target]
     assert issue.title == f"{target} fails"
-    assert track(stage.forge, tracker, stage.tag, stage.matrix).steps == ()
+    assert track(stage.forge, tracker, stage.tag).steps == ()
 
     wheel = next(stage.fill().glob(f"mlir-*{PYTHON}-*.whl"))
     make_report(folder, wheel, passed=False, failures=("test_`x`", "@everybody"))
-    releases.upload(stage.forge, stage.tag, folder, stage.matrix)
-    track(stage.forge, tracker, stage.tag, stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), folder)
+    track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     assert issue.title == f"smoke-{target} fails"
     assert "```text\ntest_'x'\n@everybody\n```" in issue.body
 
     make_report(folder, wheel)
-    releases.upload(stage.forge, stage.tag, folder, stage.matrix)
-    releases.publish(stage.forge, stage.tag, stage.matrix)
-    track(stage.forge, tracker, stage.tag, stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), folder)
+    publish(Draft.load(stage.forge, stage.tag))
+    track(stage.forge, tracker, stage.tag)
     assert tracker.open_issues() == []
     rows = github.repositories[REPOSITORY].issues
     assert len(rows) == 2
@@ -97,11 +99,11 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
 
 def test_a_release_that_was_given_up_changes_nothing(github: GitHubServer, stage: Stage) -> None:
     tracker = tracker_of(github)
-    track(stage.forge, tracker, stage.tag, stage.matrix)
+    track(stage.forge, tracker, stage.tag)
     before = tracker.open_issues()
     assert [issue.key for issue in before] == ["snapshot/sdk-linux-x86_64"]
     decisions.abandon(stage.forge, stage.tag, "never mind")
-    assert track(stage.forge, tracker, stage.tag, stage.matrix).steps == ()
+    assert track(stage.forge, tracker, stage.tag).steps == ()
     assert tracker.open_issues() == before
 
 
@@ -110,11 +112,11 @@ def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage:
     wheel, test = f"mlir-linux-x86_64-{PYTHON}", f"smoke-mlir-linux-x86_64-{OTHER_PYTHON}"
     folder = stage.fill(pythons=[OTHER_PYTHON])
     make_report(folder, next(folder.glob("*.whl")), target=test, passed=False)
-    releases.upload(stage.forge, stage.tag, folder, stage.matrix)
-    track(stage.forge, tracker, stage.tag, stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), folder)
+    track(stage.forge, tracker, stage.tag)
     assert {issue.key for issue in tracker.open_issues()} == {f"snapshot/{wheel}", f"snapshot/{test}"}
     decisions.waive(stage.forge, stage.tag, wheel, "no time")
-    assert track(stage.forge, tracker, stage.tag, stage.matrix).steps == ()
+    assert track(stage.forge, tracker, stage.tag).steps == ()
 
 
 # -- what the jobs tell --------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def look(github: GitHubServer, stage: Stage, *, token: str | None = None) -> lis
     client = GitHubClient(REPOSITORY, token=token or github.token(), api=github.api_url, server=github.url)
     place = Place(forge=f"github:{REPOSITORY}", repository=f"github.example/{REPOSITORY}")
     forge = Seen(stage.forge, GitHubForge(client))
-    track(forge, GitHubTracker(client), stage.tag, stage.matrix, logs=GitHubRuns(client), place=place)
+    track(forge, GitHubTracker(client), stage.tag, logs=GitHubRuns(client), place=place)
     return list(tracker_of(github).open_issues())
 
 
@@ -172,7 +174,7 @@ class Seen:
 
 
 def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, stage: Stage) -> None:
-    releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     run = add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", LOG))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
@@ -189,7 +191,7 @@ def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, sta
 
 @pytest.mark.parametrize("problem", ["expired", "unreadable", "broken"])
 def test_a_log_that_can_not_be_had_is_said(release: GitHubServer, stage: Stage, problem: str) -> None:
-    releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", None if problem == "expired" else LOG))
     faults = {"unreadable": Fault(status=403, message="Resource not accessible"), "broken": Fault(drop="before")}
     release.faults = lambda record: faults.get(problem) if record.path.endswith("/logs") else None
@@ -219,7 +221,7 @@ def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: S
 
     # The next run gets past it: one wheel is made, the other fails by itself.
     add_run(release, stage.tag, (FIRST, "success", ""), (wheel_job(other), "success", ""), (WHEEL, "failure", LOG))
-    releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
 
@@ -272,7 +274,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_local_forge_says_what_would_be_tracked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "json_mode", False)
-    releases.upload(stage.forge, stage.tag, stage.fill(pythons=[OTHER_PYTHON]), stage.matrix)
+    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     command = ["release", "track", stage.tag, "--forge", f"local:{stage.forge.root}"]
     done = CliRunner().invoke(app, command, standalone_mode=False)
     assert done.exception is None, done.output

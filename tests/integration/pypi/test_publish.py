@@ -25,8 +25,10 @@ from mlir_release.host import venv
 from mlir_release.host.process import Captured
 from mlir_release.pypi import publish as pypi
 from mlir_release.pypi.publish import PypiOutcome, publish_to_index
+from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
-from mlir_release.release.publish import publish, upload
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from tests.release_stage import Stage, make_stage
 from tests.serving import make_stub, package_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
@@ -57,8 +59,9 @@ class World:
                 folder, tag=tag, version=version, python=python, distribution=distribution, profile=profile, **options
             )
             make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}")
-        upload(self.stage.forge, tag, folder, self.stage.matrix)
-        publish(self.stage.forge, tag, self.stage.matrix)
+        draft = Draft.load(self.stage.forge, tag)
+        upload(draft, folder)
+        publish(draft)
         return sorted(path.name for path in folder.glob("mlir-2*.whl"))
 
     def put(self, tag: str = TAG, **options: Any) -> PypiOutcome:

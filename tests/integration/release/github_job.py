@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
-from mlir_release.release.publish import publish, upload
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Revision
 from tests.github_server import GitHubServer
@@ -47,8 +49,9 @@ def job(environ: Mapping[str, str], dist: Path) -> None:
     matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
     revision = Revision(sha=REVISION, epoch=1, subject="A change", selector="head", trailers={})
     tag = snapshot(forge, revision, matrix.release, request_id="run-1").tag
-    upload(forge, tag, dist, matrix)
-    publish(forge, tag, matrix)
+    draft = Draft.load(forge, tag, matrix=matrix)
+    upload(draft, dist)
+    publish(draft)
 
 
 def end_state(server: GitHubServer) -> dict[str, object]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.index.generate import generate
-from mlir_release.model.matrix import Matrix
 from mlir_release.model.targets import ReleaseConfig
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.decisions import abandon, waive, yank
+from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import states
@@ -143,10 +143,11 @@ def run_build(folder: Path) -> None:
 
 def run_release(folder: Path) -> None:
     """The whole main job but the building: snapshot, upload, verify, publish, index."""
-    forge, matrix = open_forge(folder), Matrix.parse(TARGETS.decode())
+    forge = open_forge(folder)
     snapshot(forge, revision(NEW), CONFIG, request_id="run-1")
-    upload(forge, TAG, folder / "dist", matrix)
-    publish(forge, TAG, matrix)
+    draft = Draft.load(forge, TAG)
+    upload(draft, folder / "dist")
+    publish(draft)
     generate(forge, folder / "pages", base_url="https://example.org/pages")
 
 

@@ -132,7 +132,7 @@ def test_a_test_target_can_be_waived(forge: LocalForge) -> None:
 def test_waivers_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
     refused(forge, lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"), "target-unknown", UsageError)
     refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError)
-    refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-unknown", UsageError)
+    refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-missing", UsageError)
     refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError)
     publish(forge, tmp_path)
     refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "already-published", NeedsPersonError)
@@ -174,7 +174,7 @@ def test_drafts_left_by_a_killed_abandon_are_deleted_by_the_next(forge: LocalFor
 
 def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
     refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError)
-    refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-unknown", UsageError)
+    refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-missing", UsageError)
     publish(forge, tmp_path)
     refused(forge, lambda: abandon(forge, TAG, "r"), "already-published", NeedsPersonError)
 
@@ -265,7 +265,7 @@ def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
     refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError)
     refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "file-unknown", UsageError)
     refused(forge, lambda: yank(forge, TAG, "r", branch="trunk"), "branch-missing", UsageError)
-    refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-unknown", UsageError)
+    refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-missing", UsageError)
     refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "tag-invalid", UsageError)
 
 

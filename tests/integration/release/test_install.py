@@ -21,8 +21,10 @@ from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.decisions import yank
+from mlir_release.release.draft import Draft
 from mlir_release.release.install import Installed, Provenance, install
-from mlir_release.release.publish import publish, upload
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import tag_message
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS, Stage, make_stage
@@ -58,8 +60,9 @@ def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple
     if all(known.name != tag for known in forge.tags()):
         forge.create_tag(tag, head, message)
         forge.create_draft(tag, title=tag, body="", prerelease=False)
-    upload(forge, tag, make_wheels(dist, tag, version, OTHER_PYTHON, PYTHON, requires=requires), MATRIX)
-    publish(forge, tag, MATRIX)
+    draft = Draft.load(forge, tag, matrix=MATRIX)
+    upload(draft, make_wheels(dist, tag, version, OTHER_PYTHON, PYTHON, requires=requires))
+    publish(draft)
 
 
 @pytest.fixture
@@ -141,8 +144,9 @@ def test_no_such_release(stage: Stage, python: Path, tag: str, id: str) -> None:
 
 def test_no_fitting_wheel_never_falls_back(stage: Stage, python: Path) -> None:
     matrix = MATRIX.only(f"python={OTHER_PYTHON}")
-    upload(stage.forge, TAG, make_wheels(stage.dist, TAG, VERSION, OTHER_PYTHON), matrix)
-    publish(stage.forge, TAG, matrix)
+    draft = Draft.load(stage.forge, TAG, matrix=matrix)
+    upload(draft, make_wheels(stage.dist, TAG, VERSION, OTHER_PYTHON))
+    publish(draft)
     with pytest.raises(VerificationError) as caught:
         install(stage.forge, TAG, python=python)
     assert caught.value.id == "install-no-wheel"

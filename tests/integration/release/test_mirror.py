@@ -14,10 +14,11 @@ from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.release import decisions
-from mlir_release.release.draft import find_release
+from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
-from mlir_release.release.publish import publish, upload
-from tests.release_stage import NOW, Stage, make_stage
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
+from tests.release_stage import NOW, Stage, find_release, make_stage
 from tests.serving import serve
 from tests.wheel_factory import PYTHON, TAG, VERSION
 
@@ -35,8 +36,8 @@ def stage(tmp_path: Path) -> Stage:
     stage = make_stage(tmp_path)
     stage.add_tag(NEWER, "20261121.1")
     for tag, version in ((TAG, VERSION), (NEWER, "20261121.1")):
-        upload(stage.forge, tag, stage.fill(tag=tag, version=version), stage.matrix)
-        publish(stage.forge, tag, stage.matrix)
+        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version=version))
+        publish(Draft.load(stage.forge, tag))
     decisions.yank(stage.forge, TAG, "miscompiles", branch="main")
     stage.add_tag("snapshot-20261122.01", "20261122.1")
     return stage

@@ -14,10 +14,12 @@ import pytest
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest
 from mlir_release.release import publish as releases
-from mlir_release.release.decisions import abandon, waive
-from mlir_release.release.draft import find_release
-from mlir_release.release.publish import discard, missing, publish, upload, verify
-from tests.release_stage import NEXT_REVISION, Stage, make_stage
+from mlir_release.release.decisions import abandon, discard, waive
+from mlir_release.release.draft import Draft, Missing
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
+from mlir_release.release.verify import verify
+from tests.release_stage import NEXT_REVISION, Stage, find_release, make_stage
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def assets(stage: Stage, tag: str = TAG) -> dict[str, str]:
 
 
 def go(stage: Stage, tag: str = TAG) -> releases.PublishOutcome:
-    return publish(stage.again(), tag, stage.matrix)
+    return publish(Draft.load(stage.again(), tag))
 
 
 def refused(kind: type[ReleaseError], id: str, action: Callable[[], object]) -> ReleaseError:
@@ -57,7 +59,7 @@ def refused(kind: type[ReleaseError], id: str, action: Callable[[], object]) -> 
 
 
 def test_from_a_folder_to_a_release(stage: Stage) -> None:
-    first = upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    first = upload(Draft.load(stage.forge, TAG), stage.fill())
     assert len(first.names("uploaded")) == 6  # two wheels, their metadata, their reports
     outcome = go(stage)
     assert not outcome.already
@@ -79,16 +81,16 @@ def test_from_a_folder_to_a_release(stage: Stage) -> None:
 
 def test_again_and_again(stage: Stage) -> None:
     folder = stage.fill()
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     before = assets(stage)
-    second = upload(stage.again(), TAG, folder, stage.matrix)
+    second = upload(Draft.load(stage.again(), TAG), folder)
     assert Counter(put.action for put in second.puts) == {"present": 6}
     assert assets(stage) == before
     go(stage)
     published = find_release(stage.again(), TAG)
     outcome = go(stage)
     assert outcome.already
-    third = upload(stage.again(), TAG, folder, stage.matrix)
+    third = upload(Draft.load(stage.again(), TAG), folder)
     assert third.published
     assert not third.names("uploaded")
     assert find_release(stage.again(), TAG) == published
@@ -96,23 +98,23 @@ def test_again_and_again(stage: Stage) -> None:
 
 def test_dry_runs_change_nothing(stage: Stage) -> None:
     folder = stage.fill()
-    planned = upload(stage.forge, TAG, folder, stage.matrix, dry_run=True)
+    planned = upload(Draft.load(stage.forge, TAG), folder, dry_run=True)
     assert len(planned.names("uploaded")) == 2
     assert not assets(stage)
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     before = find_release(stage.again(), TAG)
-    assert publish(stage.forge, TAG, stage.matrix, dry_run=True).dry_run
-    assert discard(stage.forge, TAG, TARGET, stage.matrix, dry_run=True).removed
+    assert publish(Draft.load(stage.forge, TAG), dry_run=True).dry_run
+    assert discard(Draft.load(stage.forge, TAG), TARGET, dry_run=True).removed
     assert find_release(stage.again(), TAG) == before
 
 
 def test_what_changed_since_the_previous_release(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     go(stage)
     later = "snapshot-20261121.01"
     stage.add_tag(later, "20261121.1", revision=NEXT_REVISION)
     folder = stage.fill(tag=later, version="20261121.1", revision=NEXT_REVISION, padding=900)
-    upload(stage.forge, later, folder, stage.matrix)
+    upload(Draft.load(stage.forge, later), folder)
     manifest = go(stage, later).manifest
     assert (manifest.previous_tag, manifest.previous_revision) == (TAG, REVISION)
     body = find_release(stage.again(), later).body
@@ -124,8 +126,8 @@ def test_wheels_are_installed_and_imported(stage: Stage, tmp_path: Path) -> None
     import sys
     from pathlib import Path as RealPath
 
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
-    verified = verify(stage.forge, TAG, stage.matrix, pythons=[RealPath(sys.executable)])
+    upload(Draft.load(stage.forge, TAG), stage.fill())
+    verified = verify(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)])
     assert [(trial.filename, trial.imported) for trial in verified.trials] == [(WHEEL, ("mlir._release",))]
 
 
@@ -133,11 +135,11 @@ def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:
     import sys
     from pathlib import Path as RealPath
 
-    upload(stage.forge, TAG, stage.fill(content="raise ImportError('libLLVM.so: not found')"), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill(content="raise ImportError('libLLVM.so: not found')"))
     error = refused(
         VerificationError,
         "import-failed",
-        lambda: publish(stage.forge, TAG, stage.matrix, pythons=[RealPath(sys.executable)]),
+        lambda: publish(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)]),
     )
     assert "libLLVM.so: not found" in error.why
     assert find_release(stage.again(), TAG).draft
@@ -147,9 +149,9 @@ def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:
 
 
 def test_the_complete_asset_in_the_draft_wins(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     before = assets(stage)
-    outcome = upload(stage.again(), TAG, stage.fill(content="rebuilt = True"), stage.matrix)
+    outcome = upload(Draft.load(stage.again(), TAG), stage.fill(content="rebuilt = True"))
     assert set(outcome.names("kept")) == {WHEEL, WHEEL.replace(PYTHON, OTHER_PYTHON)}
     assert assets(stage) == before
     assert any("--discard" in note for note in outcome.notes)
@@ -158,44 +160,44 @@ def test_the_complete_asset_in_the_draft_wins(stage: Stage) -> None:
 
 
 def test_a_rebuild_under_another_file_name_does_not_stand_beside_the_first(stage: Stage, tmp_path: Path) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     make_wheel(tmp_path / "rebuilt", platform="manylinux_2_36_x86_64")
-    outcome = upload(stage.again(), TAG, tmp_path / "rebuilt", stage.matrix)
+    outcome = upload(Draft.load(stage.again(), TAG), tmp_path / "rebuilt")
     assert [put.action for put in outcome.puts] == ["kept"]
     assert not [name for name in assets(stage) if "2_36" in name]
 
 
 def test_discard_starts_a_target_over(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
-    removed = discard(stage.again(), TAG, TARGET, stage.matrix).removed
+    upload(Draft.load(stage.forge, TAG), stage.fill())
+    removed = discard(Draft.load(stage.again(), TAG), TARGET).removed
     assert set(removed) == {WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"}
-    lacking = missing(stage.again(), TAG, stage.matrix)
+    lacking = Draft.load(stage.again(), TAG).missing()
     assert TARGET in lacking.wheels
     assert OTHER_TARGET not in lacking.wheels
-    outcome = upload(stage.again(), TAG, stage.fill(content="rebuilt = True"), stage.matrix)
+    outcome = upload(Draft.load(stage.again(), TAG), stage.fill(content="rebuilt = True"))
     assert outcome.names("uploaded") == [WHEEL, f"{WHEEL}.metadata", f"smoke-{TARGET}.tests.json"]
     go(stage)
 
 
 def test_discard_a_test_or_a_file(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
-    assert discard(stage.again(), TAG, f"smoke-{TARGET}", stage.matrix).removed == (f"smoke-{TARGET}.tests.json",)
-    assert set(discard(stage.again(), TAG, WHEEL, stage.matrix).removed) == {WHEEL, f"{WHEEL}.metadata"}
-    refused(UsageError, "target-unknown", lambda: discard(stage.again(), TAG, "mlir-solaris", stage.matrix))
+    upload(Draft.load(stage.forge, TAG), stage.fill())
+    assert discard(Draft.load(stage.again(), TAG), f"smoke-{TARGET}").removed == (f"smoke-{TARGET}.tests.json",)
+    assert set(discard(Draft.load(stage.again(), TAG), WHEEL).removed) == {WHEEL, f"{WHEEL}.metadata"}
+    refused(UsageError, "target-unknown", lambda: discard(Draft.load(stage.again(), TAG), "mlir-solaris"))
 
 
 def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage: Stage) -> None:
     folder = stage.fill()
     make_report(folder, folder / WHEEL, passed=False, failures=("test_x.py",))
-    outcome = upload(stage.forge, TAG, folder, stage.matrix)
+    outcome = upload(Draft.load(stage.forge, TAG), folder)
     assert any("test_x.py" in note for note in outcome.notes)
-    assert missing(stage.again(), TAG, stage.matrix).tests[0] == f"smoke-{TARGET}"
+    assert Draft.load(stage.again(), TAG).missing().tests[0] == f"smoke-{TARGET}"
     refused(NeedsPersonError, "release-incomplete", lambda: go(stage))
     make_report(folder, folder / WHEEL)
-    assert upload(stage.again(), TAG, folder, stage.matrix).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
+    assert upload(Draft.load(stage.again(), TAG), folder).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
     before = assets(stage)
     make_report(folder, folder / WHEEL, passed=False)
-    assert upload(stage.again(), TAG, folder, stage.matrix).names("kept") == [f"smoke-{TARGET}.tests.json"]
+    assert upload(Draft.load(stage.again(), TAG), folder).names("kept") == [f"smoke-{TARGET}.tests.json"]
     assert assets(stage) == before
     go(stage)
 
@@ -203,14 +205,14 @@ def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage
 def test_metadata_that_is_missing_is_taken_from_the_wheel_that_stands(stage: Stage) -> None:
     # Killed between a wheel and its metadata; then the target was built again, with other requirements.
     folder = stage.fill()
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     before = assets(stage)
     release = find_release(stage.again(), TAG)
     beside = release.asset(f"{WHEEL}.metadata")
     assert beside is not None
     stage.forge.delete_asset(release, beside)
     make_wheel(folder, requires=("numpy",))
-    upload(stage.again(), TAG, folder, stage.matrix)
+    upload(Draft.load(stage.again(), TAG), folder)
     assert assets(stage) == before
     go(stage)
 
@@ -222,14 +224,14 @@ def test_nothing_is_uploaded_if_one_file_is_wrong(stage: Stage) -> None:
     folder = stage.fill()
     data = (folder / WHEEL).read_bytes()
     (folder / WHEEL).write_bytes(data[:-50])
-    refused(VerificationError, "wheel-corrupt", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    refused(VerificationError, "wheel-corrupt", lambda: upload(Draft.load(stage.forge, TAG), folder))
     make_wheel(folder, tag="snapshot-20261120.01")
-    refused(VerificationError, "wheel-of-another-release", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    refused(VerificationError, "wheel-of-another-release", lambda: upload(Draft.load(stage.forge, TAG), folder))
     make_wheel(folder, target="mlir-solaris-sparc-cp312")
-    refused(UsageError, "target-unknown", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    refused(UsageError, "target-unknown", lambda: upload(Draft.load(stage.forge, TAG), folder))
     make_wheel(folder, target=OTHER_TARGET)
     (folder / WHEEL.replace(PYTHON, OTHER_PYTHON)).unlink()
-    refused(UsageError, "wheel-target-mismatch", lambda: upload(stage.forge, TAG, folder, stage.matrix))
+    refused(UsageError, "wheel-target-mismatch", lambda: upload(Draft.load(stage.forge, TAG), folder))
     assert not assets(stage)
 
 
@@ -249,9 +251,9 @@ def test_tags_that_nothing_can_be_published_for(stage: Stage, tag: str, kind: ty
     stage.forge.create_tag("snapshot-20261120.09", head, "by hand\n")
     stage.add_tag("snapshot-20261120.04", "20261120.4", draft=False)
     folder = stage.fill()
-    refused(kind, id, lambda: upload(stage.forge, tag, folder, stage.matrix))
-    refused(kind, id, lambda: publish(stage.forge, tag, stage.matrix))
-    refused(kind, id, lambda: missing(stage.forge, tag, stage.matrix))
+    refused(kind, id, lambda: upload(Draft.load(stage.forge, tag), folder))
+    refused(kind, id, lambda: publish(Draft.load(stage.forge, tag)))
+    refused(kind, id, lambda: Draft.load(stage.forge, tag).missing())
 
 
 def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
@@ -262,22 +264,22 @@ def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
 
 
 def test_a_waived_target_is_not_missed(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(pythons=[PYTHON]), stage.matrix)
-    assert missing(stage.again(), TAG, stage.matrix).wheels == (OTHER_TARGET, EXPERIMENTAL)
+    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+    assert Draft.load(stage.again(), TAG).missing().wheels == (OTHER_TARGET, EXPERIMENTAL)
     waive(stage.forge, TAG, OTHER_TARGET, "the runner is gone <b>")
-    assert missing(stage.again(), TAG, stage.matrix).wheels == (EXPERIMENTAL,)
-    assert f"smoke-{OTHER_TARGET}" not in missing(stage.again(), TAG, stage.matrix).tests
+    assert Draft.load(stage.again(), TAG).missing().wheels == (EXPERIMENTAL,)
+    assert f"smoke-{OTHER_TARGET}" not in Draft.load(stage.again(), TAG).missing().tests
     manifest = go(stage).manifest
     assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(OTHER_TARGET, "the runner is gone <b>")]
     assert "### Waived" in find_release(stage.again(), TAG).body
-    assert missing(stage.again(), TAG, stage.matrix) == releases.Missing(wheels=(), tests=())
+    assert Draft.load(stage.again(), TAG).missing() == Missing(wheels=(), tests=())
 
 
 def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
     folder = stage.fill()
     wheel = make_wheel(folder, distribution="mlir-core", profile="core")
     make_report(folder, wheel, target=f"smoke-{EXPERIMENTAL}", passed=False, failures=("x",))
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     manifest = go(stage).manifest
     assert [(row.target, row.reason) for row in manifest.left_out] == [
         (EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed (x)")
@@ -286,16 +288,16 @@ def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:
 
 
 def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tmp_path: Path) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     (tmp_path / "notes.txt").write_text("remember the milk")
     stage.forge.upload(find_release(stage.again(), TAG), "notes.txt", tmp_path / "notes.txt")
     refused(VerificationError, "asset-unexpected", lambda: go(stage))
-    discard(stage.forge, TAG, "notes.txt", stage.matrix)
+    discard(Draft.load(stage.forge, TAG), "notes.txt")
     go(stage)
 
 
 def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     release = find_release(stage.again(), TAG)
     beside = release.asset(f"{WHEEL}.metadata")
     assert beside is not None
@@ -308,7 +310,7 @@ def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     (path,) = (stage.forge.root / "drafts").rglob(WHEEL)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
@@ -321,17 +323,17 @@ def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
 
 def test_an_abandoned_tag_is_not_published(stage: Stage) -> None:
     folder = stage.fill()
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     abandon(stage.forge, TAG, "superseded")
     stage.forge.create_draft(TAG, title="", body="", prerelease=True)  # its deletion was cut off, say
-    refused(NeedsPersonError, "tag-abandoned", lambda: upload(stage.again(), TAG, folder, stage.matrix))
+    refused(NeedsPersonError, "tag-abandoned", lambda: upload(Draft.load(stage.again(), TAG), folder))
     refused(NeedsPersonError, "tag-abandoned", lambda: go(stage))
 
 
 def test_two_releases_never_share_a_version(stage: Stage) -> None:
     for tag in ("llvm-22.1.8.01", "llvm-22.1.8.02"):  # both tagged before either was published
         stage.add_tag(tag, "22.1.8")
-        upload(stage.forge, tag, stage.fill(tag=tag, version="22.1.8"), stage.matrix)
+        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version="22.1.8"))
     go(stage, "llvm-22.1.8.02")
     error = refused(NeedsPersonError, "version-published", lambda: go(stage, "llvm-22.1.8.01"))
     assert "llvm-22.1.8.02" in error.what
@@ -349,7 +351,7 @@ def test_a_release_that_was_published_by_hand(stage: Stage) -> None:
 def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None:
     # The local forge has no incomplete assets; GitHub does. The adapter is made to show one.
     folder = stage.fill()
-    upload(stage.forge, TAG, folder, stage.matrix)
+    upload(Draft.load(stage.forge, TAG), folder)
     deleted: list[str] = []
 
     class HalfForge:
@@ -359,6 +361,10 @@ def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None
         def releases(self) -> list[Release]:
             return [replace(found, assets=tuple(map(half, found.assets))) for found in stage.forge.releases()]
 
+        def refresh(self, release: Release) -> Release:
+            (found,) = (found for found in self.releases() if found.id == release.id)
+            return found
+
         def delete_asset(self, release: Release, asset: Asset) -> None:
             deleted.append(asset.name)
             stage.forge.delete_asset(release, asset)
@@ -367,8 +373,8 @@ def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None
         cut = asset.name == WHEEL and asset.name not in deleted
         return replace(asset, complete=False, sha256="") if cut else asset
 
-    refused(VerificationError, "asset-incomplete", lambda: publish(HalfForge(), TAG, stage.matrix))  # type: ignore[arg-type]
-    upload(HalfForge(), TAG, folder, stage.matrix)  # type: ignore[arg-type]
+    refused(VerificationError, "asset-incomplete", lambda: publish(Draft.load(HalfForge(), TAG)))  # type: ignore[arg-type]
+    upload(Draft.load(HalfForge(), TAG), folder)  # type: ignore[arg-type]
     assert deleted == [WHEEL]
     assert assets(stage)[WHEEL] == hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
     go(stage)
@@ -399,7 +405,7 @@ def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage)
     for number in range(4):
         stage.dist = stage.dist.parent / f"dist{number}"
         folders.append(stage.fill(content=f"build = {number}", padding=1000 * number))
-    assert race(4, lambda n: upload(stage.again(), TAG, folders[n], stage.matrix)) == [None] * 4
+    assert race(4, lambda n: upload(Draft.load(stage.again(), TAG), folders[n])) == [None] * 4
     found = assets(stage)
     assert len([name for name in found if name.endswith(".whl")]) == 2
     for python in (PYTHON, OTHER_PYTHON):
@@ -411,12 +417,12 @@ def test_uploads_of_different_builds_at_once_leave_one_whole_build(stage: Stage)
             path = next((stage.forge.root / "drafts").rglob(report.name))
             assert json.loads(path.read_text())["wheel_sha256"] == found[name]
     for folder in folders:
-        upload(stage.again(), TAG, folder, stage.matrix)
+        upload(Draft.load(stage.again(), TAG), folder)
     go(stage)
 
 
 def test_publishing_at_once_publishes_once(stage: Stage) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
+    upload(Draft.load(stage.forge, TAG), stage.fill())
     assert race(6, lambda _: go(stage)) == [None] * 6
     found = find_release(stage.again(), TAG)
     assert not found.draft
@@ -425,8 +431,8 @@ def test_publishing_at_once_publishes_once(stage: Stage) -> None:
 
 
 def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload(stage.forge, TAG, stage.fill(), stage.matrix)
-    real = releases.verify
+    upload(Draft.load(stage.forge, TAG), stage.fill())
+    real = verify
 
     def slow(*args: object, **options: object) -> object:
         verified = real(*args, **options)  # type: ignore[arg-type]

@@ -1,0 +1,229 @@
+"""A release on its forge, with its files: reading them, and adding some while others do the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.forge.base import Taken
+from mlir_release.host.files import sha256_of
+from mlir_release.host.races import Races
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
+from mlir_release.model.names import Slot
+from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
+from mlir_release.release.assets import read_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from mlir_release.forge.base import Asset, Forge, Release
+
+#: Waivers are assets of the draft, called ``waiver-<target>.json``.
+WAIVER_PREFIX = "waiver-"
+WAIVER_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Put:
+    """What happened to one file that was to be added to a draft."""
+
+    name: str
+    action: Literal["uploaded", "present", "kept"]  #: kept: the draft has other bytes under that name, and they win
+    sha256: str  #: of the file in the draft
+
+
+def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
+    """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
+
+    :raises VerificationError: ``asset-corrupt``
+    """
+    destination = folder / asset.name
+    if not (destination.is_file() and sha256_of(destination) == asset.sha256):
+        forge.download(release, asset, destination)
+        found = sha256_of(destination)
+        if found != asset.sha256:
+            destination.unlink()
+            raise VerificationError(
+                "asset-corrupt",
+                f"{asset.name} is not what the forge says it is",
+                where=asset.url,
+                why=f"downloaded, its sha256 is {found}; the forge records {asset.sha256}",
+                remedy=f"mlir-release publish {release.tag} --discard {asset.name}, then upload it again",
+            )
+    return destination
+
+
+def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
+    """The manifest of a published release.
+
+    :raises NeedsPersonError: ``release-without-manifest``
+    :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``
+    """
+    asset = release.asset(MANIFEST_NAME)
+    if asset is None:
+        raise NeedsPersonError(
+            "release-without-manifest",
+            f"{release.tag} is published, but has no {MANIFEST_NAME}",
+            where=forge.page_url(release.tag),
+            why="someone published the draft by hand",
+            remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
+        )
+    manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+    if manifest.tag != release.tag:
+        raise VerificationError(
+            "manifest-of-another",
+            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
+            where=asset.url,
+            remedy="use another release: someone changed this one by hand",
+        )
+    return manifest
+
+
+def release_of(releases: Iterable[Release], tag: str) -> Release | None:
+    """The release of ``tag``: the published one, else the oldest draft (forges allow several of one tag)."""
+    return min((release for release in releases if release.tag == tag), key=lambda found: found.draft, default=None)
+
+
+class RemoteRelease:
+    """A release or draft on a forge. ``release`` is what was last read of it."""
+
+    def __init__(self, forge: Forge, release: Release) -> None:
+        self.forge = forge
+        self.release = release
+
+    @property
+    def tag(self) -> str:
+        """The name of its tag."""
+        return self.release.tag
+
+    def refresh(self) -> None:
+        """Read it again. If the draft was deleted, another one of the same tag takes its place.
+
+        :raises UsageError: ``draft-missing``
+        """
+        found = self.forge.refresh(self.release) or release_of(self.forge.releases(), self.tag)
+        if found is None:
+            raise draft_missing(self.forge, self.tag)
+        self.release = found
+
+    def need_draft(self) -> None:
+        """Refuse to change what is published. :raises UsageError: ``release-published``"""
+        if not self.release.draft:
+            raise UsageError(
+                "release-published",
+                f"{self.tag} is published, and a published release never changes",
+                where=self.tag,
+                remedy="make another snapshot: mlir-release snapshot --force; or yank this one: "
+                "mlir-release release yank",
+            )
+
+    # -- its files ----------------------------------------------------------------------------------------------
+
+    def fetch(self, asset: Asset, folder: Path) -> Path:
+        """See :func:`fetch`."""
+        return fetch(self.forge, self.release, asset, folder)
+
+    def wheels(self) -> dict[Slot, Asset]:
+        """Its complete wheels by what they are for."""
+        return {
+            slot: asset
+            for asset in self.release.assets
+            if asset.complete and asset.name.endswith(".whl") and (slot := Slot.of_file(asset.name)) is not None
+        }
+
+    def reports(self, folder: Path) -> dict[str, TestReport]:
+        """Its test reports by target; downloads them into ``folder``."""
+        return {
+            asset.name.removesuffix(REPORT_SUFFIX): read_report(self.fetch(asset, folder))
+            for asset in self.release.assets
+            if asset.complete and asset.name.endswith(REPORT_SUFFIX)
+        }
+
+    def waivers(self, folder: Path) -> dict[str, Waiver]:
+        """Its waivers by target; downloads them into ``folder``."""
+        found = {}
+        for asset in self.release.assets:
+            if asset.complete and asset.name.startswith(WAIVER_PREFIX) and asset.name.endswith(WAIVER_SUFFIX):
+                waiver = Waiver.from_text(self.fetch(asset, folder).read_bytes(), where=asset.url)
+                found[waiver.target] = waiver
+        return found
+
+    def is_tested_by(self, report: TestReport) -> bool:
+        """Whether a report is about the wheel that the draft has, or about a platform and no wheel at all."""
+        if not report.wheel:
+            return not report.needs_wheel
+        asset = self.release.asset(report.wheel)
+        return asset is not None and asset.complete and asset.sha256 == report.wheel_sha256
+
+    # -- adding files -------------------------------------------------------------------------------------------
+
+    def put(self, name: str, source: Path, *, replace: Callable[[Asset], bool] = lambda _: False) -> Put:
+        """Make sure that the draft has a file called ``name``, whatever other processes do meanwhile.
+
+        A complete asset of that name wins unless ``replace`` says that it is worthless; an incomplete one is deleted.
+
+        :raises ConflictError: ``forge-contested``; :raises VerificationError: ``upload-damaged``
+        """
+        ours = sha256_of(source)
+        races = Races(where=f"the draft of {self.tag}, {self.forge.description}")
+        while True:
+            asset = self.release.asset(name)
+            if asset is None:
+                asset = self._upload(name, source)
+                if asset is not None:
+                    _check_arrived(asset, ours, self.tag)
+                    return Put(name=name, action="uploaded", sha256=ours)
+            elif asset.complete and asset.sha256 == ours:
+                return Put(name=name, action="present", sha256=ours)
+            elif asset.complete and not (self.release.draft and replace(asset)):
+                return Put(name=name, action="kept", sha256=asset.sha256)
+            else:
+                self.need_draft()
+                self.forge.delete_asset(self.release, asset)
+            self.refresh()
+            races.lose(f"add {name}")
+
+    def _upload(self, name: str, source: Path) -> Asset | None:
+        """Add a file; None if another process added one first."""
+        try:
+            return self.forge.upload(self.release, name, source)
+        except Taken:
+            return None
+        except ForgeError:
+            # Another process may have finished the upload, or deleted our partial asset.
+            self.refresh()
+            asset = self.release.asset(name)
+            if asset is None or not asset.complete:
+                raise
+            return None
+
+    def put_bytes(self, name: str, content: bytes, *, replace: Callable[[Asset], bool] = lambda _: False) -> Put:
+        """:meth:`put` for content that is not a file yet."""
+        with scratch_folder("asset") as folder:
+            source = folder / "content"
+            source.write_bytes(content)
+            return self.put(name, source, replace=replace)
+
+
+def draft_missing(forge: Forge, tag: str) -> UsageError:
+    """The error where a tag has neither a draft nor a release."""
+    return UsageError(
+        "draft-missing",
+        f"there is neither a draft nor a release of {tag}",
+        where=forge.description,
+        remedy="`mlir-release snapshot` resumes the tag and makes its draft; an abandoned tag stays abandoned",
+    )
+
+
+def _check_arrived(asset: Asset, sha256: str, tag: str) -> None:
+    if asset.sha256 != sha256:
+        raise VerificationError(
+            "upload-damaged",
+            f"the forge received other bytes of {asset.name} than were sent",
+            where=asset.url,
+            why=f"sha256 {asset.sha256} instead of {sha256}",
+            remedy=f"mlir-release publish {tag} --discard {asset.name}, then run this again",
+        )
