@@ -44,6 +44,7 @@ This page is generated from the code: `python tools/list_errors.py --write`.
 #: Heading by where an error is made: the longest prefix of the module's path decides.
 TOPICS = {
     "cli": "Command line",
+    "forge/checkout": "Configuration files",
     "forge/files": "Configuration files",
     "model/filters": "Configuration files",
     "model/matrix": "Configuration files",

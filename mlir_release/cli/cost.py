@@ -28,7 +28,7 @@ def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repositor
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.cost.measured import measure
     from mlir_release.forge.base import need_services
-    from mlir_release.forge.files import matrix_of_checkout
+    from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.forge.open import open_forge
 
     if estimated:

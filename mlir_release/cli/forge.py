@@ -24,7 +24,7 @@ def forge() -> None:
 @json_option
 def forge_init(folder: Path, repository: Path) -> None:
     """Make a local forge in FOLDER from a checkout's pin and targets."""
-    from mlir_release.forge.files import files_of_checkout
+    from mlir_release.forge.checkout import files_of_checkout
     from mlir_release.forge.local.forge import LocalForge
 
     made = LocalForge.create(folder, files_of_checkout(repository))

@@ -36,7 +36,7 @@ def matrix(
     """Show the build matrix as a table, as JSON, or as GitHub's matrix."""
     import json
 
-    from mlir_release.forge.files import matrix_of_checkout
+    from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.model.matrix_jobs import github_matrix, job_rows, missing_rows
 
     if missing is None:

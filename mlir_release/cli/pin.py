@@ -23,7 +23,7 @@ def pin() -> None:
 @json_option
 def pin_show(repository: Path) -> None:
     """Print the pin."""
-    from mlir_release.model.pin import read_pin
+    from mlir_release.forge.checkout import read_pin
 
     sha = read_pin(repository)
     console.result(sha, {"revision": sha})
@@ -36,8 +36,7 @@ def pin_show(repository: Path) -> None:
 @json_option
 def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
     """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
-    from mlir_release.forge.files import matrix_of_checkout
-    from mlir_release.model.pin import write_pin
+    from mlir_release.forge.checkout import matrix_of_checkout, write_pin
     from mlir_release.snapshot.green import select
 
     revision = select(matrix_of_checkout(repository).release, selector)
@@ -55,8 +54,7 @@ def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
 @json_option
 def pin_check(repository: Path) -> None:
     """Check that the pin is well-formed and that its commit exists upstream."""
-    from mlir_release.forge.files import matrix_of_checkout
-    from mlir_release.model.pin import read_pin
+    from mlir_release.forge.checkout import matrix_of_checkout, read_pin
     from mlir_release.snapshot.upstream import Upstream
 
     revision = Upstream.of(matrix_of_checkout(repository).release).resolve(read_pin(repository))

@@ -80,8 +80,8 @@ def sdk_build(
     repository: Path,
 ) -> None:
     """Build LLVM and MLIR from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
+    from mlir_release.forge.checkout import read_pin
     from mlir_release.host.cache import cache_directory
-    from mlir_release.model.pin import read_pin
     from mlir_release.sdk.build import build_sdk, build_until
     from mlir_release.sdk.provision import LLVM_PROJECT
     from mlir_release.sdk.source import fetch_source, identify_revision

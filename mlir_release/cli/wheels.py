@@ -61,7 +61,8 @@ def wheels_build(
     repository: Path,
 ) -> None:
     """Build one wheel for each CPython, several in parallel."""
-    from mlir_release.forge.files import matrix_at, matrix_of_checkout
+    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
     from mlir_release.sdk.info import Sdk

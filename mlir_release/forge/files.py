@@ -1,4 +1,4 @@
-"""The release repository's own files, read through the forge or from a checkout."""
+"""The release repository's own files, read through the forge."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import UsageError
 from mlir_release.forge.refusals import branch_missing
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.pin import PIN_FILE, format_pin, read_pin
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.yanks import YANKS_PATH, parse_yanks
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.forge.base import Forge
     from mlir_release.model.yanks import Yank
 
@@ -38,28 +35,6 @@ def matrix_at(forge: Forge, commit: str) -> Matrix:
 def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:
     """The build matrix at the head of a branch. :raises UsageError: if there is no such branch"""
     return matrix_at(forge, head_of(forge, branch))
-
-
-def matrix_of_checkout(repository: Path) -> Matrix:
-    """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
-    path = repository / TARGETS_FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "targets-missing",
-            f"there is no readable {TARGETS_FILE}",
-            where=str(path),
-            why=str(error),
-            remedy="run this in a checkout of the release repository, or name one with --repository",
-        ) from None
-    return Matrix.parse(text, where=str(path))
-
-
-def files_of_checkout(repository: Path) -> dict[str, bytes]:
-    """The pin and the targets of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
-    matrix_of_checkout(repository)
-    return {PIN_FILE: format_pin(read_pin(repository)), TARGETS_FILE: (repository / TARGETS_FILE).read_bytes()}
 
 
 def head_of(forge: Forge, branch: str) -> str:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 #: The object id that git reads as "this ref must not exist yet".
 NO_OBJECT = "0" * 40
 
-SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
-
 
 class GitError(MachineError):
     """A git command failed that should not have; ``stderr`` and ``returncode`` say how."""

@@ -18,7 +18,7 @@ def read_if_there(path: Path) -> bytes | None:
     """The content of a file; None if it does not exist."""
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.repository import SHA_PATTERN, Git, Signature
+from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.trees import Entry, entry_at, make_blob, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:

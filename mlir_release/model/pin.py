@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
-from mlir_release.errors import ConflictError, UsageError
-from mlir_release.git.repository import SHA_PATTERN, Git
+from mlir_release.errors import UsageError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+#: A full commit, as git prints it.
+SHA_PATTERN = re.compile("[0-9a-f]{40}")
 
 #: The pin's path in a release repository, and in a downstream that uses a pin file.
 PIN_FILE = "llvm-project.version"
@@ -41,41 +40,3 @@ def format_pin(sha: str) -> bytes:
     if not SHA_PATTERN.fullmatch(sha):
         raise ValueError(f"not a full commit: {sha!r}")
     return f"{sha}\n".encode()
-
-
-def read_pin(directory: Path) -> str:
-    """The pin of a checkout. :raises UsageError: if it is missing or malformed."""
-    path = directory / PIN_FILE
-    try:
-        content: bytes | None = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        content = None
-    return parse_pin(content, where=str(path))
-
-
-def write_pin(directory: Path, sha: str) -> None:
-    """Set the pin of a checkout, atomically.
-
-    :raises ConflictError: if the checkout's HEAD is detached or the pin file has uncommitted changes: both would lose
-        somebody's work silently later.
-    """
-    git = Git(directory)
-    path = directory / PIN_FILE
-    if git.is_repository():
-        if git.run("symbolic-ref", "--quiet", "HEAD", check=False).returncode != 0 and git.resolve("HEAD"):
-            raise ConflictError(
-                "checkout-detached",
-                "the release repository's HEAD is detached: a pin committed there would belong to no branch",
-                where=str(directory),
-                remedy="git switch to the pin branch first",
-            )
-        if git.text("status", "--porcelain", "-z", "--", PIN_FILE) and path.exists() and git.read("HEAD", PIN_FILE):
-            raise ConflictError(
-                "checkout-dirty",
-                f"{PIN_FILE} has changes that are not committed",
-                where=str(path),
-                remedy="commit or discard them first (git checkout -- llvm-project.version)",
-            )
-    temporary = path.with_name(f".{PIN_FILE}.tmp")
-    temporary.write_bytes(format_pin(sha))
-    temporary.replace(path)

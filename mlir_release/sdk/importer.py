@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
-from mlir_release.git.repository import SHA_PATTERN
 from mlir_release.host.cache import locked
 from mlir_release.host.process import capture
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.forge.base import Taken
-from mlir_release.git.repository import SHA_PATTERN
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
     TRAILER_REVISION,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.git.repository import SHA_PATTERN, GitError
+from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.forge.files import matrix_of_checkout
+from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source

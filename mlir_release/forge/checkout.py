@@ -1,0 +1,69 @@
+"""The release repository's own files, in a checkout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ConflictError, UsageError
+from mlir_release.git.repository import Git
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
+from mlir_release.model.targets import TARGETS_FILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def matrix_of_checkout(repository: Path) -> Matrix:
+    """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
+    path = repository / TARGETS_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "targets-missing",
+            f"there is no readable {TARGETS_FILE}",
+            where=str(path),
+            why=str(error),
+            remedy="run this in a checkout of the release repository, or name one with --repository",
+        ) from None
+    return Matrix.parse(text, where=str(path))
+
+
+def files_of_checkout(repository: Path) -> dict[str, bytes]:
+    """The pin and the targets of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
+    matrix_of_checkout(repository)
+    return {PIN_FILE: format_pin(read_pin(repository)), TARGETS_FILE: (repository / TARGETS_FILE).read_bytes()}
+
+
+def read_pin(directory: Path) -> str:
+    """The pin of a checkout. :raises UsageError: if it is missing or malformed."""
+    path = directory / PIN_FILE
+    return parse_pin(read_if_there(path), where=str(path))
+
+
+def write_pin(directory: Path, sha: str) -> None:
+    """Set the pin of a checkout, atomically.
+
+    :raises ConflictError: if the checkout's HEAD is detached or the pin file has uncommitted changes: someone's work
+        would be lost silently later.
+    """
+    git = Git(directory)
+    path = directory / PIN_FILE
+    if git.is_repository():
+        if git.run("symbolic-ref", "--quiet", "HEAD", check=False).returncode != 0 and git.resolve("HEAD"):
+            raise ConflictError(
+                "checkout-detached",
+                "the release repository's HEAD is detached: a pin committed there would belong to no branch",
+                where=str(directory),
+                remedy="git switch to the pin branch first",
+            )
+        if git.text("status", "--porcelain", "-z", "--", PIN_FILE) and path.exists() and git.read("HEAD", PIN_FILE):
+            raise ConflictError(
+                "checkout-dirty",
+                f"{PIN_FILE} has changes that are not committed",
+                where=str(path),
+                remedy="commit or discard them first (git checkout -- llvm-project.version)",
+            )
+    write_atomically(path, format_pin(sha))

@@ -1,0 +1,78 @@
+"""The files of a checkout: the pin is never set where that would lose someone's work."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlir_release.errors import ConflictError, UsageError
+from mlir_release.forge.checkout import files_of_checkout, matrix_of_checkout, read_pin, write_pin
+from mlir_release.model.pin import PIN_FILE, format_pin
+
+ROOT = Path(__file__).parents[3]
+SHA = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_pin(tmp_path, SHA)
+    assert read_pin(tmp_path) == SHA
+    assert (tmp_path / PIN_FILE).read_bytes() == format_pin(SHA)
+    assert [path.name for path in tmp_path.iterdir()] == [PIN_FILE]
+
+
+def git(directory: Path, *args: str) -> None:
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", *args]
+    subprocess.run(command, cwd=directory, check=True, capture_output=True)
+
+
+def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    write_pin(tmp_path, SHA)
+    git(tmp_path, "add", PIN_FILE)
+    git(tmp_path, "commit", "--quiet", "-m", "pin")
+    write_pin(tmp_path, "0" * 40)
+    with pytest.raises(ConflictError) as caught:
+        write_pin(tmp_path, SHA)
+    assert caught.value.id == "checkout-dirty"
+    assert read_pin(tmp_path) == "0" * 40
+    git(tmp_path, "checkout", "--quiet", "--", PIN_FILE)
+    git(tmp_path, "checkout", "--quiet", "--detach")
+    with pytest.raises(ConflictError) as caught:
+        write_pin(tmp_path, "0" * 40)
+    assert caught.value.id == "checkout-detached"
+    assert read_pin(tmp_path) == SHA
+
+
+def test_a_checkout_gives_a_forge_its_pin_and_targets() -> None:
+    files = files_of_checkout(ROOT)
+    assert set(files) == {"llvm-project.version", "targets.toml"}
+    assert files["targets.toml"] == (ROOT / "targets.toml").read_bytes()
+    assert files["llvm-project.version"] == (ROOT / "llvm-project.version").read_bytes()
+
+
+@pytest.mark.parametrize(("content", "id"), [(None, "targets-missing"), (b"\xff\xfe", "targets-missing")])
+def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes | None, id: str) -> None:
+    if content is not None:
+        (tmp_path / "targets.toml").write_bytes(content)
+    for read in (matrix_of_checkout, files_of_checkout):
+        with pytest.raises(UsageError) as caught:
+            read(tmp_path)
+        assert caught.value.id == id
+        assert "--repository" in caught.value.remedy
+
+
+def test_targets_without_a_pin_make_no_forge(tmp_path: Path) -> None:
+    (tmp_path / "targets.toml").write_bytes((ROOT / "targets.toml").read_bytes())
+    with pytest.raises(UsageError) as caught:
+        files_of_checkout(tmp_path)
+    assert caught.value.id == "pin-missing"
+
+
+def test_a_file_is_no_checkout(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "nothing"):
+        with pytest.raises(UsageError) as caught:
+            read_pin(folder)
+        assert caught.value.id == "pin-missing"
