@@ -86,7 +86,7 @@ TOPICS = {
 FEW = 4
 
 #: The parts of a message, which a function can have as parameters.
-PARTS = ("what", "why", "remedy", "problem", "action")
+PARTS = ("what", "why", "remedy", "problem", "action", "purpose")
 
 #: A letter outside of placeholders.
 PROSE = re.compile(r"^(?:\{[^}]*\}|[^{a-z])*[a-z]")
@@ -148,7 +148,7 @@ class Source:
             for path in sorted(package.rglob("*.py"))
             if "wheel" not in path.relative_to(package).parts
         }
-        self.constants: dict[str, str] = {}
+        self.constants: dict[tuple[str, str], str] = {}  #: by module, if private, and name
         self.calls: dict[str, list[tuple[str, ast.Call, Maker | None]]] = defaultdict(list)
         self.codes = {
             name: int(value.exit_code)
@@ -160,7 +160,7 @@ class Source:
             for tree in self.trees.values():
                 self._find_classes(tree)
         for module, tree in self.trees.items():
-            self._find_constants(tree)
+            self._find_constants(module, tree)
             self._visit(module, tree, None, None)
 
     def _find_classes(self, tree: ast.Module) -> None:
@@ -170,13 +170,15 @@ class Source:
                     if isinstance(base, ast.Name) and base.id in self.codes:
                         self.codes.setdefault(node.name, self.codes[base.id])
 
-    def _find_constants(self, tree: ast.Module) -> None:
+    def _find_constants(self, module: str, tree: ast.Module) -> None:
         for node in tree.body:
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             value = getattr(node, "value", None)
             if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and value.value is not None:
                 known = value.value
-                self.constants[target.id] = f"{known:g}" if isinstance(known, float) else str(known)
+                self.constants[module if target.id.startswith("_") else "", target.id] = (
+                    f"{known:g}" if isinstance(known, float) else str(known)
+                )
 
     def _visit(self, module: str, node: ast.AST, around: Maker | None, owner: str | None) -> None:
         if isinstance(node, ast.ClassDef):
@@ -209,7 +211,11 @@ class Source:
                 found = [""]
                 for part in parts:
                     inner = part.value if isinstance(part, ast.FormattedValue) else part
-                    options = self._texts(inner, around, outcomes)
+                    options = (
+                        self._texts(inner, around, outcomes)
+                        if not isinstance(inner, ast.BoolOp)
+                        else [placeholder(inner)]
+                    )
                     found = [start + end for start in found for end in options]
                 return found
             case ast.BinOp(left=left, op=ast.Add(), right=right):
@@ -225,10 +231,11 @@ class Source:
 
     def _named(self, node: ast.Name, around: Maker | None) -> list[str]:
         """The texts of a constant, of a local variable, or of a parameter that is a part of the message."""
-        if node.id in self.constants:
-            return [self.constants[node.id]]
         if around is None:
             return []
+        constant = self.constants.get((around.module if node.id.startswith("_") else "", node.id))
+        if constant is not None:
+            return [constant]
         assigned = reaching(around.node.body, node) or []
         found = [text for value in assigned for text in self.texts(value, around)]
         if node.id in around.parameters and node.id in PARTS:

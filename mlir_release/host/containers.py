@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
+from mlir_release.errors import MachineError
 from mlir_release.host.process import Captured, capture
 
 if TYPE_CHECKING:
@@ -78,6 +79,13 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
             return _reason(engine, pull, f"cannot fetch {image}")
     run = capture([engine.name, "run", "--rm", *engine.create_args, image, "true"], timeout=_PROBE_TIMEOUT)
     return None if run.ok else _reason(engine, run, "cannot run a container")
+
+
+def unusable(image: str, why: str, *, remedy: str) -> MachineError:
+    """The error where nothing but a container would do. ``why``: what :func:`why_unusable` said."""
+    return MachineError(
+        "container-engine-unusable", "containers can't be run here", where=image, why=why, remedy=remedy
+    )
 
 
 def _reason(engine: Engine, failed: Captured, problem: str) -> str:

@@ -151,7 +151,7 @@ def _one(text: str, oldest: tuple[int, int]) -> Python:
             remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
         )
     if wanted.release < oldest:
-        raise _too_old(wanted.tag, oldest)
+        raise too_old(wanted.tag, oldest)
     fitting = [python for python in _everything() if python.cpython == wanted and micro in (None, python.order[2])]
     if fitting:
         return max(fitting, key=lambda python: (python.headers, python.order))
@@ -175,13 +175,14 @@ def _read_version(text: str) -> tuple[CPython | None, int | None]:
 
 def _check_age(python: Python, oldest: tuple[int, int]) -> None:
     if python.cpython.release < oldest:
-        raise _too_old(f"{python.executable} ({python.version})", oldest)
+        raise too_old(f"{python.executable} ({python.version})", oldest)
 
 
-def _too_old(what: str, oldest: tuple[int, int]) -> UsageError:
+def too_old(what: str, oldest: tuple[int, int], *, whose: str = "MLIR's bindings") -> UsageError:
+    """The error for an interpreter below the ``oldest`` that something (``whose``) can use."""
     return UsageError(
         "python-too-old",
-        f"{what} is too old: MLIR's bindings need CPython {_dotted(oldest)} or newer",
+        f"{what} is too old: {whose} need CPython {_dotted(oldest)} or newer",
         remedy=f"choose a newer one; found: {_listing(p for p in installed() if p.cpython.release >= oldest)}",
     )
 

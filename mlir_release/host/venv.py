@@ -66,13 +66,18 @@ class VirtualEnvironment:
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-input"]
         done = capture([*pip, *arguments], environment=self.variables({"PIP_DISABLE_PIP_VERSION_CHECK": "1"}))
         if not done.ok:
-            raise MachineError(
-                "pip-failed",
-                f"pip could not install {' '.join(map(str, arguments))}",
-                where=str(self.root),
-                why=done.complaint,
-                remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
-            )
+            raise pip_failed(f"install {' '.join(map(str, arguments))}", where=self.root, why=done.complaint)
+
+
+def pip_failed(action: str, *, where: Path, why: str) -> MachineError:
+    """The error for packages that can't be had. ``action`` continues "pip could not …"."""
+    return MachineError(
+        "pip-failed",
+        f"pip could not {action}",
+        where=str(where),
+        why=why,
+        remedy="check the network, or name a folder of wheels in PIP_FIND_LINKS",
+    )
 
 
 def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment:

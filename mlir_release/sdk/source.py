@@ -134,7 +134,13 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
             git.run("fetch", "--quiet", "--depth=1", "--no-tags", *filters, "origin", revision, env=limits)
             git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", env=limits)
     except GitError as error:
-        raise MachineError("source-git-failed", "git could not fetch the sources", why=error.why) from error
+        raise MachineError(
+            "source-git-failed",
+            "git could not fetch the sources",
+            where=upstream,
+            why=error.why,
+            remedy="check the network, or give the sources with --source",
+        ) from error
     shutil.rmtree(into / ".git")
 
 

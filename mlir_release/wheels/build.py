@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.containers import find_engine, image_name, why_unusable
+from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
+from mlir_release.host.disk import check_room, disk_full
 from mlir_release.host.files import replacing
 from mlir_release.host.process import StepFailed, tail
-from mlir_release.host.pythons import OLDEST, Python, find_pythons
+from mlir_release.host.pythons import OLDEST, Python, find_pythons, too_old
 from mlir_release.model.cpython import split_target
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, Job
@@ -41,6 +42,10 @@ BackendName = Literal["auto", "cibuildwheel", "build"]
 
 #: What one build takes on disk: objects, the unstripped library, the wheel, its unpacked and packed copies.
 DISK_PER_BUILD = 1_500_000_000
+
+#: What a full disk's message says of its purpose and its remedy.
+_PURPOSE = "to build wheels"
+_MAKE_ROOM = "free some space, or put the cache elsewhere: MLIR_RELEASE_CACHE"
 
 _DISK_FULL = re.compile(r"No space left on device|ENOSPC|not enough space on the disk", re.IGNORECASE)
 
@@ -96,7 +101,7 @@ def build_wheels(
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises BuildFailed: at least one failed; the others' wheels are in ``output``
-    :raises MachineError: ``no-compiler``, ``no-disk-space``, ``container-engine-unusable``
+    :raises MachineError: ``no-compiler``, ``disk-space``, ``container-engine-unusable``
     :raises UsageError: ``python-too-old``, ``no-python-chosen``
     """
     if not pythons:
@@ -106,7 +111,8 @@ def build_wheels(
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
     plan = jobserver.machine_plan(len(pythons), jobs)
-    check_disk(cache, DISK_PER_BUILD * plan.builds)
+    cache.mkdir(parents=True, exist_ok=True)
+    check_room(cache, DISK_PER_BUILD * plan.builds, purpose=_PURPOSE, remedy=_MAKE_ROOM)
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {plan.builds} at once, {plan.compilers} compilers"
     with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
@@ -141,28 +147,10 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     if reason is None:
         return CibuildwheelBackend(engine=engine, image=image)
     if wanted == "cibuildwheel":
-        raise MachineError(
-            "container-engine-unusable",
-            "cibuildwheel cannot run here",
-            where=image,
-            why=reason,
-            remedy="mend that, or use --backend build, whose wheels run on this machine's glibc and newer",
-        )
+        remedy = "fix that, or use --backend build, whose wheels run on this machine's glibc and newer"
+        raise unusable(image, reason, remedy=remedy)
     console.say(f"    not cibuildwheel but build: {reason}")
     return BuildBackend()
-
-
-def check_disk(folder: Path, needed: int) -> None:
-    """:raises MachineError: ``no-disk-space``"""
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise MachineError(
-            "no-disk-space",
-            f"{format_bytes(free)} free, the builds need about {format_bytes(needed)}",
-            where=str(folder),
-            remedy="make room, or put the cache elsewhere: MLIR_RELEASE_CACHE",
-        )
 
 
 def _check_age(pythons: Sequence[Python], request: WheelRequest) -> None:
@@ -170,12 +158,8 @@ def _check_age(pythons: Sequence[Python], request: WheelRequest) -> None:
     oldest = max(OLDEST, (int(major), int(minor)))
     for python in pythons:
         if python.order[:2] < oldest:
-            raise UsageError(
-                "python-too-old",
-                f"CPython {python.version} is too old for LLVM {request.sdk.info.llvm_version}'s bindings",
-                where=str(python.executable),
-                remedy=f"they need {oldest[0]}.{oldest[1]} or newer",
-            )
+            whose = f"LLVM {request.sdk.info.llvm_version}'s bindings"
+            raise too_old(f"{python.executable} ({python.version})", oldest, whose=whose)
 
 
 def key(request: WheelRequest) -> str:
@@ -291,13 +275,8 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
     """The error that a failed step deserves: a full disk is the machine's fault, all else the build's."""
     end = tail(error.log)
     if _DISK_FULL.search(tail(error.log, 200)):
-        return MachineError(
-            "no-disk-space",
-            f"the disk became full while building for {python.tag}",
-            where=str(workdir),
-            why=end,
-            remedy="make room, or put the cache elsewhere: MLIR_RELEASE_CACHE",
-        )
+        why = f"it became full while building for {python.tag}\n{end}"
+        return disk_full(workdir, purpose=_PURPOSE, why=why, remedy=_MAKE_ROOM)
     return VerificationError(
         "wheel-build-failed",
         f"the wheel for {python.tag} could not be built: {error}",

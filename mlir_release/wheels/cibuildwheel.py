@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.errors import MachineError
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
 from mlir_release.host.process import Usage, capture, run_logged
+from mlir_release.host.venv import pip_failed
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.wheels.backends import Job, build_variables
 
@@ -200,12 +200,8 @@ def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
         ]
         done = capture(command)
         if not done.ok:
-            raise MachineError(
-                "pip-failed",
-                f"pip could not fetch what building for CPython {job.python.short_version} needs",
-                why=done.complaint,
-                remedy="is there a network, or a folder of wheels in PIP_FIND_LINKS?",
-            )
+            action = f"fetch what building for CPython {job.python.short_version} needs"
+            raise pip_failed(action, where=wheelhouse, why=done.complaint)
         marker.write_text(json.dumps(wanted), encoding="utf-8")
 
 

@@ -1,0 +1,32 @@
+"""Room on disks: one error for a full one, found out before or while something is written."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from mlir_release.console import format_bytes
+from mlir_release.errors import MachineError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def check_room(folder: Path, needed: int, *, purpose: str, remedy: str) -> None:
+    """Refuse to begin what won't fit.
+
+    :param needed: bytes
+    :param purpose: continues "there is not enough disk space …"
+    :raises MachineError: ``disk-space``
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        why = f"{format_bytes(free)} are free, about {format_bytes(needed)} are needed"
+        raise disk_full(folder, purpose=purpose, why=why, remedy=remedy)
+
+
+def disk_full(folder: Path, *, purpose: str, why: str, remedy: str) -> MachineError:
+    """The error for a disk that has not enough room, or had not when it was written to."""
+    return MachineError(
+        "disk-space", f"there is not enough disk space {purpose}", where=str(folder), why=why, remedy=remedy
+    )
