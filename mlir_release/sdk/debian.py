@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.host.cache import locked
+from mlir_release.host.download import download
 from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 #: The oldest LLVM whose packages an SDK can be made of.
@@ -95,12 +96,12 @@ class DebianPackages:
                 building.rename(tree)
         return prefix
 
-    def source_archive(self, version: str, *, check: Callable[[Path], None] | None) -> Path:
+    def source_archive(self, version: str, *, sha256: str = "") -> Path:
         """LLVM ``version``'s upstream source archive, ``llvm-toolchain-<major>_<version>.orig.tar.xz``.
 
-        :param check: raises if the file is not the right one. With it, the archive is fetched by name from the pools
-            that apt is configured with: those keep archives whose other files the package lists no longer name.
-            Without it, ``apt-get source`` fetches the archive, and checks it against the distribution's signed index.
+        :param sha256: of the archive. With it, the archive is fetched by name from the pools that apt is configured
+            with: those keep archives whose other files the package lists no longer name. Without it, ``apt-get source``
+            fetches the archive, and checks it against the distribution's signed index.
         :raises MachineError: if no pool has it, or apt can't fetch it
         """
         major = version.partition(".")[0]
@@ -109,31 +110,23 @@ class DebianPackages:
         with locked(archive.parent / ".lock"):
             if not archive.is_file():
                 with console.waiting(f"fetching {name}"):
-                    if check is None:
-                        self._source_by_apt(f"llvm-toolchain-{major}", archive)
+                    if sha256:
+                        self._source_by_name(f"pool/main/l/llvm-toolchain-{major}/{name}", archive, sha256)
                     else:
-                        self._source_by_name(f"pool/main/l/llvm-toolchain-{major}/{name}", archive, check)
+                        self._source_by_apt(f"llvm-toolchain-{major}", archive)
         return archive
 
-    def _source_by_name(self, path: str, archive: Path, check: Callable[[Path], None]) -> None:
-        from urllib.error import URLError
-        from urllib.request import urlopen
-
+    def _source_by_name(self, path: str, archive: Path, sha256: str) -> None:
         self._update()
         pools = dict.fromkeys(self._run("apt-get", "indextargets", "--format", "$(REPO_URI)").splitlines())
-        partial = archive.with_name(f"{archive.name}.tmp")
         refusals = []
         for pool in pools:
             try:
-                with urlopen(f"{pool.rstrip('/')}/{path}", timeout=60) as answer, partial.open("wb") as file:
-                    shutil.copyfileobj(answer, file, 1 << 20)
-                check(partial)
-            except (URLError, OSError, ReleaseError) as error:
-                refusals.append(f"{pool}: {error}")
-                continue
-            partial.rename(archive)
-            return
-        partial.unlink(missing_ok=True)
+                download(f"{pool.rstrip('/')}/{path}", archive, sha256=sha256)
+            except ReleaseError as error:
+                refusals.append(f"{pool}: {error.why}")
+            else:
+                return
         raise MachineError(
             "source-archive-missing",
             f"none of apt's repositories has {archive.name}",

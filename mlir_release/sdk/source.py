@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
-from mlir_release.host.files import sha256_of
 from mlir_release.host.process import capture
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
@@ -148,7 +147,7 @@ def _from_debian(release: KnownRelease, cache: Path, into: Path, *, whole: bool)
     """Unpack the archive of Debian's source package, which is upstream's own tree."""
     if not DebianPackages.available():
         raise MachineError("apt-missing", "this machine has no apt", remedy="give the sources with --source")
-    archive = DebianPackages(cache).source_archive(release.version, check=_digest_check(release))
+    archive = DebianPackages(cache).source_archive(release.version, sha256=release.sha256)
     top = archive.name.removesuffix(".orig.tar.xz")
     members = [top] if whole else [f"{top}/{name}" for name in KEPT_SOURCES]
     command = ["tar", "--extract", "--xz", f"--file={archive}", f"--directory={into}", "--strip-components=1"]
@@ -163,24 +162,6 @@ def _from_debian(release: KnownRelease, cache: Path, into: Path, *, whole: bool)
             why="\n".join(done.complaint.splitlines()[-3:]),
             remedy="check the free disk space, and that xz is installed",
         )
-
-
-def _digest_check(release: KnownRelease) -> Callable[[Path], None] | None:
-    if not release.sha256:
-        return None
-
-    def check(archive: Path) -> None:
-        found = sha256_of(archive)
-        if found != release.sha256:
-            raise VerificationError(
-                "source-archive-wrong",
-                f"the source archive of LLVM {release.version} is not the one in the catalogue",
-                where=str(archive),
-                why=f"its sha256 is {found}, expected {release.sha256}",
-                remedy="delete it and run this again; if it happens again, somebody changed it",
-            )
-
-    return check
 
 
 def choose_release(versions: Sequence[str]) -> KnownRelease:

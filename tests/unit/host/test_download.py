@@ -1,0 +1,117 @@
+"""Downloads are complete and the right ones, or errors."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host import download as module
+from mlir_release.host.download import download
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONTENT = b"content" * 1000
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses, and no proxy between the test and its own server."""
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@contextmanager
+def server(*answers: tuple[int, bytes, int]) -> Iterator[tuple[str, list[str]]]:
+    """Serves the answers one after the other: status, body, and how long the body is claimed to be."""
+    asked: list[str] = []
+    left = iter(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            status, body, length = next(left)
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}/file", asked
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+GOOD = (200, CONTENT, len(CONTENT))
+
+
+def test_a_file_arrives_with_its_digest(tmp_path: Path) -> None:
+    with server(GOOD) as (url, _):
+        download(url, tmp_path / "new" / "file", sha256=hashlib.sha256(CONTENT).hexdigest())
+    assert (tmp_path / "new" / "file").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("bad", [(503, b"busy", 4), (200, CONTENT[:100], len(CONTENT))], ids=["busy", "truncated"])
+def test_a_transient_failure_is_tried_again(tmp_path: Path, bad: tuple[int, bytes, int]) -> None:
+    with server(bad, bad, GOOD) as (url, asked):
+        download(url, tmp_path / "file")
+    assert len(asked) == 3
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_attempts_end(tmp_path: Path) -> None:
+    with server(*[(503, b"", 0)] * 9) as (url, asked), pytest.raises(MachineError, match="503") as caught:
+        download(url, tmp_path / "file")
+    assert (caught.value.id, caught.value.where, len(asked)) == ("download-failed", url, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_is_asked_for_once(tmp_path: Path) -> None:
+    with server((404, b"", 0)) as (url, asked), pytest.raises(MachineError, match="404"):
+        download(url, tmp_path / "file")
+    assert len(asked) == 1
+
+
+def test_no_server(tmp_path: Path) -> None:
+    with server() as (url, _):
+        pass
+    with pytest.raises(MachineError) as caught:
+        download(url, tmp_path / "file")
+    assert caught.value.id == "download-failed"
+
+
+def test_another_file_does_not_replace_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    with server(GOOD) as (url, _), pytest.raises(VerificationError) as caught:
+        download(url, tmp_path / "file", sha256="0" * 64)
+    assert caught.value.id == "download-wrong"
+    assert (tmp_path / "file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "with space").write_bytes(CONTENT)
+    download((tmp_path / "with space").as_uri(), tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    with pytest.raises(MachineError, match="no-such"):
+        download((tmp_path / "no-such").as_uri(), tmp_path / "other")
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        download("gopher://127.0.0.1/file", tmp_path / "file")
+    assert caught.value.id == "download-failed"
