@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from mlir_release.forge.base import Job
+from mlir_release.forge.base import RunJob
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def make_job(name: str, conclusion: str | None, *, run_id: str = "1", number: int = 1, minutes: int = 0) -> Job:
+def make_job(name: str, conclusion: str | None, *, run_id: str = "1", number: int = 1, minutes: int = 0) -> RunJob:
     """A job that started ``minutes`` after :data:`START`."""
     start = START + timedelta(minutes=minutes)
-    return Job(
+    return RunJob(
         id=str(number),
         name=name,
         run_id=run_id,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Job, Timings
+    from mlir_release.forge.base import RunJob, Timings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Spent:
     seconds: float
 
     @classmethod
-    def of(cls, job: Job) -> Spent | None:
+    def of(cls, job: RunJob) -> Spent | None:
         """What a job took; None for one that still runs or never had a runner."""
         if job.completed_at is None or job.completed_at <= job.started_at:
             return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlir_release.doctor.repository_files import Contents
     from mlir_release.forge.base import Forge
     from mlir_release.forge.github.observations import Names
-    from mlir_release.pypi.project import Project
+    from mlir_release.pypi.project import IndexProject
 
 #: The repository variable that the job which uploads takes the project's owners from.
 OWNER_VARIABLE = "MLIR_RELEASE_PYPI_OWNER"
@@ -43,7 +43,7 @@ def configured_owners(variables: Names) -> list[str] | None:
 
 def examine_project(forge: Forge, index_url: str, *, owners: Collection[str] | None) -> Iterator[Finding]:
     """Ask an index about our project, and check what it answers. ``index_url``: empty for PyPI's."""
-    answer: Project | ReleaseError
+    answer: IndexProject | ReleaseError
     ours: Collection[str] = ()
     try:
         answer = read_project(index_url or simple_url(PYPI_UPLOAD), DISTRIBUTION)
@@ -55,7 +55,7 @@ def examine_project(forge: Forge, index_url: str, *, owners: Collection[str] | N
 
 
 def examine_index(
-    answer: Project | ReleaseError, *, owners: Collection[str] | None, ours: Collection[str] = ()
+    answer: IndexProject | ReleaseError, *, owners: Collection[str] | None, ours: Collection[str] = ()
 ) -> Iterator[Finding]:
     """Every check of the project.
 
@@ -81,7 +81,7 @@ def examine_index(
     )
 
 
-def _owner(project: Project, owners: Collection[str] | None, ours: Collection[str]) -> Finding:
+def _owner(project: IndexProject, owners: Collection[str] | None, ours: Collection[str]) -> Finding:
     check = "pypi-owner"
     if not project.files and project.owners is None:
         return verdict(check, True, f"the name {project.name} is free: the first upload takes it", "")

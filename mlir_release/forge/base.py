@@ -177,7 +177,7 @@ class Forge(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class RunStep:
     """A step of a job. The times are None before it starts and ends, and for one that was skipped."""
 
     name: str
@@ -187,7 +187,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class RunJob:
     """A job of a workflow run on one runner. ``labels``: what the job asked for, such as ``ubuntu-24.04-arm``."""
 
     id: str
@@ -198,7 +198,7 @@ class Job:
     conclusion: str | None
     started_at: datetime
     completed_at: datetime | None
-    steps: tuple[Step, ...]
+    steps: tuple[RunStep, ...]
     url: str = ""  #: of its page, for people
 
 
@@ -208,17 +208,17 @@ class Timings(Protocol):
     def workflow_runs(self, since: datetime) -> Sequence[Run]:
         """Runs of every workflow that were created at ``since`` or later, newest first."""
 
-    def jobs(self, run: Run) -> Sequence[Job]:
+    def jobs(self, run: Run) -> Sequence[RunJob]:
         """The jobs of a run that were assigned to a runner, including those of its earlier attempts."""
 
 
 class JobLogs(Protocol):
     """The logs of a run's jobs."""
 
-    def jobs(self, run: Run) -> Sequence[Job]:
+    def jobs(self, run: Run) -> Sequence[RunJob]:
         """As :meth:`Timings.jobs`."""
 
-    def log(self, job: Job, destination: Path) -> None:
+    def log(self, job: RunJob, destination: Path) -> None:
         """Write the whole log of a job into a file, as UTF-8 text. :raises ForgeError: also if it has expired"""
 
 

@@ -28,8 +28,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.forge.files import read_yanks
 from mlir_release.host.files import read_if_there, write_atomically
-from mlir_release.index import lockfiles as locks
-from mlir_release.index import simple
+from mlir_release.index import lockfiles, simple
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
@@ -108,7 +107,7 @@ def generate(
 
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
     :param branch: the branch that holds ``yanked.toml``
-    :param core_metadata: whether links say that metadata files stand beside the wheels; for comparisons only
+    :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :raises VerificationError: ``manifest-invalid``; :raises UsageError: ``yanks-invalid``
     """
     from filelock import FileLock
@@ -133,7 +132,7 @@ def generate(
             "the pages can't be written",
             where=str(error.filename or output),
             why=str(error),
-            remedy="make room or mend the permissions, then run this again; every file is either old or new",
+            remedy="make room or fix the permissions, then run this again; every file is either old or new",
         ) from error
     return IndexOutcome(
         output=output,
@@ -192,7 +191,7 @@ def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
 
 
 def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[list[Published], int]:
-    """The published releases, and how many manifests had to be fetched (others stand in ``output`` already)."""
+    """The published releases, and how many manifests had to be fetched (others are in ``output`` already)."""
     yanks = read_yanks(forge, branch)
     found, fetched = [], 0
     for release in forge.releases():
@@ -219,7 +218,7 @@ def _published(forge: Forge, release: Release, content: bytes, *, where: str, ya
             "manifest-invalid",
             f"the manifest of {release.tag} says that it is {manifest.tag}'s",
             where=where,
-            remedy="somebody published that release by hand; delete it by hand, then run this again",
+            remedy="someone published that release by hand; delete it by hand, then run this again",
         )
     needed = {wheel.filename for wheel in manifest.wheels} | {wheel.provenance for wheel in manifest.wheels} - {""}
     urls = {asset.name: asset.url for asset in release.assets if asset.name in needed}
@@ -228,7 +227,7 @@ def _published(forge: Forge, release: Release, content: bytes, *, where: str, ya
             "release-damaged",
             f"{release.tag} is published, but lacks {missing[0]}",
             where=where,
-            why="its manifest names that file; somebody removed it from the release",
+            why="its manifest names that file; someone removed it from the release",
             remedy="restore the file from a mirror, or delete the release by hand",
         )
     return Published(
@@ -271,7 +270,7 @@ def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool) -> 
     """All files, in the order in which they are replaced: what others link to comes first."""
     snapshots, numbered = Channel.of("snapshot", published), Channel.of("numbered", published)
     channels = (snapshots, numbered)
-    # Which channels there are stands in every page's navigation.
+    # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
     common = _digest(_renderer(), pages.url, pages.title, core_metadata, present)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
@@ -305,8 +304,8 @@ def _release_files(
     index = f"{pages.url}{channel.folder}/simple/"
     files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
     for name in release.distributions:
-        files[locks.requirements_name(release, name)] = partial(locks.requirements, release, name)
-        files[locks.pylock_name(release, name)] = partial(locks.pylock, release, name, index=index)
+        files[lockfiles.requirements_name(release, name)] = partial(lockfiles.requirements, release, name)
+        files[lockfiles.pylock_name(release, name)] = partial(lockfiles.pylock, release, name, index=index)
     files["index.html"] = partial(pages.release, release, channel.previous(release), channels)
     return files
 

@@ -17,7 +17,7 @@ from mlir_release.model.platforms import PlatformTag
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.index.site import Link, Published
+    from mlir_release.index.site import Published, WheelLink
 
 
 def requirements_name(release: Published, distribution: str) -> str:
@@ -52,7 +52,7 @@ class _Machine:
         )
 
 
-def _machine(link: Link) -> _Machine | None:
+def _machine(link: WheelLink) -> _Machine | None:
     """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
     platforms = {PlatformTag.parse(tag).platform for tag in link.wheel.platforms}
     try:
@@ -109,7 +109,7 @@ def pylock(release: Published, distribution: str, *, index: str) -> str:
     """
     import tomli_w
 
-    links: Sequence[Link] = [link for link in release.links if link.wheel.distribution == distribution]
+    links: Sequence[WheelLink] = [link for link in release.links if link.wheel.distribution == distribution]
     needed = sorted({requirement for link in links for requirement in link.wheel.requires_dist})
     ranges = {link.wheel.requires_python for link in links}
     package = {

@@ -26,7 +26,7 @@ from mlir_release.release.notes import (
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from mlir_release.index.site import Channel, Link, Published
+    from mlir_release.index.site import Channel, Published, WheelLink
 
 #: Rows of older releases on the landing page, and entries of the feed.
 LANDING_ROWS = 14
@@ -244,7 +244,7 @@ class Pages:
         }
 
     def _cell(
-        self, release: Published, links: list[Link], previous: Published | None, row: RunsOn, python: str
+        self, release: Published, links: list[WheelLink], previous: Published | None, row: RunsOn, python: str
     ) -> dict[str, Any] | None:
         from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""What a stranger gets: the documented commands, run with nothing but the pages, in empty environments."""
+"""The clean-environment check: the documented commands, run with nothing but the pages, in empty environments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ProbeOutcome:
 
     def text(self) -> str:
         """A line a step."""
-        return "\n".join([f"{self.tag}, as a stranger gets it:", *(f"  {step.text()}" for step in self.steps)])
+        return "\n".join([f"{self.tag}, in a clean environment:", *(f"  {step.text()}" for step in self.steps)])
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -187,7 +187,7 @@ def probe(
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
     steps: list[ProbeStep] = []
     for interpreter in map(describe, pythons):
-        with console.step(f"as a stranger with CPython {interpreter.name}"), scratch_folder("stranger") as folder:
+        with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
             wheel = _best(wheels, interpreter)
             for number, command in enumerate(tried):

@@ -14,13 +14,13 @@ from mlir_release.model.manifest import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mlir_release.index.site import Link
+    from mlir_release.index.site import WheelLink
 
 #: PEP 629; 1.1 brings sizes and versions (PEP 700), 1.3 provenance (PEP 740).
 API_VERSION = "1.3"
 
 
-def anchor(link: Link, text: str = "", *, core_metadata: bool = True) -> str:
+def anchor(link: WheelLink, text: str = "", *, core_metadata: bool = True) -> str:
     """A link that pip understands: hash, core metadata (PEP 658 and 714), Python range, yank, provenance.
 
     Every link to a wheel must be one of these, whatever its ``text``: pip takes each link of a page for a file, and one
@@ -43,7 +43,7 @@ def anchor(link: Link, text: str = "", *, core_metadata: bool = True) -> str:
     return f"<a {' '.join(attributes)}>{escape(text or wheel.filename)}</a>"
 
 
-def project_html(name: str, links: Sequence[Link], *, core_metadata: bool = True) -> str:
+def project_html(name: str, links: Sequence[WheelLink], *, core_metadata: bool = True) -> str:
     """The page of one distribution in a simple index (PEP 503)."""
     rows = "".join(f"{anchor(link, core_metadata=core_metadata)}<br>\n" for link in links)
     return _html(f"Links for {name}", rows)
@@ -64,7 +64,7 @@ def _html(title: str, rows: str) -> str:
     )
 
 
-def project_json(name: str, links: Sequence[Link]) -> str:
+def project_json(name: str, links: Sequence[WheelLink]) -> str:
     """The same page as JSON (PEP 691, 700, 714, 740).
 
     Static hosts can't negotiate content types: serve it as ``application/vnd.pypi.simple.v1+json`` where you can.

@@ -24,7 +24,7 @@ LATEST_WINDOW = timedelta(days=90)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class WheelLink:
     """A wheel as pip is told of it."""
 
     wheel: WheelEntry
@@ -62,7 +62,7 @@ class Published:
 
     @cached_property
     def order(self) -> Order:
-        """Where it stands among the releases of its kind."""
+        """Its place among the releases of its kind."""
         order = order_of(self.tag)
         assert order is not None, self.tag  # a manifest's tag is a release tag: Manifest checks
         return order
@@ -73,10 +73,10 @@ class Published:
         return yank_reason(self.yanks, self.tag)
 
     @cached_property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[WheelLink, ...]:
         """Its wheels, in the manifest's order."""
         return tuple(
-            Link(
+            WheelLink(
                 wheel=wheel,
                 url=self.urls[wheel.filename],
                 provenance=self.urls[wheel.provenance] if wheel.provenance else "",
@@ -143,9 +143,9 @@ class Channel:
         """The release that ``release`` followed, as its manifest says."""
         return self.by_tag.get(release.manifest.previous_tag)
 
-    def files(self) -> Mapping[str, list[Link]]:
+    def files(self) -> Mapping[str, list[WheelLink]]:
         """All wheels by distribution, oldest release first."""
-        found: dict[str, list[Link]] = {}
+        found: dict[str, list[WheelLink]] = {}
         for release in reversed(self.releases):
             for link in release.links:
                 found.setdefault(link.wheel.distribution, []).append(link)

@@ -16,7 +16,7 @@ from mlir_release.release.remote import fetch_manifest
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mlir_release.forge.base import Job
+    from mlir_release.forge.base import RunJob
     from mlir_release.model.matrix import Matrix, TestTarget
     from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
@@ -51,7 +51,7 @@ class Findings:
     passing: frozenset[str]  #: names of wheels, tests and ``sdk-<platform>``
 
 
-def examine(draft: Draft, jobs: Mapping[str, Job] | None = None) -> Findings:
+def examine(draft: Draft, jobs: Mapping[str, RunJob] | None = None) -> Findings:
     """Look at a release's draft, or at its manifest once it is published.
 
     :param jobs: the latest of each name that the release's runs had, where the forge can tell
@@ -85,7 +85,7 @@ def judge_draft(
     tests: Collection[str],
     reports: Mapping[str, TestReport],
     waived: Collection[str] = (),
-    jobs: Mapping[str, Job] | None = None,
+    jobs: Mapping[str, RunJob] | None = None,
 ) -> Findings:
     """What a draft's gaps mean for its required targets.
 
@@ -133,7 +133,7 @@ def judge_draft(
 
 
 def _is_down(
-    runtime: Runtime, matrix: Matrix, wheels: Collection[str], there: Collection[str], jobs: Mapping[str, Job]
+    runtime: Runtime, matrix: Matrix, wheels: Collection[str], there: Collection[str], jobs: Mapping[str, RunJob]
 ) -> bool:
     """Whether a platform has no SDK. If no job tells: whether several of its wheels are missing, and none is there."""
     first, second = map(jobs.get, sdk_jobs(runtime.name))
@@ -143,7 +143,7 @@ def _is_down(
     return sum(name in wheels for name in mine) > 1 and not any(name in there for name in mine)
 
 
-def _is_built(runtime: Runtime, jobs: Mapping[str, Job]) -> bool:
+def _is_built(runtime: Runtime, jobs: Mapping[str, RunJob]) -> bool:
     """Whether the jobs say that a platform has its SDK: the second is skipped if the first one finished it."""
     first, second = map(jobs.get, sdk_jobs(runtime.name))
     if first is None or second is None:

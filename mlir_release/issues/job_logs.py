@@ -19,7 +19,7 @@ from mlir_release.model.job_names import calling_job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mlir_release.forge.base import Forge, Job, JobLogs
+    from mlir_release.forge.base import Forge, JobLogs, RunJob
     from mlir_release.issues.failures import Failure
 
 #: The newest runs of a release that are looked at: each builds only what the one before it left missing.
@@ -39,12 +39,12 @@ _ERROR = "##[error]"
 _STEP_FAILED = "##[error]Process completed with exit code"
 
 
-def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, Job]:
+def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, RunJob]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
 
     Both jobs of an SDK are taken from one run.
     """
-    found: dict[str, Job] = {}
+    found: dict[str, RunJob] = {}
     try:
         for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
             jobs = sorted(logs.jobs(run), key=lambda job: (job.started_at, len(job.id), job.id))
@@ -92,7 +92,7 @@ def clean(line: str) -> str:
 class Evidence:
     """The job behind a failure."""
 
-    job: Job
+    job: RunJob
     excerpt: Excerpt | None = None
     problem: str = ""  #: why there is no excerpt
 
@@ -130,7 +130,7 @@ def _fenced(lines: tuple[str, ...], room: int) -> str:
     return "\n".join([f"{fence}text", *kept, fence]) if kept else ""
 
 
-def gather(failure: Failure, jobs: Mapping[str, Job], logs: JobLogs) -> Evidence | None:
+def gather(failure: Failure, jobs: Mapping[str, RunJob], logs: JobLogs) -> Evidence | None:
     """The job behind a failure, with what its log says if it failed; None if there was no such job."""
     mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
     job = next((job for job in mine if job.conclusion in BAD_ENDS), mine[0] if mine else None)

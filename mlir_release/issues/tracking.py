@@ -18,7 +18,7 @@ from mlir_release.snapshot.state import find_state
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, Issue, Job, JobLogs, Tracker
+    from mlir_release.forge.base import Forge, Issue, JobLogs, RunJob, Tracker
     from mlir_release.issues.failures import Failure
     from mlir_release.issues.job_logs import Evidence
 
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class IssueChange:
     """One thing to do to the issues."""
 
     action: Literal["open", "update", "close"]
@@ -50,13 +50,13 @@ class Step:
     issue: Issue | None = None  #: None for one that is to be opened
 
 
-def plan(
+def plan_changes(
     findings: Findings,
     issues: Sequence[Issue],
     *,
     evidence: Mapping[str, Evidence] | None = None,
     place: Place | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[IssueChange, ...]:
     """What makes the open issues say what was found; empty if they do.
 
     An issue whose last failure is in a newer release than this one is left alone: a release that is run again says
@@ -66,12 +66,12 @@ def plan(
     """
     order = order_of(findings.tag)
     kind = order.kind if order else ""
-    steps: list[Step] = []
+    steps: list[IssueChange] = []
     mine: dict[str, Issue] = {}
     for issue in sorted(issues, key=lambda issue: issue.number):
         if issue.key in mine:
             text = f"The same as #{mine[issue.key].number}."
-            steps.append(Step(action="close", key=issue.key, text=text, issue=issue))
+            steps.append(IssueChange(action="close", key=issue.key, text=text, issue=issue))
         else:
             mine[issue.key] = issue
     for name, failure in findings.failing.items():
@@ -89,13 +89,15 @@ def plan(
             place=place or Place(),
         )
         if known is None:
-            steps.append(Step(action="open", key=key, title=title, text=text))
+            steps.append(IssueChange(action="open", key=key, title=title, text=text))
         elif (known.title, known.body.rstrip()) != (title, text):
-            steps.append(Step(action="update", key=key, title=title, text=text, issue=known))
+            steps.append(IssueChange(action="update", key=key, title=title, text=text, issue=known))
     for name in sorted(findings.passing):
         known = mine.get(f"{kind}/{name}")
         if known is not None and not _newer(known, findings.tag):
-            steps.append(Step(action="close", key=known.key, text=f"Well again in `{findings.tag}`.", issue=known))
+            steps.append(
+                IssueChange(action="close", key=known.key, text=f"Works again in `{findings.tag}`.", issue=known)
+            )
     return tuple(steps)
 
 
@@ -125,7 +127,7 @@ def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None,
     return "\n".join([*lines, *end])
 
 
-_KEPT = "This issue is kept by `mlir-release release track`, and closed by it when all is well again."
+_KEPT = "This issue is maintained by `mlir-release release track`, which closes it when everything works again."
 
 
 def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place) -> list[str]:
@@ -140,8 +142,8 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
         discard = f"mlir-release publish {tag} --discard {failure.wheel}"
         lines += ["To build the wheel anew before that:", "", "```sh", discard, "```", ""]
     waivers = [f"{release} waive {tag} {name} --reason '…'" for name in failure.takes_down or (failure.name,)]
-    lines += ["To go without it this once, with a reason that everybody sees (then try again):", ""]
-    lines += ["```sh", *waivers, "```", "", "To give the release up; the next one goes on:", ""]
+    lines += ["To publish without it this once, with a reason that is shown to everyone (then try again):", ""]
+    lines += ["```sh", *waivers, "```", "", "To abandon this release; the next one is not affected:", ""]
     return [*lines, "```sh", f"{release} abandon {tag} --reason '…'", "```"]
 
 
@@ -150,7 +152,7 @@ class Tracked:
     """What became of the issues; without a tracker, what they would have been about."""
 
     findings: Findings
-    steps: tuple[Step, ...]
+    steps: tuple[IssueChange, ...]
     urls: Mapping[str, str]  #: key -> the issue's address, of what was opened or changed
     tracker: bool
     dry_run: bool
@@ -207,7 +209,7 @@ def track(
     """
     place = place or Place()
     state = find_state(forge, tag)
-    jobs: Mapping[str, Job] = {}
+    jobs: Mapping[str, RunJob] = {}
     findings = Findings(tag=tag, failing={}, passing=frozenset())
     if state.state != "abandoned":
         draft = Draft.of(forge, state)
@@ -221,18 +223,18 @@ def track(
         for name, failure in findings.failing.items()
         if logs and (found := gather(failure, jobs, logs)) is not None
     }
-    steps = plan(findings, tracker.open_issues(), evidence=evidence, place=place)
+    steps = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}
     if not dry_run:
         urls |= _carry_out(tracker, steps)
         if any(step.action == "open" for step in steps):
             # Another run may have opened the same meanwhile: the older one stays.
-            again = plan(findings, tracker.open_issues(), evidence=evidence, place=place)
+            again = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
             _carry_out(tracker, [step for step in again if step.action == "close"])
     return Tracked(findings=findings, steps=steps, urls=urls, tracker=True, dry_run=dry_run)
 
 
-def _carry_out(tracker: Tracker, steps: Sequence[Step]) -> dict[str, str]:
+def _carry_out(tracker: Tracker, steps: Sequence[IssueChange]) -> dict[str, str]:
     opened = {}
     for step in steps:
         if step.issue is None:

@@ -31,7 +31,7 @@ class IndexFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project:
+class IndexProject:
     """A project on an index. One that nobody has ever uploaded to has no files and no owners."""
 
     name: str
@@ -57,7 +57,7 @@ def simple_url(repository_url: str) -> str:
     return _SIMPLE.get(normal, normal + "simple/")
 
 
-def read_project(index_url: str, name: str) -> Project:
+def read_project(index_url: str, name: str) -> IndexProject:
     """Ask an index about a project (PEP 503, 691, 700; the owners by PyPI's JSON API, where that answers).
 
     :raises MachineError: ``index-unreachable``, ``pypi-extra-missing``
@@ -76,7 +76,7 @@ def read_project(index_url: str, name: str) -> Project:
         try:
             page = client.get_project_page(name, timeout=_TIMEOUT)
         except NoSuchProjectError:
-            return Project(name=name, url=client.get_project_url(name), files={}, owners=None)
+            return IndexProject(name=name, url=client.get_project_url(name), files={}, owners=None)
         except requests.RequestException as error:
             raise _unreachable(index_url, error) from None
         except (UnsupportedContentTypeError, UnsupportedRepoVersionError) as error:
@@ -96,7 +96,7 @@ def read_project(index_url: str, name: str) -> Project:
             )
             for package in page.packages
         }
-        return Project(name=name, url=client.get_project_url(name), files=files, owners=_owners(index_url, name))
+        return IndexProject(name=name, url=client.get_project_url(name), files=files, owners=_owners(index_url, name))
 
 
 def _owners(index_url: str, name: str) -> frozenset[str] | None:

@@ -25,7 +25,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.model.trailers import parse_trailers
-from mlir_release.pypi.project import PYPI_UPLOAD, Project, read_project, simple_url
+from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.remote import fetch, fetch_manifest
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def our_versions(forge: Forge) -> frozenset[str]:
     return frozenset(parse_trailers(tag.message).get(TRAILER_WHEEL_VERSION, "") for tag in tags) - {""}
 
 
-def check_name(project: Project, owners: Collection[str], *, ours: Collection[str]) -> None:
-    """Refuse a name that is somebody else's. Where the index does not tell its owners, its versions must be ours.
+def check_name(project: IndexProject, owners: Collection[str], *, ours: Collection[str]) -> None:
+    """Refuse a name that belongs to someone else. Where the index does not tell its owners, its versions must be ours.
 
     :raises NeedsPersonError: ``pypi-name-foreign``
     """
@@ -182,11 +182,11 @@ def check_name(project: Project, owners: Collection[str], *, ours: Collection[st
                 f"its owners are {', '.join(sorted(project.owners)) or 'nobody'}; "
                 f"expected {' or '.join(sorted(owners)) or 'none: no owner was named'}",
             )
-    elif strangers := project.versions - set(ours):
-        raise _foreign(project, f"there are versions that no tag of ours made: {', '.join(sorted(strangers))}")
+    elif unknown := project.versions - set(ours):
+        raise _foreign(project, f"there are versions that no tag of ours made: {', '.join(sorted(unknown))}")
 
 
-def _foreign(project: Project, why: str) -> NeedsPersonError:
+def _foreign(project: IndexProject, why: str) -> NeedsPersonError:
     return NeedsPersonError(
         "pypi-name-foreign",
         f"the project {project.name} is not ours",
@@ -198,7 +198,7 @@ def _foreign(project: Project, why: str) -> NeedsPersonError:
 
 
 def make_plan(
-    manifest: Manifest, project: Project, *, file_limit: int = FILE_LIMIT, project_limit: int = PROJECT_LIMIT
+    manifest: Manifest, project: IndexProject, *, file_limit: int = FILE_LIMIT, project_limit: int = PROJECT_LIMIT
 ) -> PypiPlan:
     """Decide which wheels to upload. Pure.
 
@@ -287,7 +287,7 @@ def check_metadata(paths: Sequence[Path]) -> None:
                 f"twine check refuses {path.name}",
                 where=path.name,
                 why=_said(done),
-                remedy="mend the wheel's metadata and number another release; nothing was uploaded",
+                remedy="fix the wheel's metadata and number another release; nothing was uploaded",
             )
 
 
@@ -314,7 +314,7 @@ def _wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> P
             f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
             where=forge.page_url(release.tag),
             why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
-            remedy="somebody changed the release after it was published: make another one, and yank this one",
+            remedy="someone changed the release after it was published: make another one, and yank this one",
         )
     return fetch(forge, release, asset, folder)
 
@@ -335,7 +335,7 @@ def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) 
     if known is not None:
         raise ConflictError(
             "pypi-taken",
-            f"somebody uploaded other bytes as {path.name} meanwhile",
+            f"someone uploaded other bytes as {path.name} meanwhile",
             where=index_url,
             why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
             remedy="find out who; number another release (it becomes a .post)",

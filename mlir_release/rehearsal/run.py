@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.local.forge import LocalForge
     from mlir_release.model.matrix import TestTarget, WheelTarget
     from mlir_release.model.targets import Profile
-    from mlir_release.snapshot.transaction import Outcome
+    from mlir_release.snapshot.transaction import TransactionOutcome
     from mlir_release.snapshot.upstream import Revision
     from mlir_release.wheels.request import WheelRequest
 
@@ -56,7 +56,7 @@ def rehearse(options: Options) -> Report:
     return _Rehearsal(options).run()
 
 
-def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Outcome]:
+def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, TransactionOutcome]:
     """What the cron job does."""
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.snapshot.transaction import snapshot

@@ -192,7 +192,7 @@ def _fetch(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> P
             f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
             where=forge.description,
             why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
-            remedy="do not use it: somebody changed the release after it was published; nothing was installed",
+            remedy="do not use it: someone changed the release after it was published; nothing was installed",
         )
     return fetch(forge, release, asset, folder)
 

@@ -39,7 +39,7 @@ class Trial:
 
 
 def clean_environment() -> dict[str, str]:
-    """The process environment without what would change pip or Python: a stranger has none of it."""
+    """The process environment without anything that would change what pip or Python do."""
     return {
         key: value
         for key, value in os.environ.items()
@@ -122,6 +122,6 @@ def _check(id: str, wheel: Wheel, interpreter: Python, done: Captured, problem: 
             f"{wheel.filename} with CPython {interpreter.name}: {problem}",
             where=str(wheel.path),
             why=(done.stdout + done.stderr).strip()[-3000:],
-            remedy="nothing was published; mend the wheel's build, then start its target over: "
+            remedy="nothing was published; fix the wheel's build, then start its target over: "
             f"mlir-release publish {wheel.info.tag} --discard {wheel.target}",
         )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, Release, Tag
 
-#: The mirror's commit of a release names the commit that it stands for.
+#: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"
 
 
@@ -148,7 +148,7 @@ def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> Non
 
 
 def _commit(forge: Forge, branch: str, files: dict[str, bytes], message: str) -> str:
-    """Commit on top of the branch, whoever else commits there."""
+    """Commit on top of the branch, however often others commit first."""
     races = Races(where=f"{branch} of {forge.description}")
     while True:
         head = head_of(forge, branch)

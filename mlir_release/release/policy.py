@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What is published, what is left out, and what stands in the way (nothing, if ``problems`` is empty)."""
+    """What is published, what is left out, and what prevents publication (nothing, if ``problems`` is empty)."""
 
     wheels: tuple[Wheel, ...]
     reports: tuple[TestReport, ...]  #: the passing runs that the wheels rest on

@@ -88,7 +88,7 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, looked: int) -> Revision:
             "nothing-green",
             problem,
             where=upstream.url,
-            remedy='wait for the upstream to be mended, name a revision, or set fallback = "head" in [release.green]',
+            remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
         )
     console.warn(f"{problem}; taking head")
     return upstream.resolve("head")

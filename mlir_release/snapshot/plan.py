@@ -1,13 +1,14 @@
 """The release transaction as a pure function: from what was observed to the steps that are still to be done.
 
-Every step can be repeated, and after each the world is observed and planned anew, so that going on after a crash is not
-a path of its own. Who loses a race (a taken name, a moved branch) looks again; who made a tag looks again too:
+Every step can be repeated, and after each the forge is read and planned for anew, so that resuming after a crash is not
+a separate code path. A process that loses a race (a taken name, a moved branch) re-reads the forge and retries; one
+that made a tag re-reads it too:
 
 - Tag names are allocated upwards, so two processes that see the same tags try the same name; the forge lets one win.
-- Around midnight (or with a stale listing) two can still make different tags for one job. Whoever sees, after making
-  its tag, another living one for the same job gives its own up and looks again. If both see each other, both do, and
-  then they compete for one name. So no two tags for one job survive, whatever the order of events.
-- Whoever finds another's tag without a draft leaves it alone for a moment: its maker may be about to give it up.
+- Around midnight (or with a stale listing) two can still make different tags for one job. A process that sees, after
+  making its tag, another pending one for the same job abandons its own and retries. If both see each other, both do,
+  and then they compete for one name. So no two tags for one job survive, whatever the order of events.
+- A process that finds another's tag without a draft waits for a moment: its maker may be about to abandon it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class ForgeState:
     """What was observed, and what this process did itself (``pinned``, ``made``)."""
 
     now: datetime
@@ -165,7 +166,7 @@ Verdict = Literal["published", "resume", "start"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ReleasePlan:
     """What is to be done. ``published``: nothing, ever; ``resume`` with no steps: nothing, the build is under way."""
 
     verdict: Verdict
@@ -194,7 +195,7 @@ def focus(request: Request, states: Iterable[TagState], releases: Iterable[Relea
     return min(pending, key=lambda state: state.name not in drafted, default=None)
 
 
-def make_plan(request: Request, world: World) -> Plan:
+def make_plan(request: Request, world: ForgeState) -> ReleasePlan:
     """The steps that remain.
 
     :raises UsageError: if the branch or the pin file is missing or malformed
@@ -213,7 +214,7 @@ def make_plan(request: Request, world: World) -> Plan:
     return _resume(request, world, chosen)
 
 
-def _just_made(request: Request, world: World) -> TagState | None:
+def _just_made(request: Request, world: ForgeState) -> TagState | None:
     """A tag that was made for this very request, and about which its maker may not have looked again yet.
 
     Also one of an earlier process with the same request id that was killed before it could; a draft tells that it had.
@@ -233,8 +234,8 @@ def _is_rival(request: Request, state: TagState, ours: TagState) -> bool:
     return request.is_for(state) or (request.version is not None and state.wheel_version == ours.wheel_version)
 
 
-def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ...] = ()) -> Plan:
-    return Plan(
+def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ...] = ()) -> ReleasePlan:
+    return ReleasePlan(
         verdict=verdict,
         tag=state.tag,
         revision=state.revision,
@@ -245,19 +246,19 @@ def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ..
     )
 
 
-def _resume(request: Request, world: World, state: TagState) -> Plan:
+def _resume(request: Request, world: ForgeState, state: TagState) -> ReleasePlan:
     pin = parse_pin(world.focus_pin, where=f"{PIN_FILE} at {state.name}")
     if pin != state.revision:
         raise NeedsPersonError(
             "tag-contradicts-pin",
             f"tag {state.name} says llvm-project {state.revision}, but the commit that it names pins {pin}",
             where=state.commit,
-            why="somebody made or moved that tag by hand",
+            why="someone made or moved that tag by hand",
             remedy=f"mlir-release release abandon {state.name}, then run this again",
         )
     drafts = [release for release in world.releases if release.draft and release.tag == state.name]
     empty = [release for release in drafts[1:] if not release.assets]
-    # Somebody may have been about to open the draft of a tag that was abandoned just then.
+    # Another process may have been about to create the draft of a tag when it was abandoned.
     abandoned = {other.name for other in world.states if other.state == "abandoned"}
     orphans = [release for release in world.releases if release.draft and release.tag in abandoned]
     orphans = [release for release in orphans if not release.assets]
@@ -271,7 +272,7 @@ def _resume(request: Request, world: World, state: TagState) -> Plan:
     return _about(state, "resume", *steps, notes=(note,) if surplus > 0 else ())
 
 
-def _start(request: Request, world: World) -> Plan:
+def _start(request: Request, world: ForgeState) -> ReleasePlan:
     tag, wheel_version, notes = _allocate(request, world)
     steps: list[Step] = []
     head = world.head or world.base_head
@@ -287,7 +288,7 @@ def _start(request: Request, world: World) -> Plan:
     steps.append(CreateTag(tag, commit, request.revision, wheel_version))
     steps.append(CreateDraft(tag, request.revision))
     steps.append(Dispatch(request.workflow, tag))
-    return Plan(
+    return ReleasePlan(
         verdict="start",
         tag=tag,
         revision=request.revision,
@@ -298,13 +299,13 @@ def _start(request: Request, world: World) -> Plan:
     )
 
 
-def _allocate(request: Request, world: World) -> tuple[ReleaseTag, str, tuple[str, ...]]:
+def _allocate(request: Request, world: ForgeState) -> tuple[ReleaseTag, str, tuple[str, ...]]:
     """The next free tag, its wheels' version, and what a person should know about it."""
     if request.version is None:
         ours = [state.tag for state in world.states if isinstance(state.tag, SnapshotTag)]
         tag = next_snapshot(ours, world.now, taken=world.tag_names)
         wanted = next_snapshot(ours, world.now)
-        skipped = "" if tag == wanted else f"{wanted} was made by somebody else; {tag} is the next free one"
+        skipped = "" if tag == wanted else f"{wanted} was not made by mlir-release; {tag} is the next free one"
         return tag, str(tag.version), (skipped,) if skipped else ()
     same = [state for state in world.states if request.concerns(state)]
     pending = [state.name for state in same if state.state == "pending"]

@@ -1,7 +1,7 @@
 """What the forge's tags and releases say about the jobs that were begun: published, pending or abandoned.
 
 Nothing else is kept: a job's state is its annotated tag with our trailers, an ``abandoned/<tag>`` beside it, and
-whether a published release stands on it. Publication wins over everything, because it can't be undone.
+whether a published release has it. Publication wins over everything, because it can't be undone.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def tag_message(tag: ReleaseTag, *, revision: str, request_id: str, wheel_versio
 def read_states(tags: Iterable[Tag], releases: Iterable[Release]) -> list[TagState]:
     """The release tags that carry our trailers: snapshots in order, then numbered ones in order.
 
-    A tag without them was made by somebody else: it means nothing to us (though its name is taken).
+    A tag without them was not made by this toolkit and is ignored (though its name is taken).
     """
     by_name = {tag.name: tag for tag in tags}
     published = {release.tag for release in releases if not release.draft}
@@ -179,7 +179,7 @@ def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:
 
 
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
-    """Record that ``state``'s job is given up, then delete its drafts. Returns whether it was recorded just now.
+    """Record that ``state``'s job is abandoned, then delete its drafts. Returns whether it was recorded just now.
 
     The record comes first: killed in between, the tag is abandoned and the drafts go when this is done again.
 

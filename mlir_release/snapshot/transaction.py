@@ -7,7 +7,6 @@ anywhere and run it again, or run it many times at once: the same job is finishe
 from __future__ import annotations
 
 import os
-import random
 import re
 import time
 import uuid
@@ -15,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release import __version__
-from mlir_release.errors import ConflictError, UsageError
+from mlir_release.errors import UsageError
 from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.host.races import Races
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -33,15 +33,15 @@ from mlir_release.snapshot.plan import (
     CreateTag,
     DeleteDraft,
     Dispatch,
-    Plan,
+    ForgeState,
+    ReleasePlan,
     Request,
     Step,
-    World,
     YieldTag,
     focus,
     make_plan,
 )
-from mlir_release.snapshot.state import abandon_tag, pending_others, read_states, states, tag_message
+from mlir_release.snapshot.state import abandon_tag, pending_others, read_states, tag_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,13 +50,8 @@ if TYPE_CHECKING:
     from mlir_release.model.targets import ReleaseConfig
     from mlir_release.snapshot.upstream import Revision
 
-__all__ = ["Outcome", "default_request_id", "number", "snapshot", "states"]
-
-#: How often others may get there first. Each time one of them has made progress, so this is generous.
-MAX_LOST_RACES = 200
-
-#: Seconds to leave a tag without a draft to the one who made it, a look after each: it may have seen a rival, and be
-#: about to give its tag up (see :mod:`mlir_release.snapshot.plan`). After that its maker is taken for dead.
+#: Seconds to wait for the draft of another process's tag, with a read after each: that process may have seen a rival
+#: and be about to abandon its tag (see :mod:`mlir_release.snapshot.plan`). After that it is assumed to be dead.
 PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
@@ -65,7 +60,7 @@ Action = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TransactionOutcome:
     """What a transaction did, or, ``planned``, would do. :meth:`text` for people, :meth:`to_json` for machines."""
 
     action: Action
@@ -117,7 +112,7 @@ def snapshot(
     request_id: str | None = None,
     force: bool = False,
     dry_run: bool = False,
-) -> Outcome:
+) -> TransactionOutcome:
     """Make a snapshot of ``revision``, or go on with the one that was begun.
 
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
@@ -147,7 +142,7 @@ def number(
     request_id: str | None = None,
     force: bool = False,
     dry_run: bool = False,
-) -> Outcome:
+) -> TransactionOutcome:
     """Make a numbered release of ``version`` from ``revision``, or go on with the one that was begun.
 
     The pin goes to the branch ``release/<version>``, which begins at the configured branch. Errors as
@@ -189,12 +184,12 @@ class _Transaction:
         self.pinned: str | None = None
         self.made: str | None = None  #: about which we have not looked again
 
-    def run(self, *, dry_run: bool) -> Outcome:
+    def run(self, *, dry_run: bool) -> TransactionOutcome:
         done: list[str] = []
         created: set[str] = set()
         notes: dict[str, None] = {}
         patience = iter(PATIENCE)
-        lost = 0
+        races = Races(where=self.forge.description)
         while True:
             world, plan = self.look()
             notes |= dict.fromkeys(plan.notes)
@@ -213,34 +208,25 @@ class _Transaction:
             try:
                 self.apply(step)
             except (BranchMoved, Taken) as error:
-                lost += 1
-                if lost > MAX_LOST_RACES:
-                    raise ConflictError(
-                        "forge-contested",
-                        f"could not {step}: others got there first {lost} times",
-                        where=self.forge.description,
-                        why=error.what,
-                        remedy="find out what keeps changing the release repository, then run this again",
-                    ) from error
-                time.sleep(random.uniform(0, min(0.5, 0.02 * lost)))
+                races.lose(str(step), error)
                 continue
             done.append(str(step))
             if isinstance(step, CreateTag):
                 created.add(tag)
 
-    def made_by_another(self, tag: str, world: World) -> bool:
+    def made_by_another(self, tag: str, world: ForgeState) -> bool:
         """Whether a tag was made for another request than ours."""
         return any(state.name == tag and state.request_id != self.request.request_id for state in world.states)
 
-    def look(self) -> tuple[World, Plan]:
+    def look(self) -> tuple[ForgeState, ReleasePlan]:
         """Observe and plan."""
         world = self.observe()
         plan = make_plan(self.request, world)
-        # Whoever makes a tag for the same job from now on sees ours, and gives way.
+        # A process that makes a tag for the same job from now on sees ours and abandons its own.
         self.made = None
         return world, plan
 
-    def observe(self) -> World:
+    def observe(self) -> ForgeState:
         """Read what planning needs. The tags come before the releases: a release can't be older than its tag."""
         forge, request = self.forge, self.request
         tags = forge.tags()
@@ -249,7 +235,7 @@ class _Transaction:
         head = forge.head(request.branch)
         base_head = forge.head(request.base_branch)
         at = head or base_head
-        world = World(
+        world = ForgeState(
             now=forge.now(),
             head=head,
             base_head=base_head,
@@ -271,7 +257,7 @@ class _Transaction:
         )
 
     def apply(self, step: Step) -> None:
-        """Do one step. :raises BranchMoved: or :raises Taken: if somebody else got there first"""
+        """Do one step. :raises BranchMoved: or :raises Taken: if another process was faster"""
         forge, request = self.forge, self.request
         match step:
             case CreateBranch():
@@ -317,13 +303,15 @@ class _Transaction:
             case Dispatch():
                 forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
 
-    def outcome(self, action: Action, plan: Plan, world: World, steps: Sequence[str], notes: Iterable[str]) -> Outcome:
+    def outcome(
+        self, action: Action, plan: ReleasePlan, world: ForgeState, steps: Sequence[str], notes: Iterable[str]
+    ) -> TransactionOutcome:
         others = [
             f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
             f"mlir-release release abandon {state.name}"
             for state in pending_others(world.states, str(plan.tag))
         ]
-        return Outcome(
+        return TransactionOutcome(
             action=action,
             tag=str(plan.tag),
             revision=plan.revision,

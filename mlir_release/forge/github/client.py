@@ -117,7 +117,7 @@ class GitHubClient:
 
     @property
     def installation(self) -> bool:
-        """Whether the token is that of an App's installation, as a job's is: no user stands behind it."""
+        """Whether the token is that of an App's installation, as a job's is: it belongs to no user."""
         return (self._token or "").startswith("ghs_")
 
     @property
@@ -211,7 +211,7 @@ def _session(token: str | None, api: str) -> Github:
             "this needs PyGithub, which is not installed",
             remedy="pip install 'mlir-release[github]'",
         ) from error
-    # Repeating is ours (see the module's text): PyGithub would give up on a limit, or repeat a write blindly.
+    # Retries are ours (see the module's text): PyGithub would give up at a rate limit, or repeat a write blindly.
     return Github(
         base_url=api,
         auth=Auth.Token(token) if token else None,

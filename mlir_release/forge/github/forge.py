@@ -326,7 +326,7 @@ class GitHubForge:
                 "asset-missing",
                 f"{release.tag} has no asset {asset.name}",
                 where=self.description,
-                remedy="somebody removed it; look again with mlir-release release show",
+                remedy="someone removed it; mlir-release release show lists those that are left",
             )
         with replacing(destination) as temporary:
             self.client.read(lambda: self.client.fetch(found.url, temporary), about=asset.name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.client import GitHubClient
 
-#: Only those who may triage can set a label, so a stranger's issue is never taken for one of ours.
+#: Only those who may triage can set a label, so an outsider's issue is never taken for one of ours.
 LABEL = "release-target"
 
 _KEY = re.compile(r"\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
@@ -65,7 +65,7 @@ class GitHubTracker:
         return Issue(number=issue.number, key=issue.key, title=row["title"], body=body, url=issue.url)
 
     def close(self, issue: Issue, comment: str) -> None:
-        """See :class:`Tracker`. The comment stands in the last version of the body: so it can't be said twice."""
+        """See :class:`Tracker`. The comment becomes part of the body, so that repeating this adds nothing."""
         given = {"body": _marked(issue.key, f"{comment}\n\n{issue.body}"), "state": "closed"}
         self._client.write(lambda: self._json("PATCH", f"/{issue.number}", input=given), about=issue.url)
 

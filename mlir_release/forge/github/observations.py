@@ -1,4 +1,4 @@
-"""What one token sees of a repository on GitHub and its settings. None stands for what it may not see."""
+"""What one token sees of a repository on GitHub and its settings. What it may not see is None."""
 
 from __future__ import annotations
 

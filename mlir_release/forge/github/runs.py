@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.base import Job, Run, Step
+from mlir_release.forge.base import Run, RunJob, RunStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +48,9 @@ class GitHubRuns:
                 return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
             until = _stamp(min(run.created_at for run in found.values()))
 
-    def jobs(self, run: Run) -> Sequence[Job]:
+    def jobs(self, run: Run) -> Sequence[RunJob]:
         """See :class:`~mlir_release.forge.base.Timings`."""
-        found: list[Job] = []
+        found: list[RunJob] = []
         page = 1
         while True:
             rows = self._page(f"runs/{run.id}/jobs", "jobs", page, filter="all")
@@ -59,7 +59,7 @@ class GitHubRuns:
                 return found
             page += 1
 
-    def log(self, job: Job, destination: Path) -> None:
+    def log(self, job: RunJob, destination: Path) -> None:
         """See :class:`~mlir_release.forge.base.JobLogs`. GitHub keeps logs for 90 days, unless it is told otherwise."""
         client = self._client
         url = f"{client.api}/repos/{client.name}/actions/jobs/{job.id}/logs"
@@ -78,8 +78,8 @@ def run_record(row: dict[str, Any]) -> Run:
     )
 
 
-def _job(row: dict[str, Any]) -> Job:
-    return Job(
+def _job(row: dict[str, Any]) -> RunJob:
+    return RunJob(
         id=str(row["id"]),
         name=row["name"],
         run_id=str(row["run_id"]),
@@ -89,7 +89,7 @@ def _job(row: dict[str, Any]) -> Job:
         started_at=datetime.fromisoformat(row["started_at"]),
         completed_at=_when(row["completed_at"]),
         steps=tuple(
-            Step(
+            RunStep(
                 name=step["name"],
                 conclusion=step["conclusion"],
                 started_at=_when(step.get("started_at")),

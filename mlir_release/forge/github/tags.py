@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.base import Tag
-from mlir_release.forge.github import client as github_client
+from mlir_release.forge.github import client
 from mlir_release.forge.github.refusals import (
     forbidden,
     not_found,
@@ -69,8 +69,8 @@ class TagReader:
         return self._git
 
     def _fetch(self, git: Git) -> None:
-        # Git waits for ever by itself; a byte a second is less than a connection that works ever has.
-        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={github_client.TIMEOUT}")
+        # Git alone would wait indefinitely; a byte a second is less than a connection that works ever has.
+        patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={client.TIMEOUT}")
         options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
         try:
             git.run(

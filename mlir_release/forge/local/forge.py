@@ -8,7 +8,7 @@
     <root>/runs/              workflow runs, taken by a runner on this machine
     <root>/scratch/           files that are not whole yet (see local_store)
 
-Where a release's folder stands decides what it is, so publication is one rename of a complete folder. ``.forge.json``
+The place of a release's folder decides what it is, so publication is one rename of a complete folder. ``.forge.json``
 in it records the rest; an asset exists once both its record and its file do.
 """
 

@@ -38,7 +38,7 @@ class Records:
         return self._root / "releases" / tag
 
     def url(self, tag: str, name: str) -> str:
-        """Where a stranger gets the file ``name`` of a published release."""
+        """Where anyone can download the file ``name`` of a published release."""
         return f"{self._base_url}/{quote(tag)}/{quote(name)}"
 
     def asset(self, tag: str, name: str, size: int, sha256: str, *, complete: bool = True) -> Asset:
@@ -57,7 +57,7 @@ class Records:
         return self.load(folder) if (folder / _RECORD).exists() else None
 
     def draft(self, release: Release) -> Release:
-        """The draft as it stands now. :raises ForgeError: if it was published or deleted"""
+        """The draft as it is now. :raises ForgeError: if it was published or deleted"""
         self.refuse_published(release)
         folder = self.draft_folder(release)
         if not folder.exists():
@@ -90,7 +90,7 @@ class Records:
         self._store.write(folder / _RECORD, json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")
 
     def load(self, folder: Path) -> Release:
-        """The release in ``folder``; whether it is a draft is said by where that stands."""
+        """The release in ``folder``; whether it is a draft follows from where the folder is."""
         draft = folder.parent.name == "drafts"
         try:
             data: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())

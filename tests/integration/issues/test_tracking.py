@@ -94,7 +94,7 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     assert tracker.open_issues() == []
     rows = github.repositories[REPOSITORY].issues
     assert len(rows) == 2
-    assert all(row["state"] == "closed" and "Well again" in row["body"] for row in rows)
+    assert all(row["state"] == "closed" and "Works again" in row["body"] for row in rows)
 
 
 def test_a_release_that_was_given_up_changes_nothing(github: GitHubServer, stage: Stage) -> None:

@@ -8,20 +8,20 @@ import pytest
 
 from mlir_release.doctor.index import examine_index
 from mlir_release.errors import MachineError
-from mlir_release.pypi.project import IndexFile, Project
+from mlir_release.pypi.project import IndexFile, IndexProject
 from mlir_release.pypi.publish import PROJECT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def project(*sizes: int | None, owners: Collection[str] | None = None) -> Project:
+def project(*sizes: int | None, owners: Collection[str] | None = None) -> IndexProject:
     files = {
         f"mlir-{n}.whl": IndexFile(filename=f"mlir-{n}.whl", sha256="", size=size, version=f"22.1.{n}")
         for n, size in enumerate(sizes)
     }
     known = None if owners is None else frozenset(owners)
-    return Project(name="mlir", url="https://pypi.org/simple/mlir/", files=files, owners=known)
+    return IndexProject(name="mlir", url="https://pypi.org/simple/mlir/", files=files, owners=known)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,9 @@ def project(*sizes: int | None, owners: Collection[str] | None = None) -> Projec
         (project(1, 1), None, ["22.1.0"], "problem", "22.1.1"),
     ],
 )
-def test_owners(answer: Project, owners: Collection[str] | None, ours: Collection[str], level: str, said: str) -> None:
+def test_owners(
+    answer: IndexProject, owners: Collection[str] | None, ours: Collection[str], level: str, said: str
+) -> None:
     found = next(f for f in examine_index(answer, owners=owners, ours=ours) if f.check == "pypi-owner")
     assert found.level == level
     assert said in found.text

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 from mlir_release.index.simple import anchor, project_html, project_json, root_html, root_json
-from mlir_release.index.site import Link
+from mlir_release.index.site import WheelLink
 from tests.paper_forge import make_manifest
 
 HOSTILE = "\"><script>alert('x')</script>&amp;"
 WHEEL = make_manifest("snapshot-20261120.02", platforms=("win_amd64",), pythons=("cp312",)).wheels[0]
-LINK = Link(
+LINK = WheelLink(
     wheel=WHEEL,
     url=f"https://forge.example/a b/{WHEEL.filename}",
     provenance="",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.forge.base import Job
+    from mlir_release.forge.base import RunJob
 
 TIME = "2026-11-20T12:00:00.1234567Z "
 
@@ -42,14 +42,14 @@ class Logs:
 
     def __init__(self, **texts: str) -> None:
         self.texts = texts
-        self.of_run: dict[str, list[Job]] = {}
+        self.of_run: dict[str, list[RunJob]] = {}
 
-    def jobs(self, run: Run) -> Sequence[Job]:
+    def jobs(self, run: Run) -> Sequence[RunJob]:
         if run.id not in self.of_run:
             raise ForgeError("github-forbidden", "the token may not do this", where="here", why="403")
         return self.of_run[run.id]
 
-    def log(self, job: Job, destination: Path) -> None:
+    def log(self, job: RunJob, destination: Path) -> None:
         if job.name not in self.texts:
             raise ForgeError("github-not-found", "GitHub has no such thing", where="here")
         destination.write_text(self.texts[job.name], encoding="utf-8")

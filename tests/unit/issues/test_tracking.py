@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mlir_release.forge.base import Issue
 from mlir_release.issues.failures import Failure, Findings
 from mlir_release.issues.job_logs import Evidence, excerpt
-from mlir_release.issues.tracking import MAX_BODY, Place, Step, plan
+from mlir_release.issues.tracking import MAX_BODY, IssueChange, Place, plan_changes
 from tests.job_factory import make_job
 
 NAMES = ("a", "b", "c")
@@ -20,7 +20,7 @@ def findings(tag: str, failing: set[str], known: tuple[str, ...] = NAMES) -> Fin
     return Findings(tag=tag, failing=failures, passing=frozenset(known) - failing)
 
 
-def carry_out(issues: dict[int, Issue], steps: tuple[Step, ...]) -> None:
+def carry_out(issues: dict[int, Issue], steps: tuple[IssueChange, ...]) -> None:
     for step in steps:
         if step.issue is None:
             number = max(issues, default=0) + 1
@@ -39,8 +39,8 @@ def test_one_issue_for_each_failing_target_and_nothing_to_do_the_second_time(
     issues: dict[int, Issue] = {}
     for tag, failing in looks:
         found = findings(tag, failing)
-        carry_out(issues, plan(found, list(issues.values())))
-        assert plan(found, list(issues.values())) == ()
+        carry_out(issues, plan_changes(found, list(issues.values())))
+        assert plan_changes(found, list(issues.values())) == ()
         keys = [issue.key for issue in issues.values()]
         assert len(keys) == len(set(keys))
         assert {f"snapshot/{name}" for name in failing} <= set(keys)
@@ -52,27 +52,28 @@ def test_one_issue_for_each_failing_target_and_nothing_to_do_the_second_time(
 
 
 def test_a_second_issue_of_one_target_is_closed() -> None:
-    steps = plan(findings(TAGS[0], {"a"}), [])
+    steps = plan_changes(findings(TAGS[0], {"a"}), [])
     issues = [
         Issue(number=number, key=steps[0].key, title=steps[0].title, body=steps[0].text, url="u") for number in (4, 9)
     ]
-    (step,) = plan(findings(TAGS[0], {"a"}), issues)
+    (step,) = plan_changes(findings(TAGS[0], {"a"}), issues)
     assert (step.action, step.issue) == ("close", issues[1])
     assert "#4" in step.text
 
 
 def test_an_older_release_changes_nothing_of_a_newer_failure() -> None:
     issues: dict[int, Issue] = {}
-    carry_out(issues, plan(findings(TAGS[2], {"a"}), []))
-    assert plan(findings(TAGS[0], {"a"}), list(issues.values())) == ()
-    assert plan(findings(TAGS[0], set()), list(issues.values())) == ()
+    carry_out(issues, plan_changes(findings(TAGS[2], {"a"}), []))
+    assert plan_changes(findings(TAGS[0], {"a"}), list(issues.values())) == ()
+    assert plan_changes(findings(TAGS[0], set()), list(issues.values())) == ()
 
 
 def test_the_first_failure_is_remembered_and_the_run_is_linked() -> None:
     issues: dict[int, Issue] = {}
-    carry_out(issues, plan(findings(TAGS[0], {"a"}), []))
+    carry_out(issues, plan_changes(findings(TAGS[0], {"a"}), []))
     carry_out(
-        issues, plan(findings(TAGS[2], {"a"}), list(issues.values()), place=Place(log_url="https://example.org/run"))
+        issues,
+        plan_changes(findings(TAGS[2], {"a"}), list(issues.values()), place=Place(log_url="https://example.org/run")),
     )
     (issue,) = issues.values()
     assert f"First failed in: `{TAGS[0]}`" in issue.body
@@ -81,10 +82,10 @@ def test_the_first_failure_is_remembered_and_the_run_is_linked() -> None:
 
 def test_snapshots_and_numbered_releases_are_tracked_apart() -> None:
     issues: dict[int, Issue] = {}
-    carry_out(issues, plan(findings(TAGS[0], {"a"}), []))
-    carry_out(issues, plan(findings("llvm-22.1.8.01", {"a"}), list(issues.values())))
+    carry_out(issues, plan_changes(findings(TAGS[0], {"a"}), []))
+    carry_out(issues, plan_changes(findings("llvm-22.1.8.01", {"a"}), list(issues.values())))
     assert [issue.key for issue in issues.values()] == ["snapshot/a", "numbered/a"]
-    carry_out(issues, plan(findings("llvm-22.1.8.02", set()), list(issues.values())))
+    carry_out(issues, plan_changes(findings("llvm-22.1.8.02", set()), list(issues.values())))
     assert [issue.key for issue in issues.values()] == ["snapshot/a"]
 
 
@@ -94,7 +95,7 @@ def body(failure: Failure, **given: Evidence | Place | None) -> str:
     place = given.get("place")
     assert evidence is None or isinstance(evidence, Evidence)
     assert place is None or isinstance(place, Place)
-    (step,) = plan(found, [], evidence={failure.name: evidence} if evidence else None, place=place)
+    (step,) = plan_changes(found, [], evidence={failure.name: evidence} if evidence else None, place=place)
     return step.text
 
 
@@ -132,6 +133,6 @@ def test_whatever_a_log_says_the_issue_fits_and_its_dates_stay_readable() -> Non
     assert "##[error]Process completed with exit code 1." in text
     issue = Issue(number=1, key="snapshot/a", title="a fails", body=text, url="u")
     found = Findings(tag=TAGS[0], failing={"a": failure}, passing=frozenset())
-    assert plan(found, [issue], evidence={"a": evidence}) == ()
-    (step,) = plan(findings(TAGS[1], set()), [issue])  # not taken for one of a newer release
+    assert plan_changes(found, [issue], evidence={"a": evidence}) == ()
+    (step,) = plan_changes(findings(TAGS[1], set()), [issue])  # not taken for one of a newer release
     assert step.action == "close"

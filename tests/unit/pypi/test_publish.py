@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest, WheelEntry
-from mlir_release.pypi.project import IndexFile, Project, read_project, simple_url
+from mlir_release.pypi.project import IndexFile, IndexProject, read_project, simple_url
 from mlir_release.pypi.publish import FILE_LIMIT, check_name, final_tag, make_plan
 from tests.serving import serve
 
@@ -38,8 +38,8 @@ def manifest(*wheels: WheelEntry, tag: str = "llvm-22.1.8.01", version: str = "2
     )  # fmt: skip
 
 
-def project(*files: IndexFile, owners: frozenset[str] | None = None) -> Project:
-    return Project(name="mlir", url="https://i.example/mlir/", files={f.filename: f for f in files}, owners=owners)
+def project(*files: IndexFile, owners: frozenset[str] | None = None) -> IndexProject:
+    return IndexProject(name="mlir", url="https://i.example/mlir/", files={f.filename: f for f in files}, owners=owners)
 
 
 def on_index(entry: WheelEntry, **changes: object) -> IndexFile:
@@ -156,7 +156,7 @@ def test_an_index_as_pypi_answers(tmp_path: Path) -> None:
     answer = tmp_path / "pypi" / "mlir" / "json"
     with serve(tmp_path, json=True) as served:
 
-        def read(ownership: object) -> Project:
+        def read(ownership: object) -> IndexProject:
             answer.write_text(json.dumps({"info": {}, "ownership": ownership}))
             return read_project(f"{served.url}/simple/", "mlir")
 

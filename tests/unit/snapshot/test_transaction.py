@@ -18,7 +18,14 @@ from mlir_release.model.targets import ReleaseConfig
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.snapshot.plan import Request, Step
 from mlir_release.snapshot.state import abandon_tag, states, tag_message
-from mlir_release.snapshot.transaction import PATIENCE, Outcome, _Transaction, default_request_id, number, snapshot
+from mlir_release.snapshot.transaction import (
+    PATIENCE,
+    TransactionOutcome,
+    _Transaction,
+    default_request_id,
+    number,
+    snapshot,
+)
 from mlir_release.snapshot.upstream import Revision
 from tests.memory_forge import NOON, MemoryForge
 
@@ -40,13 +47,15 @@ def make_forge(pin: bytes | None = f"{OLD}\n".encode(), *, now: datetime = NOON)
     return MemoryForge({} if pin is None else {"llvm-project.version": pin}, now=now)
 
 
-def snap(forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False) -> Outcome:
+def snap(
+    forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False
+) -> TransactionOutcome:
     return snapshot(forge, revision(sha), CONFIG, request_id=id, force=force, dry_run=dry_run)
 
 
 def numb(
     forge: MemoryForge, version: str = "22.1.8", sha: str = NEW, id: str = "r1", *, force: bool = False
-) -> Outcome:
+) -> TransactionOutcome:
     return number(forge, version, revision(sha), CONFIG, request_id=id, force=force)
 
 
@@ -315,7 +324,7 @@ def test_a_name_taken_by_hand_is_skipped_and_mentioned() -> None:
     hand_made(forge, "snapshot-20261120.02", commit=f"{1:040x}")
     outcome = snap(forge)
     assert outcome.tag == "snapshot-20261120.03"
-    assert "snapshot-20261120.01 was made by somebody else" in outcome.notes[0]
+    assert "snapshot-20261120.01 was not made by mlir-release" in outcome.notes[0]
     assert snap(forge).action == "under-way"
 
 
