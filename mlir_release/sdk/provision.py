@@ -70,9 +70,9 @@ def provide_sdk(
             release.commit, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None
         )
         if installed is None:
-            from mlir_release.sdk.build import build_sdk
+            from mlir_release.sdk.build import build_sdk, prepare
 
-            return build_sdk(tree.root, output=root, revision=revision, source_epoch=source_epoch, jobs=jobs)
+            return build_sdk(prepare(tree.root, output=root, source_epoch=source_epoch, jobs=jobs), revision=revision)
         from mlir_release.sdk.importer import import_sdk
 
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
@@ -92,24 +92,23 @@ def provide_for(
     known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
     if known is not None and not is_too_new(floor) and _packaged_major(known, cache) is not None:
         return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    from mlir_release.sdk.build import build_sdk
+    from mlir_release.sdk.build import build_sdk, prepare
 
     output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{_code_digest()[:12]}"
     if (output / "sdk.json").is_file():
         return Sdk.load(output)
     commit = known.commit if known is not None else revision.sha
     tree = fetch_source(commit, cache=cache, directory=None, upstream=LLVM_PROJECT, whole=True)
-    return build_sdk(
+    build = prepare(
         tree.root,
         output=output,
-        revision=revision.sha,
         source_epoch=revision.epoch,
         floor=floor,
         # So that relative paths between sources and build are the same for every revision: compiler caches need it.
         workspace=tree.root,
         jobs=jobs,
-        budget=budget,
     )
+    return build_sdk(build, revision=revision.sha, budget=budget)
 
 
 def _packaged_major(release: KnownRelease, cache: Path) -> int | None:

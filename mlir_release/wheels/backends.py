@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class BuildJob:
     """One wheel to build.
 
     :param workdir: folder of this build, emptied before it; the same path each time, so that compiler caches hit
@@ -75,7 +75,7 @@ class Backend(Protocol):
     def floor(self, wanted: str) -> str:
         """The oldest platform tag that wheels built this way can have, if ``wanted`` is what one would like."""
 
-    def build(self, job: Job) -> tuple[Path, Usage]:
+    def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """Build one wheel; return it, with an honest platform tag, and what it took.
 
         :raises mlir_release.host.process.StepFailed: a step failed
@@ -97,7 +97,7 @@ class BuildBackend:
         here = PlatformTag.of_host()
         return str(here) if here.glibc else wanted
 
-    def build(self, job: Job) -> tuple[Path, Usage]:
+    def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """See :class:`Backend`."""
         environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
         built = job.fresh("built")
@@ -119,7 +119,7 @@ class BuildBackend:
         return wheel, usage + tagging
 
 
-def build_variables(job: Job) -> dict[str, str]:
+def build_variables(job: BuildJob) -> dict[str, str]:
     """Environment variables of a build on this machine."""
     variables = {
         "MLIR_RELEASE_SDK": str(job.sdk.root),
@@ -135,7 +135,7 @@ def build_variables(job: Job) -> dict[str, str]:
     return variables | launchers
 
 
-def retag(wheel: Path, job: Job) -> tuple[Path, Usage]:
+def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     """Give a ``linux_…`` wheel the platform tag that its binaries deserve, by ``auditwheel repair``.
 
     Nothing is vendored: a wheel that needs a library from outside is refused. What auditwheel overlooks, the check of

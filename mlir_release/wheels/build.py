@@ -25,7 +25,7 @@ from mlir_release.host.process import StepFailed, tail
 from mlir_release.host.pythons import OLDEST, Python, find_pythons, too_old
 from mlir_release.model.cpython import split_target
 from mlir_release.wheels import jobserver
-from mlir_release.wheels.backends import Backend, BuildBackend, Job
+from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.stage import stage
 
@@ -110,13 +110,13 @@ def build_wheels(
     cache = (cache or cache_directory()).absolute()
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
-    plan = jobserver.machine_plan(len(pythons), jobs)
+    concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
-    check_room(cache, DISK_PER_BUILD * plan.builds, purpose=_PURPOSE, remedy=_MAKE_ROOM)
+    check_room(cache, DISK_PER_BUILD * concurrency.builds, purpose=_PURPOSE, remedy=_MAKE_ROOM)
     output.mkdir(parents=True, exist_ok=True)
-    many = f"{len(pythons)} CPythons, {plan.builds} at once, {plan.compilers} compilers"
+    many = f"{len(pythons)} CPythons, {concurrency.builds} at once, {concurrency.compilers} compilers"
     with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
-        return _build_all(request, pythons, chosen, plan, output, cache)
+        return _build_all(request, pythons, chosen, concurrency, output, cache)
 
 
 def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = None) -> Path:
@@ -174,11 +174,16 @@ def for_python(request: WheelRequest, python: Python) -> WheelRequest:
 
 
 def _build_all(
-    request: WheelRequest, pythons: Sequence[Python], backend: Backend, plan: jobserver.Plan, output: Path, cache: Path
+    request: WheelRequest,
+    pythons: Sequence[Python],
+    backend: Backend,
+    concurrency: jobserver.Concurrency,
+    output: Path,
+    cache: Path,
 ) -> list[BuiltWheel]:
     queue = iter(pythons)
     outcomes: dict[str, BuiltWheel | ReleaseError] = {}
-    with jobserver.compiler_slots(plan) as slots, ThreadPoolExecutor(max_workers=plan.builds) as pool:
+    with jobserver.compiler_slots(concurrency) as slots, ThreadPoolExecutor(max_workers=concurrency.builds) as pool:
 
         def work() -> None:
             for python in queue:
@@ -190,7 +195,7 @@ def _build_all(
             slots.give_back()
 
         with console.waiting(f"building for {', '.join(python.tag for python in pythons)}", every=30.0):
-            for worker in [pool.submit(work) for _ in range(plan.builds)]:
+            for worker in [pool.submit(work) for _ in range(concurrency.builds)]:
                 worker.result()
     return _sort_out(outcomes, pythons)
 
@@ -226,7 +231,7 @@ def _build_one(
     with FileLock(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
-        job = Job(
+        job = BuildJob(
             sdk=request.sdk,
             python=python,
             project=stage(

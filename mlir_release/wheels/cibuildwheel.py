@@ -24,7 +24,7 @@ from mlir_release.host.containers import DEFAULT_IMAGE
 from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.venv import pip_failed
 from mlir_release.projects.mlir import SMOKE
-from mlir_release.wheels.backends import Job, build_variables
+from mlir_release.wheels.backends import BuildJob, build_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ class CibuildwheelBackend:
         """As wanted: the image is made for it."""
         return wanted
 
-    def build(self, job: Job) -> tuple[Path, Usage]:
+    def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """See :class:`~mlir_release.wheels.backends.Backend`."""
         output = job.fresh("built")
         wheelhouse = job.cache / "wheelhouse" / job.python.tag
@@ -85,13 +85,13 @@ class CibuildwheelBackend:
         return next(output.glob("*.whl")), Usage(wall=usage.wall, cpu=usage.cpu + container_cpu(job.log))
 
 
-def identifier(job: Job) -> str:
+def identifier(job: BuildJob) -> str:
     """cibuildwheel's name of the build: ``cp312-manylinux_x86_64``, ``cp312-macosx_arm64``, ``cp312-win_amd64``."""
     platform = job.sdk.info.platform
     return f"{job.python.tag}-{platform.system.families[0]}_{platform.tag_arch}"
 
 
-def configuration(job: Job, engine: Engine | None, image: str, wheelhouse: Path) -> str:
+def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: Path) -> str:
     """The configuration file of one run. Source: cibuildwheel's "Options" documentation."""
     import tomli_w
 
@@ -131,7 +131,7 @@ def configuration(job: Job, engine: Engine | None, image: str, wheelhouse: Path)
     return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux}}})
 
 
-def volumes(job: Job, wheelhouse: Path) -> list[str]:
+def volumes(job: BuildJob, wheelhouse: Path) -> list[str]:
     """What the container sees of this machine."""
     ccache = Path(os.environ.get("CCACHE_DIR", job.cache / "ccache-container"))
     ccache.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ def container_cpu(log: Path) -> float:
     return float(found[-1]) if found else 0.0
 
 
-def fetch_wheelhouse(job: Job, wheelhouse: Path) -> None:
+def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
     """Fetch the wheels that building and testing need in the container, once for each set of requirements.
 
     :raises MachineError: ``pip-failed``

@@ -24,14 +24,14 @@ BUILD_MEMORY = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Concurrency:
     """How many builds run at once, and how many compilers all of them together."""
 
     builds: int
     compilers: int
 
 
-def plan(count: int, *, cores: int, memory: int) -> Plan:
+def choose_concurrency(count: int, *, cores: int, memory: int) -> Concurrency:
     """Divide ``cores`` and ``memory`` (bytes, available) between ``count`` builds.
 
     A build waits for its serial steps about half of its time, so as many builds as there are cores keep them busy; the
@@ -40,15 +40,18 @@ def plan(count: int, *, cores: int, memory: int) -> Plan:
     """
     builds = max(1, min(count, cores, memory // (BUILD_MEMORY + COMPILER_MEMORY)))
     compilers = min(cores, (memory - builds * BUILD_MEMORY) // COMPILER_MEMORY)
-    return Plan(builds=int(builds), compilers=int(max(compilers, builds)))
+    return Concurrency(builds=int(builds), compilers=int(max(compilers, builds)))
 
 
-def machine_plan(count: int, jobs: int | None = None) -> Plan:
-    """:func:`plan` for this machine, as it is now. :param jobs: use so many cores instead of all that we may use"""
+def machine_concurrency(count: int, jobs: int | None = None) -> Concurrency:
+    """:func:`choose_concurrency` for this machine, as it is now.
+
+    :param jobs: cores to use; default: all that this process may use
+    """
     import psutil
 
     available = psutil.virtual_memory().available
-    return plan(count, cores=jobs or usable_cores(), memory=available)
+    return choose_concurrency(count, cores=jobs or usable_cores(), memory=available)
 
 
 def usable_cores() -> int:
@@ -72,22 +75,24 @@ class Slots:
 
 
 @contextmanager
-def compiler_slots(plan: Plan) -> Iterator[Slots]:
-    """Make the builds of ``plan`` share its compilers; valid within the context.
+def compiler_slots(concurrency: Concurrency) -> Iterator[Slots]:
+    """Make the builds of ``concurrency`` share its compilers; valid within the context.
 
     Source: GNU make's manual, "POSIX Jobserver Interaction": a named pipe holds a byte for each free slot. A client has
     one slot of its own, which it uses for its serial steps, too; so the pipe starts with what is left over.
     """
-    if plan.builds == 1 or sys.platform == "win32":
-        yield Slots(environment={"CMAKE_BUILD_PARALLEL_LEVEL": str(max(1, plan.compilers // plan.builds))})
+    if concurrency.builds == 1 or sys.platform == "win32":
+        yield Slots(
+            environment={"CMAKE_BUILD_PARALLEL_LEVEL": str(max(1, concurrency.compilers // concurrency.builds))}
+        )
         return
     with scratch_folder("jobs") as folder:
         pipe = folder / "slots"
         os.mkfifo(pipe)
         descriptor = os.open(pipe, os.O_RDWR)  # held open: a pipe without a reader forgets what is in it
         try:
-            os.write(descriptor, b"+" * max(0, plan.compilers - plan.builds))
-            makeflags = f" -j{plan.compilers} --jobserver-auth=fifo:{pipe}"
+            os.write(descriptor, b"+" * max(0, concurrency.compilers - concurrency.builds))
+            makeflags = f" -j{concurrency.compilers} --jobserver-auth=fifo:{pipe}"
             yield Slots(environment={"MAKEFLAGS": makeflags}, descriptor=descriptor)
         finally:
             os.close(descriptor)

@@ -22,14 +22,12 @@ FLOOR = "manylinux_2_28"  # older than any machine that these tests run on
 BUILD = f"""
 import sys
 from pathlib import Path
-from mlir_release.sdk.build import build_until
+from mlir_release.sdk.build import build_until, prepare
 from mlir_release.sdk.progress import BudgetSpent
 try:
-    tree = build_until(
-        Path(sys.argv[1]), "LLVMDemangle", output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1,
-        budget=float(sys.argv[3]) or None,
-    )
-    print("built in", tree.workshop.key)
+    tree = prepare(Path(sys.argv[1]), output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1)
+    build_until(tree, "LLVMDemangle", budget=float(sys.argv[3]) or None)
+    print("built in", tree.environment.key)
 except BudgetSpent:
     print("time is up")
 """

@@ -14,7 +14,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.host.pythons import describe
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
-from mlir_release.wheels.backends import Job, retag
+from mlir_release.wheels.backends import BuildJob, retag
 from mlir_release.wheels.inspect import inspect
 from tests.wheel_factory import REVISION, make_wheel
 
@@ -28,7 +28,7 @@ EXTENSION = f"mlir/_x{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> BuildJob:
     info = SdkInfo(
         revision=REVISION, llvm_version="22.1.8", provider="debian", configuration="release",
         platform=Platform("linux", "x86_64"),
@@ -36,7 +36,7 @@ def job(tmp_path: Path) -> Job:
         runtime_requirements=(), minimum_python="3.10", source_epoch=1_700_000_000, linked=(), file_count=0, size=0,
         digest="x",
     )  # fmt: skip
-    return Job(
+    return BuildJob(
         sdk=Sdk(root=tmp_path / "sdk", info=info), python=describe(Path(sys.executable)), project=tmp_path,
         profile="core", workdir=tmp_path, cache=tmp_path, log=tmp_path / "log",
     )  # fmt: skip
@@ -49,7 +49,7 @@ def compiled(folder: Path, source: str, name: str, *flags: str) -> bytes:
     return (folder / name).read_bytes()
 
 
-def test_the_tag_is_what_the_binaries_need_and_the_bytes_are_the_same_each_time(job: Job, tmp_path: Path) -> None:
+def test_the_tag_is_what_the_binaries_need_and_the_bytes_are_the_same_each_time(job: BuildJob, tmp_path: Path) -> None:
     source = (
         "#include <sys/random.h>\nlong f(void *p) { return getrandom(p, 1, 0); }\nvoid *PyInit__x(void) { return 0; }"
     )
@@ -65,7 +65,7 @@ def test_the_tag_is_what_the_binaries_need_and_the_bytes_are_the_same_each_time(
     assert inspect(retag(wheel, job)[0]).sha256 == digest
 
 
-def test_a_wheel_that_needs_an_outside_library_is_refused(job: Job, tmp_path: Path) -> None:
+def test_a_wheel_that_needs_an_outside_library_is_refused(job: BuildJob, tmp_path: Path) -> None:
     compiled(tmp_path, "int other(void) { return 1; }", "libother.so", "-Wl,-soname,libother.so")
     source = "int other(void);\nint f(void) { return other(); }\nvoid *PyInit__x(void) { return 0; }"
     extension = compiled(tmp_path, source, "x.so", f"-L{tmp_path}", "-lother")

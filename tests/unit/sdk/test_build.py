@@ -30,9 +30,8 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
-def prepare(source: Path, output: Path, **others: str) -> BuildTree:
-    settings = {"configuration": "release", **others}
-    return build.prepare(source, output=output, source_epoch=EPOCH, configuration=settings["configuration"], jobs=2)
+def prepare(source: Path, output: Path, configuration: str = "release") -> BuildTree:
+    return build.prepare(source, output=output, source_epoch=EPOCH, configuration=configuration, jobs=2)
 
 
 def test_only_what_the_version_has_is_asked_for(source: Path) -> None:
@@ -90,10 +89,11 @@ def test_a_build_that_fails_says_what_and_where_the_log_is(source: Path, tmp_pat
         "  COMMAND ${CMAKE_COMMAND} -E false)\n"
         "add_custom_target(first COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/made)\n"
     )
-    tree = build.build_until(source, "first", output=tmp_path / "sdk", source_epoch=EPOCH, jobs=2)
+    tree = prepare(source, tmp_path / "sdk")
+    build.build_until(tree, "first")
     assert (tree.build_dir / "made").is_file()
     with pytest.raises(MachineError) as caught:
-        build.build_sdk(source, output=tmp_path / "sdk", revision="c" * 40, source_epoch=EPOCH, jobs=2)
+        build.build_sdk(tree, revision="c" * 40)
     assert caught.value.id == "sdk-build-failed"
     assert "foo.cpp:1: error: this is why" in caught.value.why
     assert caught.value.where == str(tree.root / "build.log")

@@ -11,8 +11,8 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine
 from mlir_release.host.venv import VirtualEnvironment
-from mlir_release.sdk import build_environment as workshop
-from mlir_release.sdk.build_environment import Container, Native, choose_workshop, is_too_new
+from mlir_release.sdk import build_environment
+from mlir_release.sdk.build_environment import Container, Native, choose_environment, is_too_new
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,11 +69,11 @@ def test_a_glibc_above_the_floor_is_too_new(
 
 
 def test_a_container_only_where_it_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workshop, "build_tools", lambda cache: Tools(root=tmp_path / "tools"))
+    monkeypatch.setattr(build_environment, "build_tools", lambda cache: Tools(root=tmp_path / "tools"))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.39"))
-    assert isinstance(choose_workshop(tmp_path, tmp_path, floor="", cache=tmp_path), Native)
-    assert isinstance(choose_workshop(tmp_path, tmp_path, floor="manylinux_2_39", cache=tmp_path), Native)
-    chosen = choose_workshop(tmp_path, tmp_path, floor="manylinux_2_28", cache=tmp_path)
+    assert isinstance(choose_environment(tmp_path, tmp_path, floor="", cache=tmp_path), Native)
+    assert isinstance(choose_environment(tmp_path, tmp_path, floor="manylinux_2_39", cache=tmp_path), Native)
+    chosen = choose_environment(tmp_path, tmp_path, floor="manylinux_2_28", cache=tmp_path)
     assert isinstance(chosen, Container)
     assert "manylinux_2_28" in chosen.key
 

@@ -17,7 +17,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, jobserver
-from mlir_release.wheels.backends import BuildBackend, Job
+from mlir_release.wheels.backends import BuildBackend, BuildJob
 from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
@@ -58,7 +58,7 @@ class FakeBackend:
 
     fail: dict[str, str] = field(default_factory=dict)
     untrue: bool = False
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[BuildJob] = field(default_factory=list)
     running: int = 0
     most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,7 +70,7 @@ class FakeBackend:
     def floor(self, wanted: str) -> str:
         return wanted
 
-    def build(self, job: Job) -> tuple[Path, Usage]:
+    def build(self, job: BuildJob) -> tuple[Path, Usage]:
         with self.lock:
             self.jobs.append(job)
             self.running += 1
@@ -119,7 +119,9 @@ def test_each_project_is_staged_for_its_cpython(request_: WheelRequest, backend:
 def test_side_by_side_within_the_plan(
     request_: WheelRequest, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobserver, "machine_plan", lambda count, jobs: jobserver.Plan(builds=2, compilers=4))
+    monkeypatch.setattr(
+        jobserver, "machine_concurrency", lambda count, jobs: jobserver.Concurrency(builds=2, compilers=4)
+    )
     build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
     assert backend.most == 2
     assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)

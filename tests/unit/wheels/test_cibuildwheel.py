@@ -15,7 +15,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels import cibuildwheel
-from mlir_release.wheels.backends import Job
+from mlir_release.wheels.backends import BuildJob
 from mlir_release.wheels.cibuildwheel import (
     configuration,
     container_cpu,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
 
 
-def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, str] | None = None) -> Job:
+def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, str] | None = None) -> BuildJob:
     info = SdkInfo(
         revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
         platform=Platform.parse(platform),
@@ -40,7 +40,7 @@ def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, s
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
     (project / "pyproject.toml").write_text('[build-system]\nrequires = ["nanobind==2.9.2"]\n')
-    return Job(
+    return BuildJob(
         sdk=Sdk(root=tmp_path / "sdk", info=info),
         python=Python(cpython=CPython(3, 12), version="3.12.1", executable=Path("/x/python")),
         project=project,
