@@ -37,19 +37,15 @@ def matrix(
     import json
 
     from mlir_release.forge.checkout import matrix_of_checkout
-    from mlir_release.model.matrix_jobs import github_matrix, job_rows, missing_rows
+    from mlir_release.model.matrix_jobs import github_matrix, job_rows
 
     if missing is None:
         found = matrix_of_checkout(repository)
         rows = job_rows(found.only(only) if only else found, kind)
     else:
-        from mlir_release.release.draft import Draft
+        from mlir_release.release.draft import Draft  # a plain `matrix` does not wait for this
 
-        draft = Draft.load(open_forge(forge), missing)
-        if only:
-            draft.matrix = draft.due.only(only)
-        lacking = draft.missing()
-        rows = missing_rows(draft.due, kind, wheels=lacking.wheels, tests=lacking.tests)
+        rows = Draft.load(open_forge(forge), missing).missing_rows(kind, only=only or "")
     if github:
         text = json.dumps(github_matrix(rows), separators=(",", ":"))
         console.output("matrix", text)

@@ -39,6 +39,7 @@ def publish(
     from mlir_release.host.pythons import find_pythons
     from mlir_release.release import decisions
     from mlir_release.release.draft import Draft
+    from mlir_release.release.install_check import dependency_options
     from mlir_release.release.publish import publish as publish_draft
     from mlir_release.release.upload import upload
 
@@ -53,11 +54,6 @@ def publish(
             return
         console.say(uploaded.text())
     interpreters = [python.executable for python in find_pythons(pythons)]
-    options = _dependency_options(dependencies) if dependencies else None
+    options = dependency_options(dependencies) if dependencies else None
     published = publish_draft(draft, pythons=interpreters, dependencies=options, dry_run=dry_run)
     console.outcome(published, title=tag)
-
-
-def _dependency_options(place: str) -> list[str]:
-    """pip's options for a place that is a folder of wheels, or an index."""
-    return ["--index-url", place] if "://" in place else ["--no-index", "--find-links", place]

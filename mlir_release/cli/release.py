@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +27,7 @@ def release() -> None:
 @forge_option
 @json_option
 def release_list(forge: Forge) -> None:
-    """Drafts and published releases, oldest first."""
+    """List drafts and published releases, oldest first."""
     found = forge.releases()
     if console.json_mode:
         console.result("", [_release_json(entry) for entry in found])
@@ -63,7 +62,7 @@ def _release_json(entry: Release) -> dict[str, object]:
 @forge_option
 @json_option
 def release_show(tag: str, forge: Forge) -> None:
-    """One release: its assets and, while it is a draft, what it still lacks."""
+    """Show a release: its assets and, while it is a draft, what it still lacks."""
     from mlir_release.release.draft import Draft
 
     draft = Draft.load(forge, tag)
@@ -87,7 +86,7 @@ def release_show(tag: str, forge: Forge) -> None:
 @forge_option
 @json_option
 def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
-    """Download TARGET's wheel of TAG, from the draft too, and check its digest."""
+    """Download TARGET's wheel of TAG, also from a draft, and check its digest."""
     from mlir_release.release.draft import Draft
 
     path = Draft.load(forge, tag).fetch_wheel(target, output)
@@ -113,7 +112,7 @@ def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Fo
 @dry_run_option
 @json_option
 def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: bool) -> None:
-    """Let TAG be published although TARGET is missing or fails."""
+    """Allow TAG to be published although TARGET is missing or fails."""
     from mlir_release.release import decisions
 
     console.outcome(decisions.waive(forge, tag, target, reason, dry_run=dry_run))
@@ -126,7 +125,7 @@ def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: boo
 @dry_run_option
 @json_option
 def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
-    """Give a pending TAG up for ever: it is recorded as abandoned, and its draft is deleted."""
+    """Abandon a pending TAG permanently: this is recorded, and its draft is deleted."""
     from mlir_release.release import decisions
 
     console.outcome(decisions.abandon(forge, tag, reason, dry_run=dry_run))
@@ -141,7 +140,7 @@ def release_abandon(tag: str, reason: str, forge: Forge, dry_run: bool) -> None:
 @dry_run_option
 @json_option
 def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dry_run: bool) -> None:
-    """Let nobody get a published TAG (or one FILE of it) who did not pin it; run `index` after it."""
+    """Hide a published TAG (or one FILE of it) from everyone who did not pin it; run `index` afterwards."""
     from mlir_release.release import decisions
 
     console.outcome(decisions.yank(forge, tag, reason, branch=branch, file=file, dry_run=dry_run))
@@ -154,32 +153,13 @@ def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dr
 @dry_run_option
 @json_option
 def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) -> None:
-    """Open, update or close one issue for each required target, as TAG fares.
+    """Open, update or close an issue for each required target, by its state in TAG.
 
-    A platform whose SDK fails has one issue for all that it takes down. A local forge keeps no issues: there, this
-    says what they would be about.
+    A platform whose SDK fails has one issue for everything that depends on it. A local forge has no issues: there, the
+    command prints what they would be about.
     """
-    from mlir_release.issues.tracking import Place, track
+    from mlir_release.issues.tracking import track_release
 
-    services = forge.services
-    place = Place(
-        forge=services.address if services else "",
-        repository=services.location if services else "",
-        log_url=_run_url() if log_url is None else log_url,
-    )
-    found = track(
-        forge,
-        services.tracker if services else None,
-        tag,
-        logs=services.job_logs if services else None,
-        place=place,
-        dry_run=dry_run,
-    )
+    found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
     console.result(found.text(), found.to_json())
     console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
-
-
-def _run_url() -> str:
-    """The address of the workflow run that this is part of; empty elsewhere."""
-    parts = [os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
-    return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""

@@ -5,6 +5,7 @@ Snapshots and numbered releases are tracked apart: a target may be broken at ups
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -189,6 +190,25 @@ class Tracked:
             "steps": [{"action": s.action, "key": s.key, "url": self.urls.get(s.key, "")} for s in self.steps],
             "dry_run": self.dry_run,
         }
+
+
+def track_release(forge: Forge, tag: str, *, log_url: str | None = None, dry_run: bool = False) -> Tracked:
+    """As :func:`track`, with the issues and the job logs of the forge itself.
+
+    :param log_url: linked in the issues; None: the workflow run that this is part of
+    """
+    place = Place(log_url=workflow_run_url(os.environ) if log_url is None else log_url)
+    services = forge.services
+    if services is None:
+        return track(forge, None, tag, place=place, dry_run=dry_run)
+    place = replace(place, forge=services.address, repository=services.location)
+    return track(forge, services.tracker, tag, logs=services.job_logs, place=place, dry_run=dry_run)
+
+
+def workflow_run_url(environ: Mapping[str, str]) -> str:
+    """The address of the GitHub workflow run that this process is part of; empty elsewhere."""
+    parts = [environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""
 
 
 def track(

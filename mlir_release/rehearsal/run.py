@@ -1,4 +1,4 @@
-"""The job of a rehearsal: what cron, the build run and a stranger do."""
+"""The job of a rehearsal: what the scheduled job, the build and a user do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.snapshot.upstream import Revision
     from mlir_release.wheels.request import WheelRequest
 
-#: A stranger's first program.
+#: A user's first program.
 FIRST_PROGRAM = """
 from mlir.ir import Context, Module
 import mlir._release as release
@@ -39,7 +39,7 @@ print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a person may choose."""
+    """The options of a rehearsal."""
 
     workspace: Path
     pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
@@ -52,12 +52,12 @@ class Options:
 
 
 def rehearse(options: Options) -> Report:
-    """Do it all. :raises ReleaseError: at the first step that fails; run again to go on from there"""
+    """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
     return _Rehearsal(options).run()
 
 
 def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, TransactionOutcome]:
-    """What the cron job does."""
+    """What the scheduled job does."""
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.snapshot.transaction import snapshot
 
@@ -67,7 +67,7 @@ def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, Transact
 
 
 class _Rehearsal:
-    """One run: what the steps hand on to each other."""
+    """One run, and what its steps pass to later ones."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -77,18 +77,18 @@ class _Rehearsal:
 
     def run(self) -> Report:
         self.workspace.mkdir(parents=True, exist_ok=True)
-        console.say(f"workspace: {self.workspace} (a second run goes on where this one stops)")
+        console.say(f"workspace: {self.workspace} (re-running resumes at the first unfinished step)")
         console.say(f"cache:     {self.cache}")
         self.prepare()
         self.snapshot()
         self.build_and_test()
         self.publish()
-        self.install_as_stranger()
+        self.install_cleanly()
         return self.report
 
     def prepare(self) -> None:
         options = self.options
-        with self.report.step("look at the machine") as results:
+        with self.report.step("inspect the machine") as results:
             self.release = available_release(cache=self.cache, prefix=options.prefix, version=options.llvm)
             self.pythons = choose_pythons(options.pythons, self.release)
             versions = ", ".join(python.version for python in self.pythons)
@@ -96,7 +96,7 @@ class _Rehearsal:
         with self.report.step("make upstream and release repository") as results:
             older = make_upstream(self.workspace / "upstream.git", self.release)
             self.forge = make_forge(self.workspace, older, self.pythons, options.profiles)
-            results.append(f"llvm-project at {self.release.version}; the pin begins at {older.version}")
+            results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
         with self.report.step("select, pin, tag, draft, dispatch") as results:
@@ -107,7 +107,7 @@ class _Rehearsal:
         self.dist = self.workspace / "dist" / self.outcome.tag
 
     def build_and_test(self) -> None:
-        """Only what the draft lacks: a second run builds and tests nothing again."""
+        """Build and test only what the draft lacks."""
         from mlir_release.release.draft import Draft
 
         self.draft = Draft.load(self.forge, self.outcome.tag)
@@ -130,7 +130,7 @@ class _Rehearsal:
         wheels = [self.matrix.wheel(name) for name in lacking.wheels]
         for configuration in {wheel.configuration.name: wheel.configuration for wheel in wheels}.values():
             self.build([wheel for wheel in wheels if wheel.configuration == configuration])
-            self.upload()  # at once: what is complete in the draft is never built again
+            self.upload()  # immediately: what is complete in the draft is never rebuilt
         for test in self.matrix.tests:
             if test.name in lacking.tests:
                 self.test(test)
@@ -149,7 +149,7 @@ class _Rehearsal:
         return replace(made, floor="")  # it is installed on this machine only
 
     def build(self, targets: Sequence[WheelTarget]) -> None:
-        """The CPythons of one configuration, side by side."""
+        """Build the wheels of one configuration in parallel."""
         from mlir_release.wheels.build import build_wheels
 
         wanted = {target.python for target in targets}
@@ -160,7 +160,7 @@ class _Rehearsal:
         self.report.wheels += built
 
     def test(self, test: TestTarget) -> None:
-        """One suite on one wheel; its report goes to the draft beside the wheel."""
+        """Run one suite on one wheel; its report is uploaded with the wheel."""
         from mlir_release.model.test_report import REPORT_SUFFIX
         from mlir_release.testing.run import run_suites
 
@@ -182,7 +182,7 @@ class _Rehearsal:
                 "rehearsal-tests-failed",
                 f"{test.name} failed: {', '.join(failure.name for failure in report.suites[0].failures[:5])}",
                 where=str(self.workspace / "tests" / test.name),
-                remedy="its logs are there; run this again when the cause is mended",
+                remedy="read its logs there, fix the cause, then run this again",
             )
 
     def wheel_of(self, target: WheelTarget) -> Path:
@@ -192,7 +192,7 @@ class _Rehearsal:
         slot = Slot.of_target(target)
         self.draft.refresh()
         asset = self.draft.wheels().get(slot)
-        if asset is not None:  # the draft's wins: it is what will be published
+        if asset is not None:  # the draft's takes precedence: it is what will be published
             self.dist.mkdir(parents=True, exist_ok=True)
             return self.draft.fetch(asset, self.dist)
         return next(path for path in sorted(self.dist.glob("*.whl")) if Slot.of_file(path.name) == slot)
@@ -220,11 +220,11 @@ class _Rehearsal:
             pages = generate(self.forge, site, base_url=site.as_uri())
             results.append(pages.text())
             self.report.index = str(site / "index.html")
-        with self.report.step("probe: what a stranger gets") as results:
+        with self.report.step("probe the installation commands") as results:
             probed = probe_published(
                 self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
             )
-            results.append(f"{len(probed.installed)} commands lead to the wheel")
+            results.append(f"{len(probed.installed)} commands install the wheel")
         latest = site / "snapshots" / "latest" / "index.html"
         main = min((wheel.distribution for wheel in outcome.manifest.wheels), key=lambda name: (name != "mlir", name))
         command = newest(str(latest), "snapshot", main)
@@ -232,20 +232,20 @@ class _Rehearsal:
         self.report.command = command.text
 
     def close_run(self) -> None:
-        """What a workflow runner does at the end of the run that was dispatched."""
+        """Finish the dispatched run, as a workflow runner does."""
         from mlir_release.forge.files import matrix_of_branch
 
         workflow = matrix_of_branch(self.forge).release.workflow
         while (run := self.forge.take_run(workflow)) is not None:
             self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
 
-    def install_as_stranger(self) -> None:
-        """The last line of the output, run in an empty virtual environment."""
+    def install_cleanly(self) -> None:
+        """Run the command in the last line of the output, in a clean virtual environment."""
         from mlir_release.host import venv
 
         python = self.pythons[0]
-        with self.report.step(f"pip install in an empty environment (CPython {python.version})") as results:
-            environment = venv.create(self.workspace / "stranger", python.executable)
+        with self.report.step(f"pip install in a clean environment (CPython {python.version})") as results:
+            environment = venv.create(self.workspace / "installed", python.executable)
             environment.install(*self.arguments)
             done = capture([environment.python, "-I", "-c", FIRST_PROGRAM], environment=environment.variables())
             if not done.ok:

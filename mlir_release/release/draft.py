@@ -9,6 +9,7 @@ from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.files import matrix_at
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.names import Slot, order_of
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch, release_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.test_report import TestReport
     from mlir_release.snapshot.state import TagState
 
@@ -114,6 +116,16 @@ class Draft(RemoteRelease):
                 and not self._passes(reports, test.name)
             ),
         )
+
+    def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
+        """The jobs that make what it still lacks, as rows for a workflow's matrix.
+
+        :param only: a filter of the matrix
+        """
+        if only:
+            self.matrix = self.due.only(only)
+        lacking = self.missing()
+        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests)
 
     def _passes(self, reports: Mapping[str, TestReport], name: str) -> bool:
         report = reports.get(name)

@@ -70,6 +70,11 @@ def try_wheels(
     return tuple(trials)
 
 
+def dependency_options(place: str) -> list[str]:
+    """pip's options for installing dependencies from a folder of wheels, or from an index."""
+    return ["--index-url", place] if "://" in place else ["--no-index", "--find-links", place]
+
+
 def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
     with scratch_folder("trial") as folder:
         python = venv.create(folder / "environment", interpreter.executable, pip=True).python

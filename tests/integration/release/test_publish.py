@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Release
+    from mlir_release.model.matrix_jobs import Kind
 
 TARGET = f"mlir-linux-x86_64-{PYTHON}"
 OTHER_TARGET = f"mlir-linux-x86_64-{OTHER_PYTHON}"
@@ -273,6 +274,18 @@ def test_a_waived_target_is_not_missed(stage: Stage) -> None:
     assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(OTHER_TARGET, "the runner is gone <b>")]
     assert "### Waived" in find_release(stage.again(), TAG).body
     assert Draft.load(stage.again(), TAG).missing() == Missing(wheels=(), tests=())
+
+
+def test_missing_rows_are_the_jobs_of_what_is_missing(stage: Stage) -> None:
+    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+
+    def names(kind: Kind, only: str = "") -> list[str]:
+        return [row["name"] for row in Draft.load(stage.again(), TAG).missing_rows(kind, only=only)]
+
+    assert names("wheels") == [OTHER_TARGET, EXPERIMENTAL]
+    assert names("wheels", "required") == [OTHER_TARGET]
+    assert names("sdk") == ["sdk-linux-x86_64"]
+    assert f"smoke-{TARGET}" not in names("tests")
 
 
 def test_an_experimental_wheel_that_fails_is_left_out(stage: Stage) -> None:

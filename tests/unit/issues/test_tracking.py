@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mlir_release.forge.base import Issue
 from mlir_release.issues.failures import Failure, Findings
 from mlir_release.issues.job_logs import Evidence, excerpt
-from mlir_release.issues.tracking import MAX_BODY, IssueChange, Place, plan_changes
+from mlir_release.issues.tracking import MAX_BODY, IssueChange, Place, plan_changes, workflow_run_url
 from tests.job_factory import make_job
 
 NAMES = ("a", "b", "c")
@@ -136,3 +136,15 @@ def test_whatever_a_log_says_the_issue_fits_and_its_dates_stay_readable() -> Non
     assert plan_changes(found, [issue], evidence={"a": evidence}) == ()
     (step,) = plan_changes(findings(TAGS[1], set()), [issue])  # not taken for one of a newer release
     assert step.action == "close"
+
+
+def test_the_address_of_a_workflow_run_needs_all_its_parts() -> None:
+    environ = {
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "llvm/mlir-wheels",
+        "GITHUB_RUN_ID": "7",
+    }
+    assert workflow_run_url(environ) == "https://github.com/llvm/mlir-wheels/actions/runs/7"
+    for name in environ:
+        assert workflow_run_url({**environ, name: ""}) == ""
+    assert workflow_run_url({}) == ""
