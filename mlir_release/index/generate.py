@@ -31,10 +31,10 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, Published
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
+from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.schemas import read_schemas
-from mlir_release.release.remote import fetch
+from mlir_release.release.remote import fetch, parse_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +108,8 @@ def generate(
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
     :param branch: the branch that holds ``yanked.toml``
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
-    :raises VerificationError: ``manifest-invalid``; :raises UsageError: ``yanks-invalid``
+    :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
+    :raises UsageError: ``yanks-invalid``
     """
     from filelock import FileLock
 
@@ -212,14 +213,7 @@ def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[
 
 
 def _published(forge: Forge, release: Release, content: bytes, *, where: str, yanks: tuple[Yank, ...]) -> Published:
-    manifest = Manifest.from_text(content, where=where)
-    if manifest.tag != release.tag:
-        raise VerificationError(
-            "manifest-invalid",
-            f"the manifest of {release.tag} says that it is {manifest.tag}'s",
-            where=where,
-            remedy="someone published that release by hand; delete it by hand, then run this again",
-        )
+    manifest = parse_manifest(content, release, where=where)
     needed = {wheel.filename for wheel in manifest.wheels} | {wheel.provenance for wheel in manifest.wheels} - {""}
     urls = {asset.name: asset.url for asset in release.assets if asset.name in needed}
     if missing := sorted(needed - set(urls)):

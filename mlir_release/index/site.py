@@ -12,7 +12,6 @@ from packaging.version import Version
 
 from mlir_release.model.names import Kind, Order, order_of
 from mlir_release.model.yanks import Yank, yank_reason
-from mlir_release.release.assets import METADATA_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,11 +31,6 @@ class WheelLink:
     provenance: str  #: URL, or empty
     yanked: str | None  #: the reason; None: not yanked
     uploaded: datetime
-
-    @property
-    def metadata_url(self) -> str:
-        """Where pip looks for the wheel's METADATA (PEP 658)."""
-        return self.url + METADATA_SUFFIX
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,20 +22,19 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.remote import fetch, fetch_manifest
+from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.manifest import WheelEntry
+    from mlir_release.model.manifest import Manifest, WheelEntry
 
-#: The one distribution that goes to PyPI (docs/design.md, "Versions, tags, names").
+#: The one distribution that goes to PyPI (docs/design.md, "Versions and tags").
 DISTRIBUTION = "mlir"
 
 #: PyPI's limits on a file and on a project, in bytes (docs.pypi.org/project-management/storage-limits).
@@ -129,7 +128,7 @@ def publish_to_index(
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))
         plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
-        paths = [_wheel(forge, release, wheel, folder) for wheel in plan.upload]
+        paths = [fetch_published_wheel(forge, release, wheel, folder) for wheel in plan.upload]
         check_metadata(paths)
         if not dry_run:
             for path, wheel in zip(paths, plan.upload, strict=True):
@@ -304,19 +303,6 @@ def _published(forge: Forge, tag: str) -> Release:
             remedy=f"publish it first: mlir-release publish {tag}",
         )
     return release
-
-
-def _wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
-    asset = release.asset(wheel.filename)
-    if asset is None or asset.sha256 != wheel.sha256:
-        raise VerificationError(
-            "release-not-its-manifest",
-            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
-            where=forge.page_url(release.tag),
-            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
-            remedy="someone changed the release after it was published: make another one, and yank this one",
-        )
-    return fetch(forge, release, asset, folder)
 
 
 # -- twine -----------------------------------------------------------------------------------------------------------

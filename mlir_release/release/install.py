@@ -16,18 +16,17 @@ from mlir_release.forge.files import read_yanks
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import check_import
-from mlir_release.release.remote import fetch, fetch_manifest
+from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.host.pythons import Python
-    from mlir_release.model.manifest import WheelEntry
+    from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.yanks import Yank
 
 #: Instead of a tag: the newest published snapshot that nobody yanked.
@@ -91,8 +90,8 @@ def install(
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
     :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``python-missing``
-    :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``install-digest``, ``provenance-unverified``,
-        ``install-failed``, ``import-failed``
+    :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
+        ``provenance-unverified``, ``install-failed``, ``import-failed``
     :raises MachineError: ``gh-missing``
     """
     python = _executable(python)
@@ -102,7 +101,7 @@ def install(
         manifest = fetch_manifest(forge, release, folder)
         wheel = choose(manifest, interpreter, distribution)
         with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
-            path = _fetch(forge, release, wheel, folder)
+            path = fetch_published_wheel(forge, release, wheel, folder)
         verified = _provenance(forge, path, provenance)
         if not dry_run:
             with console.step(f"install {wheel.filename}"):
@@ -182,19 +181,6 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
     if reason is not None:
         console.warn(f"{tag} is yanked: {reason}")
     return found
-
-
-def _fetch(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
-    asset = release.asset(wheel.filename)
-    if asset is None or asset.sha256 != wheel.sha256:
-        raise VerificationError(
-            "install-digest",
-            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
-            where=forge.description,
-            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
-            remedy="do not use it: someone changed the release after it was published; nothing was installed",
-        )
-    return fetch(forge, release, asset, folder)
 
 
 # -- provenance --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Installing wheels in empty environments, as the last proof before they are published."""
+"""Installing wheels in empty environments: the last check before they are published."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class InstallCheck:
     """A wheel that was installed and imported."""
 
     filename: str
@@ -53,21 +53,21 @@ def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None)
     return capture(command, environment=env or clean_environment())
 
 
-def try_wheels(
+def check_installs(
     wheels: Sequence[Wheel], *, version: str, pythons: Sequence[Path], dependencies: Sequence[str] | None
-) -> tuple[Trial, ...]:
+) -> tuple[InstallCheck, ...]:
     """Install each wheel that fits one of ``pythons`` with ``--no-index`` in an empty environment, and import it.
 
     :param dependencies: pip's options for the wheels' own requirements (an index, a folder); None: leave them out
     :raises VerificationError: ``install-failed``, ``import-failed``
     """
-    trials = []
+    installs = []
     for interpreter in map(describe, pythons):
         accepted = interpreter.wheel_tags()
         for wheel in wheels:
             if not accepted.isdisjoint(parse_wheel_filename(wheel.filename)[3]):
-                trials.append(_try(wheel, version, interpreter, dependencies))
-    return tuple(trials)
+                installs.append(_check_install(wheel, version, interpreter, dependencies))
+    return tuple(installs)
 
 
 def dependency_options(place: str) -> list[str]:
@@ -75,8 +75,8 @@ def dependency_options(place: str) -> list[str]:
     return ["--index-url", place] if "://" in place else ["--no-index", "--find-links", place]
 
 
-def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> Trial:
-    with scratch_folder("trial") as folder:
+def _check_install(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence[str] | None) -> InstallCheck:
+    with scratch_folder("install") as folder:
         python = venv.create(folder / "environment", interpreter.executable, pip=True).python
         options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
         done = run_pip(python, *options, f"{wheel.distribution}=={version}")
@@ -87,7 +87,7 @@ def _try(wheel: Wheel, version: str, interpreter: Python, dependencies: Sequence
             _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
         done = check_import(python, tag=wheel.info.tag, revision=wheel.info.revision, lenient=dependencies is None)
         _check("import-failed", wheel, interpreter, done, "it can't be imported")
-        return Trial(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
+        return InstallCheck(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
 
 
 #: Imports what there is, on any CPython ≥ 3.8. Without dependencies, a module that lacks one of them is passed over.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Release
     from mlir_release.release.draft import Draft
-    from mlir_release.release.install_check import Trial
+    from mlir_release.release.install_check import InstallCheck
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class PublishOutcome:
     manifest: Manifest
     url: str  #: its page
     already: bool  #: it was published before, and nothing was done
-    trials: tuple[Trial, ...] = ()
+    installs: tuple[InstallCheck, ...] = ()
     dry_run: bool = False
 
     def text(self) -> str:
@@ -57,7 +57,7 @@ class PublishOutcome:
             "url": self.url,
             "already": self.already,
             "dry_run": self.dry_run,
-            "trials": [trial.to_json() for trial in self.trials],
+            "trials": [install.to_json() for install in self.installs],
             "manifest": self.manifest.to_json(),
         }
 
@@ -92,7 +92,7 @@ def publish(
             with console.step(f"publish {draft.tag}"):
                 _finish(draft, verified, rivals)
         return PublishOutcome(
-            manifest=verified.manifest, url=url, already=False, trials=verified.trials, dry_run=dry_run
+            manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
         )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
+    from mlir_release.model.manifest import WheelEntry
 
 #: Waivers are assets of the draft, called ``waiver-<target>.json``.
 WAIVER_PREFIX = "waiver-"
@@ -71,15 +72,39 @@ def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
             why="someone published the draft by hand",
             remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
         )
-    manifest = Manifest.from_text(fetch(forge, release, asset, folder).read_bytes(), where=asset.url)
+    return parse_manifest(fetch(forge, release, asset, folder).read_bytes(), release, where=asset.url)
+
+
+def parse_manifest(content: bytes, release: Release, *, where: str) -> Manifest:
+    """Read the manifest of ``release``. :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``"""
+    manifest = Manifest.from_text(content, where=where)
     if manifest.tag != release.tag:
         raise VerificationError(
             "manifest-of-another",
             f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
-            where=asset.url,
-            remedy="use another release: someone changed this one by hand",
+            where=where,
+            why="someone published or changed that release by hand",
+            remedy="use another release; its maintainers delete this one by hand if nobody uses it",
         )
     return manifest
+
+
+def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
+    """Download a wheel of a published release, if it is the one that the manifest lists.
+
+    :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``
+    """
+    asset = release.asset(wheel.filename)
+    if asset is None or asset.sha256 != wheel.sha256:
+        raise VerificationError(
+            "release-not-its-manifest",
+            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
+            where=forge.page_url(release.tag),
+            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
+            remedy="do not use it: someone changed the release after it was published; its maintainers yank it and "
+            "make another one",
+        )
+    return fetch(forge, release, asset, folder)
 
 
 def release_of(releases: Iterable[Release], tag: str) -> Release | None:

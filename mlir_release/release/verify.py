@@ -1,4 +1,4 @@
-"""Is a draft fit to be published? Answered from the draft's own assets, as the forge gives them back."""
+"""Whether a draft may be published, judged from its own assets as the forge returns them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlir_release.release.assets import (
     check_wheel,
     read_wheel,
 )
-from mlir_release.release.install_check import Trial, try_wheels
+from mlir_release.release.install_check import InstallCheck, check_installs
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
 
@@ -38,12 +38,12 @@ class Verified:
     previous: Manifest | None  #: of the newest older release of the same kind
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets
-    trials: tuple[Trial, ...]
+    installs: tuple[InstallCheck, ...]
 
     def text(self) -> str:
         """For people."""
-        trials = "".join(f"\n  {trial.text()}" for trial in self.trials)
-        return f"{self.manifest.tag} is fit to be published: {len(self.manifest.wheels)} wheels{trials}"
+        installs = "".join(f"\n  {install.text()}" for install in self.installs)
+        return f"{self.manifest.tag} can be published: {len(self.manifest.wheels)} wheels{installs}"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -51,7 +51,7 @@ class Verified:
             "tag": self.manifest.tag,
             "manifest": self.manifest.to_json(),
             "excluded": [asset.name for asset in self.excluded],
-            "trials": [trial.to_json() for trial in self.trials],
+            "trials": [install.to_json() for install in self.installs],
         }
 
 
@@ -62,7 +62,7 @@ def verify(
     pythons: Sequence[Path] = (),
     dependencies: Sequence[str] | None = None,
 ) -> Verified:
-    """Download a draft's (or a release's) assets and check that they are one whole, tested release.
+    """Download a draft's (or a release's) assets and check that they form one complete, tested release.
 
     Digests, archives, metadata files, required targets, passing reports about these very wheels; then the wheels are
     installed in empty environments, with ``--no-index``.
@@ -84,7 +84,7 @@ def verify(
         if judgement.problems:
             raise _incomplete(draft.tag, judgement)
         with console.step(f"install the wheels of {draft.tag} in empty environments"):
-            trials = try_wheels(
+            installs = check_installs(
                 judgement.wheels, version=draft.state.wheel_version, pythons=pythons, dependencies=dependencies
             )
         previous = draft.previous(folder)
@@ -95,7 +95,7 @@ def verify(
         previous=previous,
         digests={asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
         excluded=excluded,
-        trials=trials,
+        installs=installs,
     )
 
 

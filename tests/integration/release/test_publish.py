@@ -129,7 +129,7 @@ def test_wheels_are_installed_and_imported(stage: Stage, tmp_path: Path) -> None
 
     upload(Draft.load(stage.forge, TAG), stage.fill())
     verified = verify(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)])
-    assert [(trial.filename, trial.imported) for trial in verified.trials] == [(WHEEL, ("mlir._release",))]
+    assert [(check.filename, check.imported) for check in verified.installs] == [(WHEEL, ("mlir._release",))]
 
 
 def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:

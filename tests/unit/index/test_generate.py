@@ -334,7 +334,7 @@ def test_a_release_whose_manifest_does_not_fit_it(tmp_path: Path, name: str) -> 
         forge.release_list[1] = replace(forge.release_list[1], assets=forge.release_list[0].assets)
         ids = [release.id for release in forge.release_list]
         forge.contents[ids[1], "release.json"] = forge.contents[ids[0], "release.json"]
-        id = "manifest-invalid"
+        id = "manifest-of-another"
     else:
         kept = tuple(asset for asset in forge.release_list[1].assets if asset.name != second.wheels[0].filename)
         forge.release_list[1] = replace(forge.release_list[1], assets=kept)
