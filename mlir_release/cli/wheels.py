@@ -134,7 +134,7 @@ def wheels_inspect(wheel: Path, files: bool) -> None:
 
 
 def _show_wheel(report: WheelReport, *, files: bool) -> None:
-    release = report.release or {}
+    release = report.release.to_json() if report.release else {}
     console.table(
         ["", report.filename],
         [

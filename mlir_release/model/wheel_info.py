@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from mlir_release.model.decode import Sha1, from_json
+from mlir_release.model.targets import Profile
 
 #: Where it is in a wheel.
 WHEEL_INFO = "mlir/_release.json"
@@ -20,7 +21,7 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     revision: Sha1  #: llvm-project commit
     llvm_version: str = ""
     distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``
-    profile: str  #: ``host``, ``core``, ``full``
+    profile: Profile
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     toolkit_version: str = ""
 

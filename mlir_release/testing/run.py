@@ -111,19 +111,18 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
 
 def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
     """The tests must be of the revision that the wheel was built from."""
-    revision = wheel.release.get("revision") if wheel.release else None
-    if revision is not None and revision != sdk.info.revision:
+    if wheel.release is not None and wheel.release.revision != sdk.info.revision:
         raise VerificationError(
             "wheel-revision-mismatch",
             f"{wheel.filename} was not built from this SDK's revision",
             where=str(sdk.root),
-            why=f"the wheel says {revision}, the SDK {sdk.info.revision}",
+            why=f"the wheel says {wheel.release.revision}, the SDK {sdk.info.revision}",
             remedy="give the SDK of the wheel's revision",
         )
 
 
 def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
-    about = str(report.release["target"]) if report is not None and report.release else f"mlir-{sdk.info.platform}"
+    about = report.release.target if report is not None and report.release else f"mlir-{sdk.info.platform}"
     return f"{suite}-{about if needs_wheel(suite) else split_target(about)[0]}"
 
 
@@ -133,13 +132,13 @@ def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:
     from mlir_release.wheels.build import build_addon
     from mlir_release.wheels.request import WheelRequest
 
-    release = report.release or {}
+    release = report.release
     request = WheelRequest(
         distribution=report.distribution,
-        profile=release.get("profile", "host"),
+        profile=release.profile if release else "host",
         version=Version(report.version),
-        tag=release.get("tag", "local"),
-        target=release.get("target", ""),
+        tag=release.tag if release else "local",
+        target=release.target if release else "",
         revision=sdk.info.revision,
         sdk=sdk,
     )

@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlir_release.host import venv
 from mlir_release.host.process import capture
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mlir_release.host.venv import VirtualEnvironment
+    from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
 
 #: What upstream's own tests import beyond the bindings' requirements: the OpDSL ones read and write YAML.
@@ -48,7 +49,7 @@ _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU"
 class Subject:
     """What is tested: a wheel installed in an environment, with the SDK that it was built from.
 
-    :param release: the wheel's ``mlir/_release.json``
+    :param release: which release the wheel belongs to
     :param wheel: the wheel's file
     :param python: the interpreter that the environment was made with
     :param addon: wheel of the test-only parts (:func:`mlir_release.wheels.build.build_addon`)
@@ -60,13 +61,13 @@ class Subject:
     wheel: Path | None = None
     python: Path | None = None
     python_version: str = ""
-    release: Mapping[str, Any] | None = None
+    release: WheelInfo | None = None
     addon: Path | None = None
 
     @property
     def profile(self) -> str:
         """``host``, ``core`` or ``full``; empty where no wheel is tested."""
-        return str(self.release["profile"]) if self.release else ""
+        return self.release.profile if self.release else ""
 
     def with_addon(self) -> VirtualEnvironment:
         """Another environment with the wheel, and the add-on laid over it."""
@@ -95,7 +96,8 @@ def smoke(subject: Subject) -> SuiteReport:
     assert subject.environment is not None
     start = time.monotonic()
     expected = {"revision": subject.sdk.info.revision, "llvm_version": subject.sdk.info.llvm_version}
-    expected |= {key: subject.release[key] for key in ("tag", "target") if subject.release and key in subject.release}
+    if subject.release is not None:
+        expected |= {"tag": subject.release.tag, "target": subject.release.target}
     results = _first_steps(subject, expected)
     if all(result.outcome.good for result in results):
         mlir = WheelMlir(

@@ -9,7 +9,6 @@ import base64
 import csv
 import hashlib
 import io
-import json
 import zipfile
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
+from mlir_release.model.decode import MalformedError
+from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.platform_tags import check_tags, platform_truth
 
@@ -61,7 +62,7 @@ class WheelReport:
     :param external: libraries that are needed, not in the wheel, and not promised by the platform tag
     :param system: libraries that are needed and promised by the platform tag
     :param elf: member name -> facts, for each ELF member
-    :param release: ``mlir/_release.json``, in our wheels
+    :param release: which release the wheel belongs to; None if it is not one of ours
     """
 
     path: Path
@@ -79,7 +80,7 @@ class WheelReport:
     parts: tuple[Part, ...]
     files: tuple[WheelFile, ...]
     elf: dict[str, ElfFacts] = field(repr=False)
-    release: dict[str, Any] | None
+    release: WheelInfo | None
     problems: tuple[Problem, ...]
 
     @property
@@ -91,6 +92,7 @@ class WheelReport:
         """The report as ``--json`` prints it."""
         data = asdict(self)
         data["path"] = str(self.path)
+        data["release"] = self.release.to_json() if self.release else None
         data["unpacked_size"] = self.unpacked_size
         for name, facts in self.elf.items():
             data["elf"][name]["glibc"] = ".".join(map(str, facts.glibc)) if facts.glibc else None
@@ -307,9 +309,8 @@ def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, t
     return problems
 
 
-def _release(archive: zipfile.ZipFile) -> dict[str, Any] | None:
+def _release(archive: zipfile.ZipFile) -> WheelInfo | None:
     try:
-        release: dict[str, Any] = json.loads(archive.read("mlir/_release.json"))
-    except (KeyError, ValueError):
+        return WheelInfo.from_text(archive.read(WHEEL_INFO))
+    except (KeyError, MalformedError):
         return None
-    return release

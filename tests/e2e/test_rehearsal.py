@@ -54,7 +54,7 @@ def test_the_wheel_is_what_it_says(rehearsed: Rehearsed) -> None:
     assert report.problems == ()
     assert report.external == ()
     assert report.release is not None
-    assert report.release["tag"] == rehearsed.report.tag
+    assert report.release.tag == rehearsed.report.tag
     names = [file.name for file in report.files]
     assert any("/sboms/" in name for name in names)
     assert any("/licenses/" in name for name in names)
@@ -81,10 +81,10 @@ def test_the_same_inputs_give_the_same_bytes_in_another_folder(
     monkeypatch.setenv("CCACHE_DISABLE", "1")
     request = WheelRequest(
         distribution=first.distribution,
-        profile=first.release["profile"],
+        profile=first.release.profile,
         version=Version(first.version),
-        tag=first.release["tag"],
-        target=first.release["target"],
+        tag=first.release.tag,
+        target=first.release.target,
         revision=sdk.info.revision,
         sdk=sdk,
     )

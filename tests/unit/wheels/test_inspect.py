@@ -49,7 +49,7 @@ def test_a_sound_wheel(tmp_path: Path) -> None:
     assert report.tags == ("cp311-cp311-manylinux_2_28_x86_64",)
     assert report.size == path.stat().st_size
     assert report.release is not None
-    assert report.release["target"] == "mlir-linux-x86_64-cp311"
+    assert report.release.target == "mlir-linux-x86_64-cp311"
     assert report.files[0].name == "mlir/padding.bin"
     assert report.parts[0].name == "other"
     assert sum(part.size for part in report.parts) == report.unpacked_size
