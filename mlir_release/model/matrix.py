@@ -145,11 +145,7 @@ class Matrix:
         for wheel in self.wheels:
             if wheel.name == name:
                 return wheel
-        raise UsageError(
-            "target-unknown",
-            f"there is no target called {name!r}",
-            remedy=alternatives(name, (wheel.name for wheel in self.wheels)),
-        )
+        raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
     def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
         """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``runtime-missing``"""
@@ -169,7 +165,7 @@ class Matrix:
     def for_platform(self, platform: Platform, *, configuration: str) -> Matrix:
         """The wheels of an LLVM configuration that one SDK serves: those of the first runtime for ``platform``.
 
-        :raises UsageError: ``target-unknown``
+        :raises UsageError: ``no-fitting-target``
         """
         fitting = [
             wheel
@@ -178,7 +174,7 @@ class Matrix:
         ]
         if not fitting:
             raise UsageError(
-                "target-unknown",
+                "no-fitting-target",
                 f"no target has the LLVM configuration {configuration} and a runtime for {platform}",
                 where=TARGETS_FILE,
                 remedy="mlir-release matrix shows all targets",
@@ -253,3 +249,8 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
                 where=where,
             )
         files[key] = wheel
+
+
+def unknown_target(name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is none of the ``known`` targets'."""
+    return UsageError("target-unknown", f"there is no target called {name!r}", remedy=alternatives(name, known))

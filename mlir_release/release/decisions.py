@@ -15,13 +15,14 @@ from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver, format_time
+from mlir_release.model.matrix import unknown_target
 from mlir_release.model.names import Slot
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
 from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX
-from mlir_release.release.draft import Draft
+from mlir_release.release.draft import Draft, tag_abandoned
 from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
 from mlir_release.snapshot.state import abandon_tag, find_state
 
@@ -101,15 +102,7 @@ def _check_target(draft: Draft, target: str) -> None:
     matrix = draft.due
     names = [*(wheel.name for wheel in matrix.wheels), *(test.name for test in matrix.tests)]
     if target not in names:
-        import difflib
-
-        close = ", ".join(difflib.get_close_matches(target, names, 3)) or ", ".join(names)
-        raise UsageError(
-            "target-unknown",
-            f"{draft.tag} has no target called {target!r}",
-            where=draft.state.commit,
-            remedy=f"targets: {close}",
-        )
+        raise unknown_target(target, names)
 
 
 # -- abandon --------------------------------------------------------------------------------------------------------
@@ -274,13 +267,7 @@ def _need_pending(state: TagState, what: str) -> None:
     if state.state == "published":
         raise _already_published(state.name, what)
     if state.state == "abandoned":
-        raise NeedsPersonError(
-            "tag-abandoned",
-            f"can't {what} {state.name}: it was abandoned",
-            where=state.name,
-            why=state.reason,
-            remedy="make another release: mlir-release snapshot --force, or mlir-release number",
-        )
+        raise tag_abandoned(state.name, why=state.reason)
 
 
 def _already_published(tag: str, what: str) -> NeedsPersonError:

@@ -83,12 +83,7 @@ class Draft(RemoteRelease):
     def need_pending(self) -> None:
         """Refuse to continue with a draft whose tag is abandoned by now. :raises NeedsPersonError: ``tag-abandoned``"""
         if self.release.draft and self.forge.tag(ABANDONED_PREFIX + self.tag) is not None:
-            raise NeedsPersonError(
-                "tag-abandoned",
-                f"{self.tag} was abandoned",
-                where=self.tag,
-                remedy="make another release: mlir-release snapshot --force, or mlir-release number",
-            )
+            raise tag_abandoned(self.tag)
 
     def previous(self, folder: Path) -> Manifest | None:
         """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
@@ -132,11 +127,11 @@ class Draft(RemoteRelease):
         return report is not None and report.passed and self.is_tested_by(report)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
-        """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``wheel-missing``"""
+        """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``target-not-uploaded``"""
         asset = self.wheels().get(Slot.of_target(self.matrix.wheel(target)))
         if asset is None:
             raise UsageError(
-                "wheel-missing",
+                "target-not-uploaded",
                 f"{self.tag} has no complete wheel of {target}",
                 where=self.forge.description,
                 remedy="build and upload it first: mlir-release publish --dist … --upload-only",
@@ -164,3 +159,14 @@ def previous_manifest(forge: Forge, releases: Iterable[Release], tag: str, folde
     place = folder / "previous"
     place.mkdir(parents=True, exist_ok=True)
     return Manifest.from_text(fetch(forge, newest, asset, place).read_bytes(), where=asset.url)
+
+
+def tag_abandoned(tag: str, *, why: str = "") -> NeedsPersonError:
+    """The error for a tag that was given up. ``why``: the reason that was recorded."""
+    return NeedsPersonError(
+        "tag-abandoned",
+        f"{tag} was abandoned",
+        where=tag,
+        why=why,
+        remedy="make another release: mlir-release snapshot --force, or mlir-release number",
+    )

@@ -59,7 +59,7 @@ def check_installs(
     """Install each wheel that fits one of ``pythons`` with ``--no-index`` in an empty environment, and import it.
 
     :param dependencies: pip's options for the wheels' own requirements (an index, a folder); None: leave them out
-    :raises VerificationError: ``install-failed``, ``import-failed``
+    :raises VerificationError: ``wheel-not-installable``, ``wheel-not-importable``
     """
     installs = []
     for interpreter in map(describe, pythons):
@@ -80,13 +80,13 @@ def _check_install(wheel: Wheel, version: str, interpreter: Python, dependencies
         python = venv.create(folder / "environment", interpreter.executable, pip=True).python
         options = ["--isolated", "install", "--no-index", "--find-links", str(wheel.path.parent), "--no-deps"]
         done = run_pip(python, *options, f"{wheel.distribution}=={version}")
-        _check("install-failed", wheel, interpreter, done, "pip does not install it")
+        _check("wheel-not-installable", wheel, interpreter, done, "pip does not install it")
         if dependencies is not None and wheel.requires_dist:
             # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
             done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
-            _check("install-failed", wheel, interpreter, done, "its dependencies can't be installed")
+            _check("wheel-not-installable", wheel, interpreter, done, "its dependencies can't be installed")
         done = check_import(python, tag=wheel.info.tag, revision=wheel.info.revision, lenient=dependencies is None)
-        _check("import-failed", wheel, interpreter, done, "it can't be imported")
+        _check("wheel-not-importable", wheel, interpreter, done, "it can't be imported")
         return InstallCheck(filename=wheel.filename, python=interpreter.name, imported=tuple(done.stdout.split()))
 
 

@@ -69,7 +69,7 @@ def verify(
 
     :param pythons: CPythons of this machine to install with; those that no wheel fits are passed over
     :param dependencies: pip's options that say where the wheels' dependencies come from; None: leave them out
-    :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, ``install-failed``, …
+    :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, ``wheel-not-installable``, …
     :raises NeedsPersonError: ``release-incomplete``, with every target that is missing or fails
     """
     _check_names(draft.release)

@@ -139,7 +139,7 @@ def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill(content="raise ImportError('libLLVM.so: not found')"))
     error = refused(
         VerificationError,
-        "import-failed",
+        "wheel-not-importable",
         lambda: publish(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)]),
     )
     assert "libLLVM.so: not found" in error.why

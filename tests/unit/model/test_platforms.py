@@ -84,7 +84,7 @@ def test_a_host_without_a_runtime(matrix: Matrix) -> None:
         matrix.runtime(Platform.of("linux", "x86_64"), "linux-aarch64")
     with pytest.raises(UsageError) as caught:
         matrix.for_platform(Platform.of("macos", "arm64"), configuration="mlir-core")
-    assert caught.value.id == "target-unknown"
+    assert caught.value.id == "no-fitting-target"
     assert "mlir-core" in caught.value.what
     assert "macos-arm64" in caught.value.what
 
