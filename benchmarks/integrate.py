@@ -21,13 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from mlir_release.integrate.simulate import Summary, World, generate_walks, load_walks, summarize  # noqa: E402
+from mlir_release.integrate.simulate import Scenario, Summary, generate_walks, load_walks, summarize  # noqa: E402
 
 RECORDED = ROOT / "benchmarks" / "data" / "iree-walks.json"
 STRATEGIES = (("linear", 1), ("head", 1), ("adaptive", 1), ("parallel", 8))
 
 
-def strategies(title: str, worlds: list[World]) -> None:
+def strategies(title: str, worlds: list[Scenario]) -> None:
     """Every strategy on one set of walks."""
     commits, breaks = sum(world.n for world in worlds), sum(len(world.breaks) for world in worlds)
     print(f"\n## {title}: {len(worlds)} walks, {commits} affecting commits, {breaks} breaks")

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from mlir_release.git.repository import Git
 
 
+class UnreachableError(MachineError):
+    """A remote can't be read: it may be reachable later."""
+
+
 def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
-    """Fetch one ref; False if the remote does not have it. :raises MachineError: if the remote can't be read"""
+    """Fetch one ref; False if the remote does not have it. :raises UnreachableError: if the remote can't be read"""
     done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False)
     stderr = done.stderr.decode(errors="replace")
     if done.returncode == 0 or "couldn't find remote ref" in stderr:
         return done.returncode == 0
-    raise MachineError(
+    raise UnreachableError(
         "remote-unreachable",
         f"the remote {remote!r} can't be read",
         where=str(git.directory),

@@ -1,4 +1,4 @@
-"""Bring a report to the people: the pull request, and the notification services. No failure stops the rest."""
+"""Deliver a report to the pull request and the notification services. No failure stops the other deliveries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mlir_release.host.notify import notify
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.pulls import PullRequests
-    from mlir_release.integrate.report import Report
+    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.integrate.report import WalkReport
 
 #: Bytes of a log that are attached, its end: services take 8 MiB and more.
 ATTACHED = 4 << 20
 
 
-def deliver(report: Report, *, markdown: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
+def deliver(report: WalkReport, *, markdown: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
     """Comment on the pull request, and notify with the report and the end of the log attached.
 
-    Returns what failed; everything was tried. A walk's outcome does not depend on who could be told.
+    Returns the deliveries that failed, after trying all of them.
 
     :param variable: the environment variable that holds the notification addresses
     """
@@ -40,7 +40,7 @@ def deliver(report: Report, *, markdown: str, variable: str, pulls: PullRequests
     return failures
 
 
-def attachments(report: Report, markdown: str, folder: Path) -> list[Path]:
+def attachments(report: WalkReport, markdown: str, folder: Path) -> list[Path]:
     """Write what a message has attached into ``folder``: the whole report, and the end of the log if there is one."""
     written = [folder / "report.md"]
     written[0].write_text(markdown, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Bring an integrate to an end: check that everything can be fetched, squash or keep, write the pull request."""
+"""Bring an integrate to an end: check that everything can be fetched, squash or keep, mark the pull request ready."""
 
 from __future__ import annotations
 
@@ -7,31 +7,17 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.git.trees import commit_tree, is_ancestor, tree_of
 from mlir_release.integrate.credentials import for_export
-from mlir_release.integrate.patches import carried, upstream_has
-from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM, T_VERDICT
-from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.patches import carried
+from mlir_release.integrate.pull_request import branch_commits, pull_request_text, totals
+from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM
 from mlir_release.integrate.submodules import fetchable, links_made
 from mlir_release.integrate.upstream import shown
-from mlir_release.model.trailers import format_message, parse_trailers
+from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from mlir_release.forge.pulls import PullRequests
     from mlir_release.integrate.project import Project
-    from mlir_release.integrate.pulls import PullRequests
     from mlir_release.integrate.walk import Walk
-
-
-def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
-    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
-    since = f"{project.main_ref()}..refs/heads/{branch}"
-    output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
-    found: list[tuple[str, str, Mapping[str, str]]] = []
-    for record in output.decode(errors="surrogateescape").split("\0"):
-        commit, _, message = record.partition("\n")
-        if commit:
-            found.append((commit, message.partition("\n")[0], parse_trailers(message)))
-    return found
 
 
 def check_reachable(project: Project, branch: str) -> None:
@@ -75,49 +61,6 @@ def _unreachable(commit: str, what: str, target: str, where: str) -> Verificatio
     )
 
 
-def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
-    """Title and body, from the ledger and the walk."""
-    pin = project.pin(f"refs/heads/{branch}")
-    head = project.upstream.head()
-    base = project.upstream.base_of(pin, head)
-    commits = branch_commits(project, branch)
-    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the commit says it all
-        title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
-        return title, rest.rpartition("\n\n")[0]
-    passed, breaks = _totals(commits)
-    lines = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits.", ""]
-    patches = carried(project.upstream, base, pin)
-    if patches:
-        lines += ["### Carried patches", ""]
-        for patch in patches:
-            state = upstream_has(project.upstream, patch, base, head)
-            details = [
-                patch.kind,
-                patch.why,
-                patch.link,
-                f"drop when {patch.drop_when}" if patch.drop_when else "",
-                state,
-            ]
-            lines.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(d for d in details if d)})")
-        lines.append("")
-    changes = [(c, s) for c, s, t in commits if T_UPSTREAM not in t and T_PIN not in t]
-    if changes:
-        lines += ["### Changes to this repository", "", *(f"- `{c[:12]}` {shown(s)}" for c, s in changes), ""]
-    broken = [t[T_UPSTREAM] for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD]
-    if broken:
-        lines += ["### Upstream commits that broke this project", "", *(f"- {sha}" for sha in broken), ""]
-    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
-    return f"Integrate LLVM at {base[:12]}", "\n".join(lines)
-
-
-def _totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
-    passed = sum(int(t.get(T_COMMITS, "0")) for _, _, t in commits)
-    breaks = sum(1 for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD) + sum(
-        int(t.get(T_BREAKS, "0")) for _, _, t in commits
-    )
-    return passed, breaks
-
-
 def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
     """Check, squash if asked, push, write the pull request and mark it ready. Returns the branch's head.
 
@@ -147,7 +90,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
         return head
     fork = project.outer.text("merge-base", project.main_ref(), head)
-    passed, breaks = _totals(commits)
+    passed, breaks = totals(commits)
     pin = project.pin(head)
     base = project.upstream.base_of(pin, project.upstream.head())
     trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: str(passed), T_BREAKS: str(breaks)}

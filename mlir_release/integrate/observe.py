@@ -1,4 +1,4 @@
-"""What git says of an integrate at one moment, and what is known of the commits ahead. Nothing is changed here."""
+"""The state of an integrate at one moment, and what is known about the commits ahead. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What git says at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
+    """The state of a branch at one moment. Position 0 is ``base``; position i is ``ahead[i - 1]``."""
 
     branch: str
     head: str  #: outer commit
@@ -38,7 +38,7 @@ class Observation:
 
 
 class Observer:
-    """Looks at one branch.
+    """Reads one branch and what is recorded about it.
 
     :param branch: its name; ``HEAD`` for whatever is checked out
     :param weigh: gives the relative risk of each commit ahead (default: all alike)
@@ -65,8 +65,8 @@ class Observer:
         """See :func:`~mlir_release.integrate.state.setting_of`."""
         return setting_of(self.project.config.smoke.argv, self.project.config.smoke.environment)
 
-    def observe(self, *, until: str | None = None, fetch: bool = True) -> Observation:
-        """Look at the branch, the upstream and the verdicts. Fetches the upstream unless told not to."""
+    def look(self, *, until: str | None = None, fetch: bool = True) -> Observation:
+        """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""
         project, upstream = self.project, self.project.upstream
         upstream_head = upstream.fetch() if fetch else upstream.head()
         past = past_of(project.outer, "HEAD" if self.branch == "HEAD" else f"refs/heads/{self.branch}")
@@ -113,28 +113,37 @@ class Observer:
             raise found
         return found
 
-    def _question(self, seen: Observation, upstream: str, tree: str) -> Record:
-        """The record of the test at ``upstream``, but for its answer."""
+    def conflict_at(self, seen: Observation, position: int) -> PatchConflict | None:
+        """The conflict that :meth:`stack_at` found at a position, if it has been asked."""
+        found = self._stacks.get((seen.pin, seen.upstream_at(position)))
+        return found if isinstance(found, PatchConflict) else None
+
+    def question(self, seen: Observation, upstream: str) -> Record:
+        """The record of a test at ``upstream``, without its answer. :meth:`verdicts` looks for the answer from now on.
+
+        :raises PatchConflict: if the carried patches do not apply there
+        """
+        tip = self.stack_at(seen, upstream).tip
+        self._asked.add((seen.pin, upstream))
         return Record(
             verdict=st.Verdict.UNTESTABLE,
             upstream=upstream,
-            upstream_tree=tree,
+            upstream_tree=self.tree(tip),
             pristine_tree=self.tree(upstream),
             outer=self._outer_key(seen.head),
             setting=self.setting,
         )
 
     def asks(self, seen: Observation, record: Record) -> bool:
-        """Whether ``record`` answers the question that testing its commit on this branch would be."""
+        """Whether ``record`` is the result of testing its commit on this branch."""
         try:
-            tree = self.tree(self.stack_at(seen, record.upstream).tip)
+            question = self.question(seen, record.upstream)
         except PatchConflict:
             return False
-        question = self._question(seen, record.upstream, tree)
         return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
 
     def verdicts(self, seen: Observation) -> dict[int, Record]:
-        """What was found out already, by position.
+        """The recorded verdicts, by position.
 
         A verdict belongs to trees, not to commits: a commit and the revert of its successor share one.
         """
@@ -149,19 +158,18 @@ class Observer:
             if not asked:
                 continue
             try:
-                tree = self.tree(self.stack_at(seen, upstream).tip)
+                record = records.get(self.question(seen, upstream).key)
             except PatchConflict:
                 continue
-            record = records.get(self._question(seen, upstream, tree).key)
             if record is not None:
                 found[position] = record
         return found
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:
-        """What the strategies work on: recorded verdicts, and conflicts that were met."""
+        """What the strategies work on: recorded verdicts, and the conflicts that were found."""
         verdicts = {position: record.verdict for position, record in records.items()}
         for position in range(1, len(seen.ahead) + 1):
-            if isinstance(self._stacks.get((seen.pin, seen.upstream_at(position))), PatchConflict):
+            if self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
         factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
         base_risk = st.BASE_RISK_FIXED if seen.fixed else st.BASE_RISK_START

@@ -1,19 +1,25 @@
-"""Opening a downstream's project: its configuration, and LLVM's repository cloned where it is missing."""
+"""Opening a downstream: its configuration, LLVM's repository (cloned where it is missing), and its integrate branch."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.config import load_config
 from mlir_release.integrate.project import Clock, Project, utc_now
 from mlir_release.integrate.submodules import clone
-from mlir_release.integrate.upstream import Upstream
+from mlir_release.integrate.upstream import UpstreamRepository
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.observe import Observer
+    from mlir_release.integrate.walk import Walk
 
 
 def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
@@ -32,7 +38,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     config = load_config(outer.directory)
     submodule = config.downstream.submodule
     at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
-    project = Project(config, outer, Upstream(at, config), clock)
+    project = Project(config, outer, UpstreamRepository(at, config), clock)
     if submodule:
         project.pin()  # says so if it is no submodule
         _have_submodule(project)
@@ -40,6 +46,26 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     else:
         _have_mirror(project.upstream)
     return project
+
+
+def open_walk(directory: Path, *, push: bool = False) -> Walk:
+    """The integrate branch that is checked out there, to be walked. :raises UsageError: if there is none"""
+    from mlir_release.integrate.risk import weigher
+    from mlir_release.integrate.walk import Walk
+
+    project = open_project(directory)
+    return Walk(project, publish=push, weigh=weigher(project))
+
+
+def open_observer(directory: Path) -> Observer:
+    """Whatever is checked out there, only to be read.
+
+    All commits have the same weight: reading which files each of them touches would take longer than everything else.
+    """
+    from mlir_release.integrate.observe import Observer
+
+    project = open_project(directory)
+    return Observer(project, current_branch(project.outer) or "HEAD")
 
 
 def _have_submodule(project: Project) -> None:
@@ -57,7 +83,7 @@ def _have_submodule(project: Project) -> None:
     clone(project.outer, project.config.downstream.submodule, finish=finish)
 
 
-def _have_mirror(mirror: Upstream) -> None:
+def _have_mirror(mirror: UpstreamRepository) -> None:
     """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
     folder = mirror.directory
     if not folder.is_dir():

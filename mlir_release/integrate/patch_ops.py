@@ -23,7 +23,7 @@ def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_wh
     """Pick (or revert) an upstream commit on top of what is carried, and commit that. Returns the patch's id."""
     project = walk.project
     project.refuse_dirty()
-    seen = walk.observe()
+    seen = walk.observer.look()
     commit = project.upstream.commit(revision)
     ledger = {
         pt.T_KIND: "revert" if revert else "cherry-pick",
@@ -41,11 +41,11 @@ def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_wh
 
 
 def drop(walk: Walk, unwanted: str) -> pt.Patch:
-    """Stop carrying a patch, and commit that. Returns the patch."""
+    """Stop carrying the patch whose id begins with ``unwanted``, and commit that. Returns the patch."""
     walk.project.refuse_dirty()
-    seen = walk.observe()
-    stack = pt.without(walk.project.upstream, seen.patches, seen.base, unwanted)
-    patch = stack.dropped[0][0]
+    seen = walk.observer.look()
+    patch = pt.named(seen.patches, unwanted)
+    stack = pt.without(walk.project.upstream, seen.patches, seen.base, patch)
     _commit_stack(walk, seen, stack.tip, len(stack.kept), f"Drop {patch.subject!r}", f"It was {patch.sha}.")
     return patch
 

@@ -242,29 +242,30 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
     return commit_tree(git, merge.tree, [tip], message, signature)
 
 
-def without(git: Git, patches: Sequence[Patch], base: str, unwanted: str) -> Stack:
-    """The stack on ``base`` without the patch whose id begins with ``unwanted``.
-
-    :raises UsageError: if none or several do
-    :raises PatchConflict: if a later patch needs it
-    """
-    matching = [patch for patch in patches if patch.sha.startswith(unwanted)]
-    if len(matching) != 1 or len(unwanted) < 4:
+def named(patches: Sequence[Patch], prefix: str) -> Patch:
+    """The patch whose id begins with ``prefix``. :raises UsageError: if none or several do, or it is too short"""
+    matching = [patch for patch in patches if patch.sha.startswith(prefix)]
+    if len(matching) != 1 or len(prefix) < 4:
         raise UsageError(
             "patch-unknown",
-            f"{unwanted!r} names {len(matching)} of the carried patches",
+            f"{prefix!r} names {len(matching)} of the carried patches",
             remedy="mlir-release integrate patches list shows them; give at least four digits of one",
         )
+    return matching[0]
+
+
+def without(git: Git, patches: Sequence[Patch], base: str, unwanted: Patch) -> Stack:
+    """The stack on ``base`` without one of its patches. :raises PatchConflict: if a later patch needs it"""
     tip, tree, kept = base, tree_of(git, base), []
     for patch in patches:
-        if patch is matching[0]:
+        if patch is unwanted:
             continue
         merge = merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
         if merge.conflicts:
             raise PatchConflict(patch, base, merge.conflicts, patch.sha)
         tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
         kept.append(read_patch(git, tip))
-    return Stack(base, tip, tuple(kept), ((matching[0], "dropped by hand"),))
+    return Stack(base, tip, tuple(kept), ((unwanted, "dropped by hand"),))
 
 
 def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:

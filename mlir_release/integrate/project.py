@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
-    from mlir_release.integrate.upstream import Upstream
+    from mlir_release.integrate.upstream import UpstreamRepository
 
 Clock = Callable[[], datetime]
 
@@ -36,7 +36,7 @@ class Project:
 
     config: Config
     outer: SharedGit
-    upstream: Upstream
+    upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
 
     # -- how the downstream carries LLVM ----------------------------------------------------------------------------

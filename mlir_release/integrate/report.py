@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finding:
+class LogFinding:
     """One error. ``kind``: failed-target, compiler, linker, assertion, test or build-tool."""
 
     kind: str
@@ -50,9 +50,9 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
-def findings_in(log: bytes) -> list[Finding]:
+def findings_in(log: bytes) -> list[LogFinding]:
     """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown, not stumbled over."""
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], LogFinding] = {}
     for raw in log.splitlines():
         if len(raw) > 4000:
             raw = raw[:4000]
@@ -60,7 +60,7 @@ def findings_in(log: bytes) -> list[Finding]:
         for kind, pattern in _PATTERNS:
             match = pattern.match(line)
             if match:
-                finding = Finding(kind, match["where"].strip().rstrip(":"), match["text"].strip())
+                finding = LogFinding(kind, match["where"].strip().rstrip(":"), match["text"].strip())
                 # The same error in another translation unit is the same error.
                 found.setdefault((kind, finding.text or finding.where), finding)
                 break
@@ -127,7 +127,7 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Map
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class WalkReport:
     """Everything that a person needs to begin with. Made by :func:`make_report`."""
 
     outcome: str
@@ -139,6 +139,7 @@ class Report:
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
     advice: str
+    commit_url: str = ""  #: what a commit's id is appended to for a link; empty: no links
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -157,12 +158,13 @@ class Report:
             "advice": self.advice,
         }
 
-    def as_markdown(self, *, commit_url: str = "") -> str:
+    def as_markdown(self) -> str:
         """For a pull-request comment, a step summary or a message."""
 
         def link(commit: UpstreamCommit) -> str:
             short = f"`{commit.sha[:12]}`"
-            return f"[{short}]({commit_url}{commit.sha}) {commit.title}" if commit_url else (f"{short} {commit.title}")
+            linked = f"[{short}]({self.commit_url}{commit.sha})" if self.commit_url else short
+            return f"{linked} {commit.title}"
 
         lines = [f"## {_TITLES.get(self.outcome, self.outcome)}", ""]
         if self.outcome == "culprit" and self.range:
@@ -223,10 +225,11 @@ def make_report(
     findings: Sequence[Mapping[str, Any]],
     key: str = "",
     advice: str = "",
-) -> Report:
+) -> WalkReport:
     """Put a report together. ``commits``: the range that is to blame, oldest first."""
     log = project.state_directory() / "logs" / f"{key}.log"
-    return Report(
+    url = project.config.upstream.url.removesuffix(".git")
+    return WalkReport(
         outcome=outcome,
         branch=branch,
         good=good,
@@ -236,12 +239,13 @@ def make_report(
         range=tuple(commits),
         log=os.fspath(log) if key and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, ""),
+        commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 
 
-def report_known(observer: Observer) -> Report:
+def report_known(observer: Observer) -> WalkReport:
     """What the last failed smoke test of the branch says, as far as the verdicts narrow it."""
-    seen = observer.observe(fetch=False)
+    seen = observer.look(fetch=False)
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
@@ -263,13 +267,13 @@ def report_known(observer: Observer) -> Report:
     )
 
 
-def report_log(observer: Observer, log: bytes) -> Report:
+def report_log(observer: Observer, log: bytes) -> WalkReport:
     """What a build log of the branch as it stands says, say full CI's.
 
     To blame may be any upstream commit that came in since the branch left main.
     """
     project = observer.project
-    seen = observer.observe(fetch=False)
+    seen = observer.look(fetch=False)
     good = project.started_from(seen.head)
     return make_report(
         project,

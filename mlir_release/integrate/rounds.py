@@ -1,4 +1,4 @@
-"""One round of probes over several machines: a plan names them, each writes a record, one gathers."""
+"""One round of probes on several machines: a plan names them, each writes a record, and one machine gathers these."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.host.files import write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
@@ -13,17 +14,19 @@ from mlir_release.integrate.state import Record
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.walk import Walk
 
 
-def plan(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
+def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict[str, Any]:
     """The next round: ``probes`` (upstream commits, maybe none) and the ``head`` of the branch that they belong to.
 
-    Where the carried patches do not apply, that is found out here, at once, and costs no machine.
+    Commits where the carried patches do not apply are found here; no machine is needed for them.
     """
-    seen = walk.observe(until=until)
+    walk.store.pull(walk.project.config.downstream.remote)
+    seen = walk.observer.look(until=until)
     while True:
-        known = walk.knowledge(seen, walk.verdicts(seen))
+        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen))
         decision = strategy.decide(known)
         if not isinstance(decision, st.Probe):
             return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": []}
@@ -33,12 +36,23 @@ def plan(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -> dict
             return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
 
 
-def _applies(walk: Walk, seen: Any, commit: str) -> bool:
+def _applies(walk: Walk, seen: Observation, commit: str) -> bool:
     try:
-        walk.stack_at(seen, commit)
+        walk.observer.stack_at(seen, commit)
     except PatchConflict:
         return False
     return True
+
+
+def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
+    """Test one upstream commit and record the verdict, in the file ``record_to`` too."""
+    record = walk.probe(walk.observer.look(), walk.project.upstream.commit(revision).sha)
+    walk.store.record(record)
+    if walk.publish:
+        walk.store.push(walk.project.config.downstream.remote)
+    if record_to is not None:
+        write_atomically(record_to, json.dumps(record.as_json(), indent=1))
+    return record
 
 
 def gather(walk: Walk, folder: Path) -> int:
@@ -47,9 +61,9 @@ def gather(walk: Walk, folder: Path) -> int:
     Probe jobs run foreign code: a record counts only if it answers a question that this branch asks.
 
     :raises UsageError: naming the file that is no such record
-    :raises NeedsPersonError: if there is none at all: another round would end the same way
+    :raises NeedsPersonError: if there is none: another round would end the same way
     """
-    seen = walk.observe()
+    seen = walk.observer.look()
     ahead = {seen.base, *(commit.sha for commit in seen.ahead)}
     records = []
     for path in sorted(folder.rglob("*.json")):
@@ -57,7 +71,7 @@ def gather(walk: Walk, folder: Path) -> int:
             record = Record.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
-        if record.upstream not in ahead or not walk.asks(seen, record):
+        if record.upstream not in ahead or not walk.observer.asks(seen, record):
             raise _refused(path, "it is about another commit, other sources or another command")
         records.append(record)
     if not records:
@@ -66,9 +80,11 @@ def gather(walk: Walk, folder: Path) -> int:
             "no probe of this round came to a verdict",
             where=str(folder),
             why="every probe job failed before its smoke test had an answer",
-            remedy="read the logs of the probe jobs, mend what they complain about, and run the round again",
+            remedy="read the logs of the probe jobs, fix what they complain about, and run the round again",
         )
     walk.store.record(*records)
+    if walk.publish:
+        walk.store.push(walk.project.config.downstream.remote)
     return len(records)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class World:
+class Scenario:
     """One integrate: what the downstream would do at each of ``n`` affecting commits.
 
     :param breaks: position of a break -> position where upstream heals it by itself, or None if it persists
@@ -43,7 +43,7 @@ class World:
 
 
 @dataclass
-class Outcome:
+class ReplayResult:
     """What one replayed integrate cost and said. ``tests`` counts every run of the smoke command, retries included."""
 
     tests: int = 0
@@ -55,19 +55,19 @@ class Outcome:
 
 
 def replay(
-    world: World,
+    world: Scenario,
     strategy: st.Strategy,
     *,
     rate: st.BreakRate | None = None,
     retries: int = 1,
     retest: bool = False,
     generator: random.Random | None = None,
-) -> Outcome:
+) -> ReplayResult:
     """Walk through ``world``: probe, advance, name the culprit, fix it there, go on.
 
     :param retest: test every fix by itself before going on, instead of letting the next probe ahead vouch for it
     """
-    outcome = Outcome()
+    outcome = ReplayResult()
     fixed: frozenset[int] = frozenset()
     here = 0  # the affecting commit at which the branch stands
     rate = rate or st.BreakRate()
@@ -110,7 +110,7 @@ def replay(
 
 
 def _test(
-    world: World, position: int, fixed: frozenset[int], outcome: Outcome, retries: int, generator: random.Random
+    world: Scenario, position: int, fixed: frozenset[int], outcome: ReplayResult, retries: int, generator: random.Random
 ) -> st.Verdict:
     truth = world.verdict(position, fixed)
     for _ in range(1 + retries):
@@ -124,13 +124,13 @@ def _test(
 # -- sets of walks -----------------------------------------------------------------------------------------------------
 
 
-def load_walks(path: Path) -> list[World]:
+def load_walks(path: Path) -> list[Scenario]:
     """Recorded walks, oldest first. :raises UsageError: if the file is not of that form."""
     try:
         records = json.loads(path.read_text(encoding="utf-8"))["walks"]
         records = sorted(records, key=lambda record: record["date"])
         return [
-            World(n=record["advances"], breaks={int(after): None for after in record["fix_after_advance"]})
+            Scenario(n=record["advances"], breaks={int(after): None for after in record["fix_after_advance"]})
             for record in records
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -143,7 +143,9 @@ def load_walks(path: Path) -> list[World]:
         ) from error
 
 
-def generate_walks(*, commits: int, break_rate: float, flaky: float, seeds: int, telling: float = 0.0) -> list[World]:
+def generate_walks(
+    *, commits: int, break_rate: float, flaky: float, seeds: int, telling: float = 0.0
+) -> list[Scenario]:
     """``seeds`` walks over ``commits`` commits, each of which breaks with probability ``break_rate``.
 
     :param telling: share of the commits that touch nothing the downstream uses and so can't break it; the others break
@@ -157,7 +159,7 @@ def generate_walks(*, commits: int, break_rate: float, flaky: float, seeds: int,
         breaks = {i + 1: None for i, skip in enumerate(idle) if generator.random() < (0.0 if skip else rate)}
         # Told with a grain of salt: even a commit that seems to be irrelevant may break something.
         factors = [0.02 if skip else 1 / (1 - telling) for skip in idle] if telling else ()
-        worlds.append(World(n=commits, breaks=breaks, flaky=flaky, factors=factors))
+        worlds.append(Scenario(n=commits, breaks=breaks, flaky=flaky, factors=factors))
     return worlds
 
 
@@ -187,7 +189,7 @@ class Summary:
 
 
 def summarize(
-    worlds: Sequence[World], name: str, *, width: int = 1, retries: int = 1, learn: bool = True, retest: bool = False
+    worlds: Sequence[Scenario], name: str, *, width: int = 1, retries: int = 1, learn: bool = True, retest: bool = False
 ) -> Summary:
     """Replay all of ``worlds`` in order. ``learn``: each walk's break rate is known to the next, as it is in git."""
     strategy = st.make_strategy(name, width)

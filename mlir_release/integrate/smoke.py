@@ -52,7 +52,7 @@ class SmokeResult:
 
 
 @dataclass(frozen=True)
-class Slot:
+class ProbeSlot:
     """A prepared work tree of the downstream with LLVM in it.
 
     ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
@@ -65,7 +65,7 @@ class Slot:
 
 
 @contextmanager
-def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
+def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
     """A slot with the downstream at ``outer_commit`` and LLVM at ``llvm`` (patches included), held for this process."""
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
@@ -76,7 +76,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[Slot]:
         place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm), lock=lock)
         place_worktree(project.upstream, sources, llvm, lock=lock)
         populate(project, Git(outer), lock)
-        yield Slot(outer, sources, lock)
+        yield ProbeSlot(outer, sources, lock)
 
 
 def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
@@ -98,7 +98,9 @@ def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
     return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
 
 
-def smoke_test(project: Project, slot: Slot, upstream: str, log: Path, *, command: Sequence[str] = ()) -> SmokeResult:
+def smoke_test(
+    project: Project, slot: ProbeSlot, upstream: str, log: Path, *, command: Sequence[str] = ()
+) -> SmokeResult:
     """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
@@ -129,7 +131,9 @@ def _environment(config: Config) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in kept_back and not k.startswith("GIT_DIR")}
 
 
-def _run(command: Sequence[str], slot: Slot, environment: Mapping[str, str], timeout: float, log: Path) -> int | None:
+def _run(
+    command: Sequence[str], slot: ProbeSlot, environment: Mapping[str, str], timeout: float, log: Path
+) -> int | None:
     """Exit code; None after ``timeout`` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -166,7 +170,7 @@ def _run(command: Sequence[str], slot: Slot, environment: Mapping[str, str], tim
     return code
 
 
-def _refuse_full_disk(slot: Slot, log: Path) -> None:
+def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
     """A test that failed where a disk was full says nothing about a commit. :raises MachineError:"""
     folders = (slot.outer, log.parent, Path(tempfile.gettempdir()))
     full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)

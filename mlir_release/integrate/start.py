@@ -8,18 +8,22 @@ from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import NO_OBJECT
 from mlir_release.git.trees import commit_tree, is_ancestor
+from mlir_release.integrate.pull_request import update_pull_request
 from mlir_release.integrate.state import T_START, T_UPSTREAM
 from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import format_message
 
 if TYPE_CHECKING:
+    from mlir_release.forge.pulls import PullRequests
     from mlir_release.integrate.project import Project
 
 
-def start(project: Project, *, publish: bool = False) -> str:
+def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
-    Run again before anything was advanced, it finds the branch that it made.
+    Re-run before anything was advanced, it finds the branch that it made.
+
+    :param publish: push the branch, and open a draft pull request in ``pulls``
     """
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
@@ -50,11 +54,13 @@ def start(project: Project, *, publish: bool = False) -> str:
     if (outer.directory / ".gitmodules").is_file():
         outer.run("submodule", "--quiet", "update", "--init")
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
-        raise ConflictError("branch-taken", f"{name} was made by somebody else just now", remedy="run start again")
+        raise ConflictError("branch-taken", f"another process has just made {name}", remedy="run start again")
     outer.run("switch", "--quiet", name)
     project.follow()
     if publish:
         Walk(project).push_branch()
+        if pulls is not None:
+            update_pull_request(project, name, pulls)
     return name
 
 

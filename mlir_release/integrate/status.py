@@ -1,24 +1,24 @@
-"""Where an integrate stands."""
+"""The state of an integrate, as data and as text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import fates
+from mlir_release.integrate.patches import fates, named
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:
     from mlir_release.integrate.observe import Observer
 
 
-def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
+def collect(observer: Observer, *, until: str | None = None, fetch: bool = True) -> dict[str, Any]:
     """The pin, the patches with their ledgers, the commits ahead (oldest first) with verdicts, the tests to come."""
-    seen = walk.observe(until=until, fetch=fetch)
-    records = walk.verdicts(seen)
-    known = walk.knowledge(seen, records)
-    config = walk.project.config
-    become = fates(walk.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
+    seen = observer.look(until=until, fetch=fetch)
+    records = observer.verdicts(seen)
+    known = observer.knowledge(seen, records)
+    config = observer.project.config
+    become = fates(observer.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
     return {
         "branch": seen.branch,
         "pin": seen.pin,
@@ -34,6 +34,14 @@ def status(walk: Observer, *, until: str | None = None, fetch: bool = True) -> d
         "tests_left": round(st.estimate_tests(known, st.make_strategy(config.walk.strategy, config.walk.width)), 1),
         "break_rate": round(seen.rate.mean(), 4),
     }
+
+
+def explain(observer: Observer, prefix: str) -> dict[str, Any]:
+    """The data of the carried patch whose id begins with ``prefix``. :raises UsageError: if none or several do"""
+    seen = observer.look(fetch=False)
+    patch = named(seen.patches, prefix)
+    become = fates(observer.project.upstream, seen.patches, seen.base, seen.until)
+    return {**patch.as_json(), "contained": become[patch.sha]}
 
 
 def render(data: dict[str, Any], *, limit: int = 40) -> str:

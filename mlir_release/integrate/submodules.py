@@ -26,7 +26,7 @@ _THERE = "refs/mlir-release/there"
 
 
 @dataclass(frozen=True)
-class Link:
+class SubmoduleLink:
     """An outer commit makes the submodule at ``path`` point at ``commit``."""
 
     outer: str
@@ -107,7 +107,7 @@ def _git_folder(outer: SharedGit, path: str) -> Path:
     return Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", f"modules/{name}"))
 
 
-def links_made(project: Project, base: str, tip: str) -> list[Link]:
+def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
     """Where the commits after ``base`` up to ``tip`` point submodules (but LLVM) at something else; oldest first."""
     output = project.outer.run(
         *("log", "-z", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
@@ -123,7 +123,7 @@ def links_made(project: Project, base: str, tip: str) -> list[Link]:
             mode, commit = field.split()[1:4:2]
             path = os.fsdecode(next(fields))
             if mode == b"160000" and path != project.config.downstream.submodule:
-                found.append(Link(outer, subject, path, commit.decode()))
+                found.append(SubmoduleLink(outer, subject, path, commit.decode()))
     return found
 
 

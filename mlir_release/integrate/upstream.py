@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate.credentials import for_export
@@ -40,7 +41,7 @@ def shown(text: str) -> str:
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-class Upstream(SharedGit):
+class UpstreamRepository(SharedGit):
     """Git in that repository, and what is asked of the upstream there."""
 
     def __init__(self, directory: Path, config: Config) -> None:
@@ -55,7 +56,7 @@ class Upstream(SharedGit):
     def fetch(self) -> str:
         """Fetch and return the upstream's head.
 
-        :raises MachineError: if it can't be reached
+        :raises UnreachableError: if it can't be read
         :raises ConflictError: if its history was rewritten
         """
         refspec = f"refs/heads/{self.config.upstream.branch}:{self.ref}"
@@ -77,7 +78,7 @@ class Upstream(SharedGit):
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
             )
         if done.returncode != 0:
-            raise MachineError(
+            raise UnreachableError(
                 "upstream-unreachable",
                 "the upstream repository can't be read",
                 where=self.config.upstream.url,

@@ -1,7 +1,6 @@
-"""The walk itself: observe what git says, ask the strategy, probe, advance; until head, or a person is needed.
+"""The walk itself: read the branch, ask the strategy, probe, advance; until head, or until a person is needed.
 
-Nothing is remembered between two steps but what is in git, so every step can be the first of a new process, on another
-machine too.
+All state between two steps is in git, so every step can be the first one of a new process, on another machine too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_seconds
-from mlir_release.errors import ConflictError
+from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.remotes import push
 from mlir_release.git.trees import commit_tree
 from mlir_release.integrate import strategy as st
@@ -37,7 +36,7 @@ class WalkEnd:
 
     outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
     branch: str
-    base: str  #: where the branch stands
+    base: str  #: the upstream commit that the branch is at
     remaining: int  #: affecting commits ahead
     good: str = ""
     bad: str = ""  #: the culprit, or the first commit known bad
@@ -62,8 +61,8 @@ class WalkEnd:
         }
 
 
-class Walk(Observer):
-    """One integrate branch being walked.
+class Walk:
+    """One integrate branch being walked. ``observer`` reads it; everything that changes it is here.
 
     :param branch: default: the integrate branch that is checked out
     :param publish: push the branch and the verdicts as they come
@@ -78,10 +77,20 @@ class Walk(Observer):
         publish: bool = False,
         weigh: Callable[[Sequence[UpstreamCommit]], list[float]] | None = None,
     ) -> None:
-        super().__init__(project, branch or project.branch(), weigh=weigh)
-        project.signature()  # a walk commits: better to know now that it can't
+        self.project = project
+        self.branch = branch or project.branch()
+        self.observer = Observer(project, self.branch, weigh=weigh)
+        self.store = self.observer.store
         self.publish = publish
+        project.signature()  # fail now rather than at the first commit
         self.tests = 0
+
+    def strategy(self, name: str | None = None, width: int | None = None) -> tuple[st.Strategy, int]:
+        """A strategy and how many probes run side by side; by default those of ``integrate.toml``."""
+        configured = self.project.config.walk
+        name = name or configured.strategy
+        width = width or (8 if name == "parallel" and configured.width == 1 else configured.width)
+        return st.make_strategy(name, width), width
 
     # -- probe ------------------------------------------------------------------------------------------------------
 
@@ -90,14 +99,12 @@ class Walk(Observer):
 
         :raises PatchConflict: if the carried patches do not apply there
         """
-        stack = self.stack_at(seen, upstream)
-        question = self._question(seen, upstream, self.tree(stack.tip))
+        question = self.observer.question(seen, upstream)
         known = self.store.load().get(question.key)
-        self._asked.add((seen.pin, upstream))
         if known is not None:
             return known
         log = self.project.state_directory() / "logs" / f"{question.key}.log"
-        with prepared(self.project, seen.head, stack.tip) as slot:
+        with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
             console.say(f"    testing {upstream[:12]}")
             result = smoke_test(self.project, slot, upstream, log)
         self.tests += len(result.exits)
@@ -114,7 +121,7 @@ class Walk(Observer):
         )
 
     def probe_all(self, seen: Observation, positions: Sequence[int], width: int) -> None:
-        """Test positions, up to ``width`` side by side; each verdict is recorded as soon as it is there."""
+        """Test positions, up to ``width`` side by side; each verdict is recorded at once."""
 
         def one(upstream: str) -> None:
             try:
@@ -167,7 +174,7 @@ class Walk(Observer):
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after what it points at in other submodules.
 
-        :raises ConflictError: if somebody else pushed to the branch
+        :raises ConflictError: if the branch has other commits at the remote
         """
         remote = self.project.config.downstream.remote
         export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
@@ -177,7 +184,7 @@ class Walk(Observer):
                 "branch-moved-remotely",
                 f"{self.branch} moved at {remote}",
                 where=self.branch,
-                why="somebody pushed a commit that is not here",
+                why="another person or process pushed a commit that is not here",
                 remedy="mlir-release integrate sync, then run the same command again",
             )
 
@@ -187,8 +194,14 @@ class Walk(Observer):
         :param resolved: a commit with the carried stack rebased by hand onto ``to``
         :raises PatchConflict: if the carried patches do not apply there
         """
+        if resolved is not None and to is None:
+            raise UsageError(
+                "resolved-without-target",
+                "--resolved needs --advance-to",
+                remedy="give the upstream commit that the rebased stack is on with --advance-to",
+            )
         self.project.refuse_dirty()
-        seen = self.observe()
+        seen = self.observer.look()
         if to is not None:
             given = self.project.upstream.commit(to)
             if resolved is None or given.sha != seen.base:
@@ -202,33 +215,33 @@ class Walk(Observer):
             tip = self.project.upstream.commit(resolved).sha
             stack = check_resolved(self.project.upstream, tip, target.sha, seen.until)
         else:
-            stack = self.stack_at(seen, target.sha)
-        known = next((r for r in self.verdicts(seen).values() if r.upstream == target.sha), None)
+            stack = self.observer.stack_at(seen, target.sha)
+        known = next((r for r in self.observer.verdicts(seen).values() if r.upstream == target.sha), None)
         return self.advance(seen, target, stack, str(known.verdict) if known else "untested")
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
     def run(self, strategy: st.Strategy, *, width: int = 1, until: str | None = None, probing: bool = True) -> WalkEnd:
-        """Probe, advance, narrow, until the goal or a culprit; the branch then stands at the last good commit.
+        """Probe, advance, narrow, until the goal or a culprit; the branch is then at the last good commit.
 
         :param probing: False: use recorded verdicts only, and end as ``untested`` where a smoke test is needed
         """
         self.project.refuse_dirty()
         if self.publish:
             self.store.pull(self.project.config.downstream.remote)
-        if probing:  # a probe's work tree, on whatever machine, gets other submodules' commits from where others do
+        if probing:  # a probe's work tree, on whatever machine, fetches other submodules' commits from their remotes
             export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         goal, fetch = until, True
         while True:
-            seen = self.observe(until=goal, fetch=fetch)
+            seen = self.observer.look(until=goal, fetch=fetch)
             goal, fetch = seen.until, False  # one walk goes to one head
-            records = self.verdicts(seen)
-            known = self.knowledge(seen, records)
+            records = self.observer.verdicts(seen)
+            known = self.observer.knowledge(seen, records)
             decision = strategy.decide(known)
             best = strategy.reached(known)
             if best > 0:
                 target = seen.ahead[best - 1]
-                self.advance(seen, target, self.stack_at(seen, target.sha), str(st.Verdict.GOOD))
+                self.advance(seen, target, self.observer.stack_at(seen, target.sha), str(st.Verdict.GOOD))
                 continue
             if not isinstance(decision, st.Probe):
                 return self._end(seen, records, decision)
@@ -240,7 +253,7 @@ class Walk(Observer):
         """Whether none of the probes needs a smoke test: the carried patches do not apply."""
         for position in decision.positions:
             try:
-                self.stack_at(seen, seen.upstream_at(position))
+                self.observer.stack_at(seen, seen.upstream_at(position))
             except PatchConflict:
                 continue
             return False
@@ -286,7 +299,7 @@ class Walk(Observer):
 
     def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
         for position in range(low, min(high, len(seen.ahead)) + 1):
-            found = self._stacks.get((seen.pin, seen.upstream_at(position)))
-            if isinstance(found, PatchConflict):
+            found = self.observer.conflict_at(seen, position)
+            if found is not None:
                 return found
         return None

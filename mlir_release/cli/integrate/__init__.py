@@ -10,7 +10,7 @@ from mlir_release.cli.integrate.bisect import bisect
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe
 from mlir_release.cli.integrate.simulate import simulate
-from mlir_release.cli.integrate.walking import export, land, next_, range_, report, run, start, status, sync
+from mlir_release.cli.integrate.walk import export, land, next_, range_, report, run, start, status, sync
 
 
 @click.group()

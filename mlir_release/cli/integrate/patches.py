@@ -1,4 +1,4 @@
-"""``integrate patches``: the ledger of what is carried."""
+"""``integrate patches``: the carried patches and why each is carried."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.integrate.common import looking, push_option, walking
+from mlir_release.cli.integrate.options import push_option
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
-from mlir_release.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +24,9 @@ def patches() -> None:
 @click.pass_obj
 def patches_list(directory: Path) -> None:
     """What is carried."""
-    found = looking(directory).observe(fetch=False).patches
+    from mlir_release.integrate.open import open_observer
+
+    found = open_observer(directory).look(fetch=False).patches
     text = "\n".join(f"{patch.sha[:12]} {patch.subject} [{patch.kind}]" for patch in found)
     console.result(text or "nothing is carried", [patch.as_json() for patch in found])
 
@@ -36,13 +37,11 @@ def patches_list(directory: Path) -> None:
 @click.pass_obj
 def patches_explain(directory: Path, patch: str) -> None:
     """One patch: why, where upstream, when to drop it, and whether upstream has it."""
-    from mlir_release.integrate.status import status as collect
+    from mlir_release.integrate.open import open_observer
+    from mlir_release.integrate.status import explain
 
-    data = collect(looking(directory), fetch=False)
-    found = [item for item in data["patches"] if item["sha"].startswith(patch)]
-    if len(found) != 1:
-        raise UsageError("patch-unknown", f"{patch!r} names {len(found)} of the carried patches", remedy="patches list")
-    console.result("\n".join(f"{key}: {value}" for key, value in found[0].items() if value), found[0])
+    data = explain(open_observer(directory), patch)
+    console.result("\n".join(f"{key}: {value}" for key, value in data.items() if value), data)
 
 
 @patches.command("add")
@@ -56,9 +55,10 @@ def patches_explain(directory: Path, patch: str) -> None:
 @click.pass_obj
 def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str, drop_when: str, push: bool) -> None:
     """Carry an upstream COMMIT, or its revert."""
+    from mlir_release.integrate.open import open_walk
     from mlir_release.integrate.patch_ops import add
 
-    tip = add(walking(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
+    tip = add(open_walk(directory, push=push), commit, revert=revert, why=why, link=link, drop_when=drop_when)
     console.result(f"carrying {tip[:12]}", {"commit": tip})
 
 
@@ -69,7 +69,8 @@ def patches_add(directory: Path, commit: str, revert: bool, why: str, link: str,
 @click.pass_obj
 def patches_drop(directory: Path, patch: str, push: bool) -> None:
     """Stop carrying PATCH."""
+    from mlir_release.integrate.open import open_walk
     from mlir_release.integrate.patch_ops import drop
 
-    dropped = drop(walking(directory, push=push), patch)
+    dropped = drop(open_walk(directory, push=push), patch)
     console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped.as_json())

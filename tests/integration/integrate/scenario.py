@@ -60,4 +60,4 @@ def open_and_look(folder: Path) -> None:
     os.environ.update(world.environment())
     project = open_project(world.checkout, clock=lambda: NOON)
     start(project)
-    Walk(project).observe()
+    Walk(project).observer.look()

@@ -11,7 +11,7 @@ import pytest
 from mlir_release.errors import ReleaseError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops as carry
+from mlir_release.integrate import patch_ops
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import check_reachable, land
 from mlir_release.integrate.open import open_project
@@ -82,18 +82,18 @@ def downstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Downstream:
 def test_export_keeps_every_state_reachable(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    assert carry.export(downstream.project()) == {PATH: first}
+    assert patch_ops.export(downstream.project()) == {PATH: first}
     second = downstream.patch("second\n", onto=base)
-    head = carry.export(downstream.project())[PATH]
+    head = patch_ops.export(downstream.project())[PATH]
     assert downstream.fork.resolve("refs/heads/ours") == head
     assert downstream.fork.text("rev-parse", f"{head}^1", f"{head}^2").split() == [second, first]
-    assert carry.export(downstream.project()) == {PATH: head}
+    assert patch_ops.export(downstream.project()) == {PATH: head}
 
 
 def test_an_export_branch_that_moves_during_the_push_is_joined(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    carry.export(downstream.project())
+    patch_ops.export(downstream.project())
     theirs = downstream.patch("theirs\n", onto=base)
     miniature.git(downstream.inner, "push", "-q", f"{URL}dep-fork.git", f"{theirs}:refs/heads/hidden")
     second = downstream.patch("second\n", onto=base)
@@ -109,7 +109,7 @@ env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
 """
     )
     hook.chmod(0o755)
-    head = carry.export(downstream.project())[PATH]
+    head = patch_ops.export(downstream.project())[PATH]
     assert not hook.exists()
     assert downstream.fork.resolve("refs/heads/ours") == head
     for commit in (first, theirs, second):
@@ -125,13 +125,13 @@ def test_land_refuses_what_others_cannot_fetch(downstream: Downstream) -> None:
     assert caught.value.where == commit
     assert PATH in caught.value.what
     assert miniature.git(downstream.world.root / "origin.git", "for-each-ref", "refs/heads/integrates") == ""
-    carry.export(downstream.project())
+    patch_ops.export(downstream.project())
     land(walk, squash=True, pulls=None)
 
 
 def test_land_sees_that_an_exported_commit_is_gone(downstream: Downstream) -> None:
     downstream.patch("patched\n")
-    carry.export(downstream.project())
+    patch_ops.export(downstream.project())
     walk = Walk(downstream.project())
     check_reachable(walk.project, walk.branch)
     downstream.fork.run("update-ref", "-d", "refs/heads/ours")
@@ -182,7 +182,7 @@ def test_probes_find_the_patched_submodule_here_and_on_another_machine(downstrea
     other = tmp_path / "other"
     miniature.git(tmp_path, "clone", "-q", "-b", branch, f"{URL}origin.git", str(other))
     elsewhere = Walk(open_project(other, clock=lambda: NOON), publish=True)
-    assert elsewhere.probe(elsewhere.observe(), world.affecting[1]).verdict is st.Verdict.GOOD
+    assert elsewhere.probe(elsewhere.observer.look(), world.affecting[1]).verdict is st.Verdict.GOOD
     elsewhere.push_branch()  # the submodule is not cloned there: nothing to export
     check_reachable(elsewhere.project, elsewhere.branch)
 
@@ -191,7 +191,7 @@ def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     config = downstream.world.checkout / "integrate.toml"
     config.write_text(config.read_text().replace(f'path = "{PATH}"', 'path = "app.c"'))
     with pytest.raises(ReleaseError) as caught:
-        carry.export(downstream.project())
+        patch_ops.export(downstream.project())
     assert caught.value.id == "export-not-submodule"
 
 
@@ -225,7 +225,7 @@ def world_with_fork_behind_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def carry_a_pick(world: World) -> str:
     walk = Walk(open_project(world.checkout, clock=lambda: NOON))
-    return carry.add(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
+    return patch_ops.add(walk, world.commits["needed"], revert=False, why="we need it", link="", drop_when="")
 
 
 def test_the_export_token_is_for_the_export_remote_and_seen_by_nobody(
@@ -265,5 +265,5 @@ def test_a_smoke_test_sees_no_secrets_unless_it_asks(
     for asked in ((), ("GITHUB_TOKEN",)):
         config.write_text(text.replace("timeout-minutes", f"environment = {list(asked)}\ntimeout-minutes"))
         walk = Walk(downstream.project())
-        walk.probe(walk.observe(), downstream.world.affecting[0])
+        walk.probe(walk.observer.look(), downstream.world.affecting[0])
         assert [name for name in names if f"value of {name}" in seen.read_text()] == list(asked)

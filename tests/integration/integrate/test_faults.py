@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 def test_megabump_advance_to_an_abbreviated_sha_goes_exactly_there(world: World, walk: Walk) -> None:
     walk.next(to=world.affecting[0][:10])
-    assert walk.observe().base == world.affecting[0]
+    assert walk.observer.look().base == world.affecting[0]
 
 
 def test_megabump_advance_to_a_tag_goes_exactly_there(world: World, walk: Walk) -> None:
     miniature.git(world.checkout / "third_party/llvm", "tag", "v1", world.affecting[0])
     walk.next(to="v1")
-    assert walk.observe().base == world.affecting[0]
+    assert walk.observer.look().base == world.affecting[0]
 
 
 def test_megabump_advance_to_a_sha_out_of_range_is_refused(world: World, walk: Walk) -> None:
@@ -48,7 +48,7 @@ def test_megabump_advance_to_a_sha_out_of_range_is_refused(world: World, walk: W
 
 
 def test_megabump_a_second_next_after_a_conflict_keeps_the_patch(world: World, walk: Walk) -> None:
-    before = walk.observe()
+    before = walk.observer.look()
     state = (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain"))
     for _ in range(3):
         with pytest.raises(PatchConflict) as caught:
@@ -56,7 +56,7 @@ def test_megabump_a_second_next_after_a_conflict_keeps_the_patch(world: World, w
         assert caught.value.files == ("mlir/notes.txt",)
         assert all(f"({number})" in caught.value.remedy for number in (1, 2, 3))
         assert (world.git("rev-parse", "HEAD"), world.git("status", "--porcelain")) == state
-    assert walk.observe().patches == before.patches
+    assert walk.observer.look().patches == before.patches
     assert len(before.patches) == 3
 
 
@@ -71,14 +71,14 @@ def test_megabump_a_rejected_export_commits_nothing(world: World, walk: Walk) ->
     assert world.git("rev-parse", "HEAD") == head
     hook.unlink()
     walk.next()
-    assert is_ancestor(Git(world.root / "fork.git"), walk.observe().pin, "downstream-llvm")
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
 
 
 def test_megabump_an_export_that_moved_meanwhile_is_joined(world: World, walk: Walk) -> None:
     fork = world.root / "fork.git"
     old = miniature.git(fork, "rev-parse", "downstream-llvm")
     walk.next()
-    pin = walk.observe().pin
+    pin = walk.observer.look().pin
     head = miniature.git(fork, "rev-parse", "downstream-llvm")
     assert miniature.git(fork, "rev-parse", f"{head}^1", f"{head}^2").split() == [pin, old]
     assert miniature.git(fork, "rev-parse", f"{head}^{{tree}}") == miniature.git(fork, "rev-parse", f"{pin}^{{tree}}")
@@ -88,7 +88,7 @@ def test_megabump_an_https_remote_is_exported_to(world: World, walk: Walk) -> No
     assert walk.project.config.export.target is not None
     assert walk.project.config.export.target.remote.startswith("https://")
     walk.next()
-    assert is_ancestor(Git(world.root / "fork.git"), walk.observe().pin, "downstream-llvm")
+    assert is_ancestor(Git(world.root / "fork.git"), walk.observer.look().pin, "downstream-llvm")
 
 
 def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> None:
@@ -124,7 +124,7 @@ def test_megabump_stray_files_are_not_committed(world: World, walk: Walk) -> Non
 
 def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world: World, walk: Walk) -> None:
     llvm = world.checkout / "third_party/llvm"
-    pin = walk.observe().pin
+    pin = walk.observer.look().pin
     walk.next()
     miniature.git(llvm, "checkout", "-q", "--detach", pin)  # as if killed before the work tree followed
     walk.next()
@@ -136,7 +136,7 @@ def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
     world.reconfigure('["./smoke.sh"]', """["sh", "-c", "printf 'a.c:1:2: error: caf\\\\351\\\\n'; exit 1"]""")
     start(world.open())
     walk = Walk(world.open())
-    record = walk.probe(walk.observe(), world.affecting[0])
+    record = walk.probe(walk.observer.look(), world.affecting[0])
     assert record.verdict is st.Verdict.BAD
     assert record.findings[0]["text"] == "error: caf\\xe9"
     assert findings_in(b"\xff\xfe")[:0] == []

@@ -135,7 +135,7 @@ TABLE = [
 def test_a_mistake_is_one_message_and_loses_nothing(
     world: World, walk: Walk, identifier: str, command: str, mistake: Callable[[World], object]
 ) -> None:
-    record = walk.probe(walk.observe(), world.affecting[0])
+    record = walk.probe(walk.observer.look(), world.affecting[0])
     walk.store.record(record)
     mistake(world)
     before = everything(world)
@@ -205,7 +205,7 @@ def test_a_smoke_command_that_does_not_exist_is_no_verdict(world: World, command
 
 
 def test_a_full_disk_while_recording_loses_nothing(world: World, walk: Walk) -> None:
-    seen = walk.observe()
+    seen = walk.observer.look()
     record = walk.probe(seen, world.affecting[0])
     walk.store.record(record)
     other = walk.probe(seen, world.affecting[1])
@@ -227,7 +227,7 @@ def test_a_timeout_is_bad_and_leaves_nothing_running(world: World) -> None:
     world.reconfigure('["./smoke.sh"]', '["sleep", "1000"]')
     start(world.open())
     walk = Walk(world.open())
-    record = walk.probe(walk.observe(), world.affecting[0])
+    record = walk.probe(walk.observer.look(), world.affecting[0])
     assert (record.verdict, record.exits) == (st.Verdict.BAD, (None,))
 
 
@@ -326,11 +326,11 @@ def test_a_smoke_test_that_outlives_a_killed_walk_keeps_its_slot_until_it_ends(
         orphan = Path((meeting / "orphan").read_text().strip())
         walk = Walk(world.open())
         assert walk.store.load() == {}
-        record = walk.probe(walk.observe(), world.affecting[0])
+        record = walk.probe(walk.observer.look(), world.affecting[0])
         assert record.verdict is st.Verdict.GOOD
         assert Path((meeting / "other").read_text().strip()) != orphan
         assert (orphan / "smoke.sh").exists()  # nobody cleaned up there
     with locks.exclusive(orphan.parent / "lock"):  # waits for the orphan's end
         pass
-    walk.probe(walk.observe(), world.affecting[1])
+    walk.probe(walk.observer.look(), world.affecting[1])
     assert Path((meeting / "other").read_text().strip()) == orphan

@@ -55,7 +55,7 @@ def test_the_upstreams_branch_means_its_head_and_not_a_local_branch_of_that_name
         assert project.upstream.commit(name).sha == miniature.git(world.root / "upstream.git", "rev-parse", "main")
     walk = Walk(project)
     walk.next(to="main")
-    assert walk.observe().ahead == ()
+    assert walk.observer.look().ahead == ()
 
 
 def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
@@ -68,9 +68,9 @@ def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
         with pytest.raises(UsageError) as caught:
             walk.next(to=revision)
         assert caught.value.id == reason
-    assert walk.observe().ahead[0].sha == world.affecting[0]
+    assert walk.observer.look().ahead[0].sha == world.affecting[0]
     walk.next(to="llvmorg-1-init")
-    assert walk.observe().base == world.affecting[1]
+    assert walk.observer.look().base == world.affecting[1]
 
 
 def test_a_branch_of_today_is_taken_if_only_the_remote_has_it(world: World) -> None:
@@ -113,7 +113,7 @@ def test_messages_that_are_not_utf8_survive(world: World) -> None:
     walk.project.upstream.run("fetch", "-q", str(work), patch)
     walk.next(to=base, resolved=patch)
     walk.next(to=latest)
-    seen = walk.observe()
+    seen = walk.observer.look()
     raw = Git(walk.project.upstream.directory).run("cat-file", "commit", seen.pin).stdout
     assert raw.partition(b"\n\n")[2] == message
     command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout)]

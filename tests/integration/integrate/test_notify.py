@@ -20,7 +20,7 @@ from mlir_release.errors import ForgeError, MachineError, NeedsPersonError
 from mlir_release.host.notify import notify
 from mlir_release.integrate import deliver
 from mlir_release.integrate.open import open_project
-from mlir_release.integrate.report import Report
+from mlir_release.integrate.report import WalkReport
 from mlir_release.integrate.start import start
 from tests.integration.integrate import miniature
 
@@ -75,8 +75,8 @@ def listening_service() -> Iterator[Service]:
         yield made
 
 
-def report(log: str = "") -> Report:
-    return Report(
+def report(log: str = "") -> WalkReport:
+    return WalkReport(
         outcome="bad", branch="integrates/x", good="", bad="", findings=(), suspects=(), range=(), log=log, advice=""
     )
 
@@ -159,7 +159,7 @@ def test_a_walk_that_stops_reports_though_the_forge_refuses(
     world = miniature.build(tmp_path / "world", small=True, patched=False)
     for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("mlir_release.cli.integrate.common.open_pulls", Refusing)
+    monkeypatch.setattr("mlir_release.forge.pulls.open_pulls", Refusing)
     start(open_project(world.checkout), publish=True)
     with pytest.raises(NeedsPersonError) as caught:
         integrate.main(["-C", str(world.checkout), "run", "--push"], standalone_mode=False)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.land import land, pull_request_text
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
+from mlir_release.integrate.pull_request import pull_request_text
 from mlir_release.integrate.start import start
-from mlir_release.integrate.status import render, status
+from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, World
@@ -88,8 +89,8 @@ def test_a_log_of_full_ci_is_held_against_what_came_in_since_main(world: World, 
 
 def test_status_tells_what_will_become_of_each_patch(world: World) -> None:
     walk = walking(world)
-    walk.store.record(walk.probe(walk.observe(), walk.observe().base))
-    data = status(walk)
+    walk.store.record(walk.probe(walk.observer.look(), walk.observer.look().base))
+    data = collect(walk.observer)
     become = {patch["subject"].split()[0]: patch["contained"] for patch in data["patches"]}
     assert "does not apply on" in become["Keep"]
     assert "mlir/notes.txt" in become["Keep"]
@@ -98,7 +99,7 @@ def test_status_tells_what_will_become_of_each_patch(world: World) -> None:
     text = render(data)
     assert "which tests good" in text
     assert all(reason in text for reason in become.values())
-    before = status(walk, until=world.affecting[0])
+    before = collect(walk.observer, until=world.affecting[0])
     assert {patch["contained"] for patch in before["patches"]} == {""}
 
 

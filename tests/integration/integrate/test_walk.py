@@ -15,16 +15,17 @@ from mlir_release.cli.integrate import integrate
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops as carry
+from mlir_release.integrate import patch_ops
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.bisect import bisect_branch, bisect_upstream
-from mlir_release.integrate.land import land, pull_request_text
+from mlir_release.integrate.land import land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.pull_request import pull_request_text
 from mlir_release.integrate.report import make_report
-from mlir_release.integrate.rounds import gather, plan
+from mlir_release.integrate.rounds import gather, plan_round
 from mlir_release.integrate.start import start
-from mlir_release.integrate.status import render, status
+from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.walk import Walk, WalkEnd
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, World
@@ -55,7 +56,7 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, m
     world = make_world()
     start(world.open(), publish=True)
     pulls = Pulls()
-    monkeypatch.setattr("mlir_release.cli.integrate.common.open_pulls", lambda: pulls)
+    monkeypatch.setattr("mlir_release.forge.pulls.open_pulls", lambda: pulls)
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
     arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
     done = CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml"], catch_exceptions=False)
@@ -77,7 +78,7 @@ def test_two_machines_verdicts_merge_by_union(make_world: Any, tmp_path: Path) -
     miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
     here, there = walking(world), Walk(open_project(other, clock=lambda: NOON))
     for walk, upstream in ((here, world.affecting[0]), (there, world.affecting[1])):
-        seen = walk.observe()
+        seen = walk.observer.look()
         walk.store.record(walk.probe(seen, upstream))
     here.store.push("origin")
     there.store.push("origin")
@@ -97,7 +98,7 @@ def test_rounds_of_machines_that_clone_without_blobs(make_world: Any, tmp_path: 
         walk.store.pull("origin")
         missing = miniature.git(machine, "rev-list", "--objects", "--missing=print", "--glob=refs/mlir-release/probes")
         assert "?" not in missing
-        walk.store.record(walk.probe(walk.observe(), upstream))
+        walk.store.record(walk.probe(walk.observer.look(), upstream))
         walk.store.push("origin")
     here = walking(world)
     here.store.pull("origin")
@@ -108,14 +109,14 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     world = make_world()
     start(world.open(), publish=True)
     walk = walking(world)
-    data = plan(walk, st.Adaptive(width=3))
+    data = plan_round(walk, st.Adaptive(width=3))
     assert len(data["probes"]) == 3
     records = tmp_path / "records"
     with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
         gather(walk, records)
     assert unanswered.value.id == "probes-unanswered"
     records.mkdir()
-    seen = walk.observe()
+    seen = walk.observer.look()
     for commit in data["probes"]:
         record = walk.probe(seen, commit)
         (records / f"{commit}.json").write_text(json.dumps(record.as_json()))
@@ -138,7 +139,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
     world = make_world()
     walk, end = culprit(world)
     assert end.record is not None
-    seen = walk.observe()
+    seen = walk.observer.look()
     report = make_report(
         walk.project,
         outcome="range",
@@ -160,7 +161,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
 def test_status_shows_patches_verdicts_and_what_is_ahead(make_world: Any) -> None:
     world = make_world(patched=True)
     walk, end = culprit(world)
-    data = status(walk)
+    data = collect(walk.observer)
     kinds = {patch["subject"].split()[0]: patch for patch in data["patches"]}
     assert kinds["Revert"]["kind"] == "revert"
     assert "upstream reverts it too" in kinds["Revert"]["contained"]
@@ -212,14 +213,14 @@ def test_patches_are_added_with_a_ledger_and_dropped(make_world: Any) -> None:
     world = make_world()
     start(world.open())
     walk = walking(world)
-    tip = carry.add(
+    tip = patch_ops.add(
         walk, world.commits["needed"], revert=False, why="we need it", link="https://example.com/1", drop_when=""
     )
-    patches = walk.observe().patches
+    patches = walk.observer.look().patches
     assert [(p.kind, p.of, p.why) for p in patches] == [("cherry-pick", world.commits["needed"], "we need it")]
     assert is_ancestor(Git(world.root / "fork.git"), tip, "downstream-llvm")
-    carry.drop(walk, tip[:12])
-    assert walk.observe().patches == ()
+    patch_ops.drop(walk, tip[:12])
+    assert walk.observer.look().patches == ()
     assert world.git("status", "--porcelain") == ""
 
 
@@ -238,7 +239,7 @@ def test_a_stack_resolved_by_hand_is_taken(make_world: Any) -> None:
     miniature.git(work, "commit", "-q", "-a", "-m", "Keep notes\n\nCarried-Kind: local\nCarried-Why: we read them")
     resolved = miniature.git(work, "rev-parse", "HEAD")
     walk.next(to=target, resolved=resolved)
-    assert walk.observe().pin == resolved
+    assert walk.observer.look().pin == resolved
     assert is_ancestor(Git(world.root / "fork.git"), resolved, "downstream-llvm")
 
 
@@ -260,10 +261,10 @@ def test_sync_brings_a_persons_fix_and_main(make_world: Any, tmp_path: Path) -> 
     miniature.git(other.checkout, "add", "README")
     miniature.git(other.checkout, "commit", "-q", "-m", "Say hello")
     miniature.git(other.checkout, "push", "-q")
-    assert carry.sync(walk)
+    assert patch_ops.sync(walk)
     assert (world.checkout / "README").exists()
     assert "SCALE scale_by" in (world.checkout / "app.c").read_text()
-    assert not carry.sync(walk)
+    assert not patch_ops.sync(walk)
     assert walking(world).run(st.Adaptive()).bad != end.bad
 
 

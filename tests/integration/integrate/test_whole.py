@@ -8,7 +8,7 @@ import pytest
 
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
-from mlir_release.integrate import patch_ops as carry
+from mlir_release.integrate import patch_ops
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.land import check_reachable
 from mlir_release.integrate.start import start
@@ -36,7 +36,7 @@ def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str
         if end.outcome == "conflict":
             assert end.conflict is not None
             assert end.bad == world.commits["conflict"]
-            carry.drop(walk, end.conflict.patch.sha)
+            patch_ops.drop(walk, end.conflict.patch.sha)
             continue
         assert end.outcome == "culprit", end
         name = names[end.bad]
@@ -75,7 +75,7 @@ def test_the_whole_integrate(make_world: Any, carrier: str, name: str, width: in
         assert "healing" in culprits
     project = world.open()
     walk = walking(world)
-    seen = walk.observe()
+    seen = walk.observer.look()
     assert seen.ahead == ()
     assert seen.base == world.affecting[-1]
     assert seen.patches == ()  # landed, followed, dropped by hand

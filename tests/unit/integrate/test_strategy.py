@@ -11,13 +11,13 @@ from hypothesis import strategies as gen
 
 from mlir_release.errors import UsageError
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.simulate import World, replay
+from mlir_release.integrate.simulate import Scenario, replay
 
 ALL = [st.Linear(), st.Adaptive(head_first=True), st.Adaptive(), st.Adaptive(width=3), st.Adaptive(width=8)]
 
 
 @gen.composite
-def worlds(draw: gen.DrawFn) -> World:
+def worlds(draw: gen.DrawFn) -> Scenario:
     n = draw(gen.integers(0, 60))
     starts = draw(gen.sets(gen.integers(1, max(n, 1)), max_size=min(n, 12))) if n else set()
     breaks: dict[int, int | None] = {}
@@ -27,7 +27,7 @@ def worlds(draw: gen.DrawFn) -> World:
     untestable = (
         frozenset(draw(gen.sets(gen.integers(1, n), max_size=n))) if n and draw(gen.booleans()) else frozenset()
     )
-    return World(n=n, breaks=breaks, untestable=untestable)
+    return Scenario(n=n, breaks=breaks, untestable=untestable)
 
 
 @dataclass
@@ -77,13 +77,13 @@ class Checked:
 
 @pytest.mark.parametrize("strategy", ALL, ids=repr)
 @given(world=worlds())
-def test_ends_and_never_claims_more_than_it_tested(strategy: st.Strategy, world: World) -> None:
+def test_ends_and_never_claims_more_than_it_tested(strategy: st.Strategy, world: Scenario) -> None:
     replay(world, Checked(strategy))
 
 
 @pytest.mark.parametrize("strategy", ALL, ids=repr)
 @given(world=worlds())
-def test_names_every_break_that_persists_and_blames_no_other_commit(strategy: st.Strategy, world: World) -> None:
+def test_names_every_break_that_persists_and_blames_no_other_commit(strategy: st.Strategy, world: Scenario) -> None:
     outcome = replay(world, strategy)
     assert set(outcome.culprits) <= set(world.breaks)
     assert len(outcome.culprits) == len(set(outcome.culprits))
@@ -95,8 +95,8 @@ def test_names_every_break_that_persists_and_blames_no_other_commit(strategy: st
 
 
 @given(world=worlds())
-def test_linear_names_the_breaks_that_heal_by_themselves_too(world: World) -> None:
-    world = World(n=world.n, breaks=world.breaks)  # all testable
+def test_linear_names_the_breaks_that_heal_by_themselves_too(world: Scenario) -> None:
+    world = Scenario(n=world.n, breaks=world.breaks)  # all testable
     visible = {
         start
         for start in world.breaks
@@ -110,7 +110,7 @@ def test_one_retry_keeps_flaky_tests_from_naming_culprits(strategy: st.Strategy)
     false = {0: 0, 2: 0}
     for retries in false:
         for seed in range(40):
-            world = World(n=60, breaks={20: None}, flaky=0.05)
+            world = Scenario(n=60, breaks={20: None}, flaky=0.05)
             outcome = replay(world, strategy, retries=retries, generator=random.Random(seed))
             false[retries] += outcome.false_culprits
     assert false[2] < false[0]

@@ -1,7 +1,8 @@
-"""What an integrate needs of the place where pull requests live. The GitHub adapter is in ``pulls_github``."""
+"""The port for pull requests: what integrates need of them. The adapter is in ``forge/github/pulls.py``."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class PullRequests(Protocol):
-    """Pull requests of the downstream repository, by branch. Every method may be repeated."""
+    """Pull requests of one repository, by branch. Every method is idempotent."""
 
     def ensure_draft(self, *, branch: str, base: str, title: str, body: str) -> str:
         """Open a draft for ``branch``, or set title and body of the open one. Returns its address."""
@@ -25,3 +26,14 @@ class PullRequests(Protocol):
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
         """Start a workflow as it is on ``branch`` (what a job's own token pushes starts none)."""
+
+
+def open_pulls() -> PullRequests | None:
+    """The pull requests of ``$GITHUB_REPOSITORY``, with ``$GITHUB_TOKEN``; None unless both are set."""
+    repository, token = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("GITHUB_TOKEN")
+    if not repository or not token:
+        return None
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.pulls import GitHubPullRequests
+
+    return GitHubPullRequests(GitHubClient.of_environment(repository))

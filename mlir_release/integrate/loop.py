@@ -1,0 +1,145 @@
+"""``integrate run``: walk to the end, keep the pull request up to date, and report where a person is needed.
+
+With ``wait``, a walk that has reached head begins again when the upstream has moved.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
+from mlir_release.forge import pulls as forge_pulls
+from mlir_release.git.remotes import UnreachableError
+from mlir_release.integrate.deliver import deliver
+from mlir_release.integrate.open import open_walk
+from mlir_release.integrate.pull_request import update_pull_request
+from mlir_release.integrate.report import make_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.integrate.walk import Walk, WalkEnd
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What ``integrate run`` was asked for; empty values mean what ``integrate.toml`` says."""
+
+    strategy: str | None = None
+    width: int | None = None
+    until: str | None = None  #: an upstream commit
+    probing: bool = True  #: False: use recorded verdicts only
+    push: bool = False
+    wait: bool = False
+    every: float = 600  #: seconds between two looks at the upstream while waiting
+    next_round: str | None = None  #: workflow to dispatch if more probes are needed
+
+
+class WalkStopped(NeedsPersonError):
+    """A walk that needs a person. ``details`` appear beside the error in ``--json``."""
+
+    def __init__(self, error: NeedsPersonError, details: dict[str, object]) -> None:
+        super().__init__(error.id, error.what, where=error.where, why=error.why, remedy=error.remedy)
+        self.details = details
+
+    def as_json(self) -> dict[str, object]:
+        """The error, the walk's end, and the report."""
+        return {**super().as_json(), **self.details}
+
+
+def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
+    """Walk; yields each arrival at head, or the one end where more probes are needed.
+
+    :raises WalkStopped: if a person is needed; the report has been delivered then
+    :raises UnreachableError: if a remote can't be read; while waiting, that is retried
+    """
+    pulls = forge_pulls.open_pulls() if options.push else None
+    waiting = False
+    while True:
+        walk = open_walk(directory, push=options.push)
+        strategy, width = walk.strategy(options.strategy, options.width)
+        try:
+            end = walk.run(strategy, width=width, until=options.until, probing=options.probing)
+        except UnreachableError as error:
+            if not waiting:
+                raise
+            console.warn(str(error))  # a network failure at night must not end the wait
+        else:
+            _follow_up(walk, end, options, pulls)
+            yield end
+            if end.outcome == "untested" or not options.wait:
+                return
+            console.say(f"    at head; checking again in {options.every:g} seconds")
+            waiting = True
+        time.sleep(options.every)
+
+
+def _follow_up(walk: Walk, end: WalkEnd, options: RunOptions, pulls: PullRequests | None) -> None:
+    """Update the pull request; report a walk that stopped; dispatch the next round of probes if asked to."""
+    failures: list[ReleaseError] = []
+    if pulls is not None:
+        try:
+            update_pull_request(walk.project, walk.branch, pulls)
+        except ReleaseError as error:  # a report is delivered all the same
+            failures.append(error)
+    if end.outcome not in ("head", "untested"):
+        raise _reported(walk, end, pulls, failures)
+    if failures:
+        raise failures[0]
+    if end.outcome == "untested" and options.next_round:
+        _dispatch_round(pulls, options.next_round, walk.branch, options)
+
+
+def _dispatch_round(pulls: PullRequests | None, workflow: str, branch: str, options: RunOptions) -> None:
+    """Start the run that makes the next round of probes, on the branch whose workflow this run is of."""
+    if pulls is None:
+        raise UsageError(
+            "round-not-dispatched",
+            "the next round can't be started from here",
+            where=workflow,
+            why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
+            remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run --push",
+        )
+    given = {"branch": branch, "strategy": options.strategy or "", "width": str(options.width or "")}
+    inputs = {key: value for key, value in given.items() if value}
+    pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
+
+
+def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> WalkStopped:
+    """Report a walk that stopped. Returns the error to raise; failed deliveries are only warned about."""
+    conflict = end.conflict
+    report = make_report(
+        walk.project,
+        outcome=end.outcome,
+        branch=end.branch,
+        good=end.good,
+        bad=end.bad,
+        commits=end.suspects,
+        findings=end.record.findings if end.record else (),
+        key=end.record.key if end.record else "",
+        advice=conflict.remedy if conflict else "",
+    )
+    markdown = report.as_markdown()
+    if not console.json_mode:  # there the report is part of the error: one document
+        console.result(markdown, {})
+    console.summary(markdown)
+    undelivered = deliver(report, markdown=markdown, variable=walk.project.config.notify.variable, pulls=pulls)
+    for failure in [*failures, *undelivered]:
+        console.warn(str(failure))
+    return WalkStopped(
+        conflict
+        or NeedsPersonError(
+            "walk-needs-person",
+            f"the walk stopped: {end.outcome}",
+            where=end.bad,
+            why=f"the branch {end.branch} is at {end.base}",
+            remedy=report.advice,
+        ),
+        {**end.as_json(), "report": report.as_json()},
+    )

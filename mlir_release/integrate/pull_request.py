@@ -1,0 +1,83 @@
+"""The pull request of an integrate: its text, from the trailers of the branch's commits and of the carried patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.integrate.patches import carried, upstream_has
+from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PIN, T_UPSTREAM, T_VERDICT
+from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.upstream import shown
+from mlir_release.model.trailers import parse_trailers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.forge.pulls import PullRequests
+    from mlir_release.integrate.project import Project
+
+
+def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
+    """Commits of the branch since it left main, oldest first: id, subject, trailers."""
+    since = f"{project.main_ref()}..refs/heads/{branch}"
+    output = project.outer.run("log", "-z", "--first-parent", "--reverse", "--format=%H%n%B", since).stdout
+    found: list[tuple[str, str, Mapping[str, str]]] = []
+    for record in output.decode(errors="surrogateescape").split("\0"):
+        commit, _, message = record.partition("\n")
+        if commit:
+            found.append((commit, message.partition("\n")[0], parse_trailers(message)))
+    return found
+
+
+def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
+    """Title and body, from the ledger and the walk."""
+    pin = project.pin(f"refs/heads/{branch}")
+    head = project.upstream.head()
+    base = project.upstream.base_of(pin, head)
+    commits = branch_commits(project, branch)
+    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the commit says it all
+        title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
+        return title, rest.rpartition("\n\n")[0]
+    passed, breaks = totals(commits)
+    lines = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits.", ""]
+    patches = carried(project.upstream, base, pin)
+    if patches:
+        lines += ["### Carried patches", ""]
+        for patch in patches:
+            state = upstream_has(project.upstream, patch, base, head)
+            details = [
+                patch.kind,
+                patch.why,
+                patch.link,
+                f"drop when {patch.drop_when}" if patch.drop_when else "",
+                state,
+            ]
+            lines.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(d for d in details if d)})")
+        lines.append("")
+    changes = [(c, s) for c, s, t in commits if T_UPSTREAM not in t and T_PIN not in t]
+    if changes:
+        lines += ["### Changes to this repository", "", *(f"- `{c[:12]}` {shown(s)}" for c, s in changes), ""]
+    broken = [t[T_UPSTREAM] for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD]
+    if broken:
+        lines += ["### Upstream commits that broke this project", "", *(f"- {sha}" for sha in broken), ""]
+    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
+    return f"Integrate LLVM at {base[:12]}", "\n".join(lines)
+
+
+def totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
+    """Affecting commits that the branch's commits passed, and breaks among them."""
+    passed = sum(int(t.get(T_COMMITS, "0")) for _, _, t in commits)
+    breaks = sum(1 for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD) + sum(
+        int(t.get(T_BREAKS, "0")) for _, _, t in commits
+    )
+    return passed, breaks
+
+
+def update_pull_request(project: Project, branch: str, pulls: PullRequests) -> None:
+    """Open the draft or bring its text up to date, and start the downstream's own checks on the branch's head."""
+    config = project.config
+    title, body = pull_request_text(project, branch)
+    pulls.ensure_draft(branch=branch, base=config.downstream.branch, title=title, body=body)
+    if config.ci.workflow:
+        head = project.outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
+        pulls.ensure_ci(workflow=config.ci.workflow, branch=branch, head=head)
