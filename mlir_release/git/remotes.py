@@ -32,7 +32,7 @@ def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
 
 
 def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:
-    """Push; False if the remote moved meanwhile. :raises ConflictError: if the remote can't be reached or says no."""
+    """Push; False if the remote's branch has moved. :raises ConflictError: if it can't be reached, or refuses"""
     done = git.run("push", "--porcelain", "--no-verify", "--atomic", remote, *refspecs, env=env, check=False)
     if done.returncode == 0:
         return True
@@ -44,6 +44,6 @@ def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = 
         f"nothing could be pushed to {remote}",
         where=" ".join(refspecs),
         why=output.strip(),
-        remedy="check the address, the network and your rights there, then run the same command again: nothing was "
-        "recorded that points at what is missing there",
+        remedy="check the address, the network and your rights there, then run the same command again: nothing "
+        "that was recorded points at the missing commits",
     )

@@ -1,7 +1,7 @@
 """The only place that runs git.
 
-Plumbing commands with NUL-separated output; bytes stay bytes until a caller says that they are text. Commits and tags
-are made without a work tree, so that a release repository can be bare and nothing of a checkout is ever touched.
+Plumbing commands with NUL-separated output; output is decoded only where a caller asks for text. Tags are made
+without a work tree, so that a release repository can be bare and a checkout is never touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_OBJECT = "0" * 40
 
 
 class GitError(MachineError):
-    """A git command failed that should not have; ``stderr`` and ``returncode`` say how."""
+    """A git command failed unexpectedly; see ``stderr`` and ``returncode``."""
 
     def __init__(self, args: tuple[str, ...], returncode: int, stderr: str, directory: Path) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class GitError(MachineError):
             f"git {' '.join(args)} failed with exit code {returncode}",
             where=str(directory),
             why=stderr.strip(),
-            remedy="run the command by hand in that folder to see more; nothing after it was done",
+            remedy="run the command by hand in that folder to see more; no later step was run",
         )
         self.returncode = returncode
         self.stderr = stderr
@@ -176,9 +176,8 @@ class Git:
         Returns whether it moved; a compare-and-swap under git's own ref lock, retried while another process holds it.
 
         :param lock: descriptor of a lock (``flock``) that the caller and every other writer of this repository's refs
-            hold meanwhile. Git inherits it, so that it lasts as long as the last process that works under it. A lock
-            file that git left is then known to be a dead process's after a second, else only after
-            :data:`STALE_LOCK_AGE`.
+            hold meanwhile. Git inherits it, so that it lasts as long as the last process that works under it. Git's own
+            lock file is then taken for a dead process's after a second, else only after :data:`STALE_LOCK_AGE`.
         :raises GitError: if git could not write for another reason
         :raises ConflictError: if the ref stays locked
         """
@@ -197,7 +196,7 @@ class Git:
                 raise GitError(("update-ref", ref), done.returncode, stderr, self.directory)
             if time.monotonic() > deadline:
                 break
-            # The .lock file of a process that was killed would block the ref for ever; a living one is quick.
+            # The .lock file of a killed process would block the ref for ever; a living process removes its own soon.
             _break_stale_lock(self.directory / blocking["path"], stale_age)
         raise ConflictError(
             "ref-locked",

@@ -1,10 +1,10 @@
 """Git in a repository that people and several of our processes use at once, and in which any of them may be killed.
 
-One git of ours at a time writes to a repository's refs, index or configuration, under a lock (``flock``) that git
-inherits: it lasts as long as git works, even if the process that started it is killed. The lock file's content says
-what was being done. Whoever finds it there, holding the lock, knows that git was killed in the middle, and cleans up
-after it: git's own lock files, and files of the work tree that were half replaced. A git that a person runs is left
-alone: its lock files are never touched while nothing of ours was killed.
+One git process of this toolkit at a time writes to a repository's refs, index or configuration, under a lock that git
+inherits: it lasts as long as git works, even if the process that started it is killed. The running command is written
+into the lock file and removed at its end. A process that takes the lock and finds a command there knows that git was
+killed in the middle of it, and cleans up: git's own lock files, and files of the work tree that were half replaced.
+The lock files of a git that a person runs are never touched unless one of our own was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping, Sequence
 
-#: Our folder in a repository's own: state that has locks of its own.
+#: The toolkit's folder in a repository's own; it has its own locks.
 STATE = "mlir-release"
 
 #: Commands that take git's own locks (status, to refresh the index).
@@ -67,7 +67,7 @@ class SharedGit(Git):
             return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds)
         with self._writing(args) as held:
             done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held))
-            if done.returncode >= 0:  # else it was killed, and what it left is for whoever comes next
+            if done.returncode >= 0:  # else it was killed, and the next process cleans up
                 os.ftruncate(held, 0)
         if check and done.returncode != 0:
             raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
@@ -101,7 +101,7 @@ class SharedGit(Git):
     def _clean_up(self, interrupted: bytes) -> None:
         stale = list(self._folders[1].glob("*.lock"))
         for folder, inside, names in os.walk(self._folders[0]):
-            # Other work trees are locked by those who use them; objects have no locks that would stay.
+            # Other work trees are locked by the processes that use them; objects have no lasting locks.
             inside[:] = [name for name in inside if name not in ("objects", "worktrees")]
             if Path(folder) == self._folders[0] and STATE in inside:
                 inside.remove(STATE)
@@ -126,9 +126,9 @@ class SharedGit(Git):
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _put_back(self, args: Sequence[str]) -> None:
-        """Give files that a killed git was replacing the content that HEAD has, so that it can be done once more.
+        """Give files that a killed git was replacing the content that HEAD has, so that the command can be repeated.
 
-        Only files that are nothing but a part of the new content: what a person wrote meanwhile stays.
+        Only files that are a prefix of the new content: what a person wrote meanwhile stays.
         """
         target = args[args.index("--") - 1] if "--" in args else args[-1]
         changes = super().run("diff", "--name-status", "--no-renames", "-z", "HEAD", target, "--", check=False).stdout
@@ -141,7 +141,7 @@ class SharedGit(Git):
             if status == b"A":
                 with suppress(OSError):
                     (self.directory / os.fsdecode(path)).unlink()
-                # Else, if git had come to replace the index, it would take the file for one that a person removed.
+                # Else, if git had already replaced the index, it would take the file for one that a person removed.
                 super().run("update-index", "--force-remove", "--", os.fsdecode(path), check=False)
             else:
                 super().run("checkout", "--quiet", "HEAD", "--", f":(literal){os.fsdecode(path)}", check=False)

@@ -130,7 +130,7 @@ _ANONYMOUS = {
 def merge_trees(git: Git, base: str, ours: str, theirs: str) -> Merge:
     """Merge two trees whose common ancestor is the commit ``base``; nothing is checked out.
 
-    Git 2.39 can't be told a merge base, so both sides become (unreachable) children of ``base`` first.
+    Git 2.39 has no option for the merge base, so both sides become (unreachable) children of ``base`` first.
     """
     sides = [
         git.run("commit-tree", tree, "-p", base, input=b"side\n", env=_ANONYMOUS).stdout.decode().strip()

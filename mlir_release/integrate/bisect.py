@@ -38,9 +38,9 @@ class BisectResult:
 
 
 def search(commits: Sequence[str], test: Callable[[str], st.Verdict], subject: Callable[[str], str]) -> BisectResult:
-    """Find the first bad of ``commits``: [0] is claimed good, [-1] claimed bad; both claims are tested if they matter.
+    """Find the first bad of ``commits``: [0] is given as good, [-1] as bad; both are tested if the answer needs it.
 
-    :raises UsageError: if a claim is wrong
+    :raises UsageError: if one of them tests otherwise
     """
     strategy = st.Adaptive(head_first=True)
     last = len(commits) - 1
@@ -80,7 +80,7 @@ def _wrong(option: str, commit: str, verdict: st.Verdict) -> UsageError:
         "bisect-wrong-end",
         f"the commit given with {option} tests {verdict}",
         where=commit,
-        remedy="check the command, and give a commit that tests as claimed",
+        remedy="check the command, and give a commit that tests so",
     )
 
 
@@ -130,7 +130,7 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 
 
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
-    """Bisect the outer branch along first parents, LLVM and the other submodules as each commit says."""
+    """Bisect the outer branch along first parents, with LLVM and the other submodules at what each commit points at."""
 
     def test(commit: str) -> st.Verdict:
         pin = project.pin(commit)

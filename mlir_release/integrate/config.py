@@ -27,7 +27,7 @@ DEFAULT_IGNORED = (r"^\[clang-tidy\]", r"^\[(mlir\]\[)?(docs?|NFC\]\[docs?)\]", 
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A table of the file. What its types do not say, ``__post_init__`` checks."""
+    """A table of the file. ``__post_init__`` checks what types can't express."""
 
 
 def _inside(key: str, path: str) -> str:
@@ -150,7 +150,7 @@ class ExportTable(_Table, frozen=True):
 
     @property
     def target(self) -> ExportTarget | None:
-        """Where LLVM's carried patches go; None if the file does not say it."""
+        """Where LLVM's carried patches go; None if the file has none."""
         return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
 
 
@@ -179,7 +179,7 @@ class CITable(_Table, frozen=True):
 
 
 class NotifyTable(_Table, frozen=True):
-    """``[notify]``: who is told when a walk stops."""
+    """``[notify]``: where a report is sent when a walk stops."""
 
     variable: Annotated[str, doc("The environment variable that holds the apprise addresses.")] = "MLIR_RELEASE_NOTIFY"
 

@@ -1,4 +1,4 @@
-"""The token for the export remotes, which often lie where the job's own token can't write."""
+"""The token for the export remotes, which are often repositories that the job's own token can't write to."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def for_export(git: Git, remote: str) -> dict[str, str]:
     header = f"Authorization: Basic {base64.b64encode(f'x-access-token:{token}'.encode()).decode()}"
     count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     environment = {"GIT_CONFIG_COUNT": str(count + 2)}
-    # The empty value takes away what actions/checkout has put into the configuration for the whole host: a request with
-    # two such headers is refused.
+    # The empty value removes the header that actions/checkout has configured for the whole host: a request with two
+    # such headers is refused.
     for number, value in enumerate(("", header), count):
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return environment

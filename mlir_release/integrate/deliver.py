@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.pulls import PullRequests
     from mlir_release.integrate.report import WalkReport
 
-#: Bytes of a log that are attached, its end: services take 8 MiB and more.
+#: The last bytes of a log that are attached: services accept 8 MiB and more.
 ATTACHED = 4 << 20
 
 
@@ -41,7 +41,7 @@ def deliver(report: WalkReport, *, markdown: str, variable: str, pulls: PullRequ
 
 
 def attachments(report: WalkReport, markdown: str, folder: Path) -> list[Path]:
-    """Write what a message has attached into ``folder``: the whole report, and the end of the log if there is one."""
+    """Write a message's attachments into ``folder``: the whole report, and the end of the log if there is one."""
     written = [folder / "report.md"]
     written[0].write_text(markdown, encoding="utf-8")
     if report.log:

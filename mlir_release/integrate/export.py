@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature, *, tries: int = 8) -> str:
-    """Have ``tip`` reachable from ``target``'s branch; returns the branch's head there. Nothing happens if it is.
+    """Make ``tip`` reachable from ``target``'s branch, unless it is; returns the branch's head there.
 
     :raises MachineError: if the remote can't be read
-    :raises ConflictError: if it refuses, or keeps moving
+    :raises ConflictError: if the remote refuses the push, or the branch keeps moving
     """
     branch = f"refs/heads/{target.branch}"
     seen = f"refs/mlir-release/export/{target.branch}"
@@ -76,7 +76,7 @@ def _unreachable(target: ExportTarget, stderr: bytes) -> MachineError:
 
 
 def export_stack(project: Project, tip: str) -> str:
-    """Export LLVM's carried stack. :raises UsageError: if ``integrate.toml`` does not say where to."""
+    """Export LLVM's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
     target = project.config.export.target
     if target is None:
         raise UsageError(
@@ -92,7 +92,7 @@ def export_stack(project: Project, tip: str) -> str:
 def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = False) -> dict[str, str]:
     """Export the other submodules that ``[[export.also]]`` names; path -> head of the export branch.
 
-    :param cloned: only those that are cloned here: in the others nobody can have made a commit
+    :param cloned: only those that are cloned here: the others can't have new commits
     :raises UsageError: if one is no submodule
     :raises MachineError: if one lacks the commit that the branch points at
     """
@@ -109,7 +109,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
                 remedy="correct the path in integrate.toml",
             )
         inner = repository(project, target.path)
-        if inner.resolve(entry.oid) is None:  # somebody else may have made and exported it
+        if inner.resolve(entry.oid) is None:  # it may have been made and exported on another machine
             _remote_head(inner, target, f"refs/heads/{target.branch}", f"refs/mlir-release/export/{target.branch}")
         if inner.resolve(entry.oid) is None:
             raise MachineError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_reachable(project: Project, branch: str) -> None:
-    """Fetch everything anew that the branch's commits point at.
+    """Fetch again everything that the branch's commits point at.
 
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
@@ -64,7 +64,7 @@ def _unreachable(commit: str, what: str, target: str, where: str) -> Verificatio
 def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
     """Check, squash if asked, push, write the pull request and mark it ready. Returns the branch's head.
 
-    The unsquashed head stays at ``refs/mlir-release/landed/<branch>``. Run again, it finds itself done.
+    The unsquashed head stays at ``refs/mlir-release/landed/<branch>``. Re-running it after that changes nothing.
     """
     project, branch = walk.project, walk.branch
     project.refuse_dirty()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What ``integrate run`` was asked for; empty values mean what ``integrate.toml`` says."""
+    """The options of ``integrate run``; for None, ``integrate.toml`` decides."""
 
     strategy: str | None = None
     width: int | None = None

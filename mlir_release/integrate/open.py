@@ -40,7 +40,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
     project = Project(config, outer, UpstreamRepository(at, config), clock)
     if submodule:
-        project.pin()  # says so if it is no submodule
+        project.pin()  # fails if it is not a submodule
         _have_submodule(project)
         _refuse_treeless(project.upstream)
     else:
@@ -72,7 +72,7 @@ def _have_submodule(project: Project) -> None:
     """Clone the submodule (without old blobs) if it is not there yet."""
 
     def finish() -> None:
-        """Its own remote lacks commits that are carried: they are on the export branch."""
+        """The submodule's own remote lacks the carried commits: they are on the export branch."""
         pin, upstream = project.pin(), project.upstream
         upstream.require(pin)
         if upstream.resolve("HEAD") != pin:
@@ -92,9 +92,9 @@ def _have_mirror(mirror: UpstreamRepository) -> None:
 
 
 def _make_mirror(folder: Path, url: str) -> None:
-    if folder.is_dir():  # another process was faster
+    if folder.is_dir():  # another process made it
         return
-    # A repository that is not complete would be none, and git would look for one in the folders above.
+    # Git would ignore an incomplete repository and search the folders above, so it is renamed when complete.
     unfinished = Git(folder.with_name("upstream.unfinished"))
     shutil.rmtree(unfinished.directory, ignore_errors=True)
     unfinished.directory.mkdir(parents=True)

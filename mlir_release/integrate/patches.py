@@ -58,7 +58,7 @@ class Stack:
 
 
 class PatchConflict(NeedsPersonError):
-    """A carried patch does not apply. Nothing was changed by finding that out."""
+    """A carried patch does not apply. Nothing was changed."""
 
     def __init__(self, patch: Patch, target: str, files: Sequence[str], original: str) -> None:
         super().__init__(
@@ -117,23 +117,23 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
 
 
 def upstream_has(git: Git, patch: Patch, base: str, target: str) -> str:
-    """Why upstream at ``target`` has what ``patch`` does (an upstream commit's id says it), or an empty string."""
+    """Why ``patch`` is not needed at ``target``, judged by the upstream commit that it names; or an empty string."""
     if not patch.of:
         return ""
     if patch.kind == "revert":
-        reverted = _standing_revert(git, patch.of, base, target)
+        reverted = _effective_revert(git, patch.of, base, target)
         return f"upstream reverts it too, in {reverted[:12]}" if reverted else ""
     landed = is_ancestor(git, patch.of, target)
-    if landed and not _standing_revert(git, patch.of, base, target):
+    if landed and not _effective_revert(git, patch.of, base, target):
         return f"upstream has it: {patch.of[:12]}"
     return ""
 
 
-def _standing_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
+def _effective_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
     """The commit in ``base..target`` that reverts ``sha`` and is not itself reverted there; or an empty string."""
     output = git.text("log", "--format=%H", "--fixed-strings", f"--grep=This reverts commit {sha}", f"{base}..{target}")
     for found in output.splitlines():
-        if depth > 8 or not _standing_revert(git, found, base, target, depth + 1):
+        if depth > 8 or not _effective_revert(git, found, base, target, depth + 1):
             return found
     return ""
 
@@ -186,8 +186,8 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
 
 
 def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
-    """What would become of each patch if the stack went to ``target``: why it would be dropped, that it does not apply,
-    or an empty string. By the patch's id.
+    """What a rebase onto ``target`` would do to each patch, by its id: why it would be dropped, that it does not apply,
+    or an empty string.
     """
     found = {patch.sha: upstream_has(git, patch, base, target) for patch in patches}
     try:
@@ -269,13 +269,13 @@ def without(git: Git, patches: Sequence[Patch], base: str, unwanted: Patch) -> S
 
 
 def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:
-    """A stack that a person rebased by hand, if it stands exactly on ``target``. :raises UsageError:"""
+    """A stack that a person rebased by hand onto ``target``. :raises UsageError: if it is based on another commit"""
     base = git.run("merge-base", resolved, head, check=False).stdout.decode().strip()
     if base != target:
         raise UsageError(
             "resolved-elsewhere",
-            f"the resolved stack {resolved[:12]} does not stand on {target[:12]}",
-            why=f"it stands on {base[:12]}" if base else "it shares no history with the upstream",
-            remedy=f"rebase it onto {target}, or --advance-to where it stands",
+            f"the resolved stack {resolved[:12]} is not based on {target[:12]}",
+            why=f"it is based on {base[:12]}" if base else "it shares no history with the upstream",
+            remedy=f"rebase it onto {target}, or --advance-to the commit that it is based on",
         )
     return Stack(target, resolved, tuple(carried(git, target, resolved)))

@@ -129,8 +129,7 @@ class Project:
     def refuse_dirty(self) -> None:
         """:raises ConflictError: if tracked files have uncommitted changes.
 
-        A pin that merely lags behind HEAD at a commit which the branch held before is what a killed run leaves: it is
-        brought up to date, not complained about.
+        A killed run leaves a pin that is one commit behind HEAD: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
         if dirty == [self.config.downstream.carrier] and self._lagging():
@@ -155,7 +154,7 @@ class Project:
         return seen in pins
 
     def follow(self) -> None:
-        """Bring the pin in the work tree to what HEAD says."""
+        """Set the pin in the work tree to that of HEAD."""
         self.outer.run("checkout", "--quiet", "HEAD", "--", self.config.downstream.carrier)
         if self.config.downstream.submodule:
             pin = self.pin()
@@ -172,7 +171,7 @@ class Project:
                 f"{branch} could not be moved forward",
                 where=str(self.outer.directory),
                 why=done.stderr.decode(errors="replace").strip(),
-                remedy="see what else works in this checkout, then run the same command again; nothing was lost",
+                remedy="find what else is using this checkout, then run the same command again; nothing was lost",
             )
         if self.config.downstream.submodule:
             self.follow()

@@ -35,7 +35,7 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     head = project.upstream.head()
     base = project.upstream.base_of(pin, head)
     commits = branch_commits(project, branch)
-    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the commit says it all
+    if len(commits) == 1 and T_BREAKS in commits[0][2]:  # squashed already: the text is in the commit
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
     passed, breaks = totals(commits)

@@ -1,4 +1,4 @@
-"""What a failed smoke test says: the errors in its log, once each, and the upstream commits that most likely did it."""
+"""Reports of failed smoke tests: the errors in a log, once each, and the commits that most likely caused them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
 def findings_in(log: bytes) -> list[LogFinding]:
-    """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown, not stumbled over."""
+    """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown as escapes."""
     found: dict[tuple[str, str], LogFinding] = {}
     for raw in log.splitlines():
         if len(raw) > 4000:
@@ -128,7 +128,7 @@ def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Map
 
 @dataclass(frozen=True, kw_only=True)
 class WalkReport:
-    """Everything that a person needs to begin with. Made by :func:`make_report`."""
+    """Everything that a person needs to start with. Made by :func:`make_report`."""
 
     outcome: str
     branch: str
@@ -199,10 +199,10 @@ _TITLES = {
     "head": "LLVM is at head",
     "culprit": "An upstream commit breaks this project",
     "range": "An upstream commit breaks this project; the commits around it can't be tested",
-    "broken-base": "The branch itself fails where it stands",
+    "broken-base": "The branch itself fails at its present LLVM commit",
     "stuck": "No commit ahead can be tested",
     "conflict": "A carried patch does not apply",
-    "bad": "The branch fails where it stands",
+    "bad": "The branch fails at its present LLVM commit",
     "nothing": "No failed smoke test is known",
 }
 
@@ -210,7 +210,7 @@ _ADVICE = {
     "culprit": "Next: `mlir-release integrate next`, fix this project, commit, push; then `integrate sync` and `run`.",
     "range": "Next: look at the errors, then `mlir-release integrate next --advance-to BAD`, fix, commit, `run`.",
     "broken-base": "Next: fix this project at its present LLVM commit, commit, `mlir-release integrate run`.",
-    "stuck": "Next: wait for upstream to mend its build, or carry the mend: `integrate patches add`.",
+    "stuck": "Next: wait until upstream's build is fixed, or carry the fix: `integrate patches add`.",
 }
 
 
@@ -226,7 +226,7 @@ def make_report(
     key: str = "",
     advice: str = "",
 ) -> WalkReport:
-    """Put a report together. ``commits``: the range that is to blame, oldest first."""
+    """Put a report together. ``commits``: the suspects, oldest first."""
     log = project.state_directory() / "logs" / f"{key}.log"
     url = project.config.upstream.url.removesuffix(".git")
     return WalkReport(
@@ -244,7 +244,7 @@ def make_report(
 
 
 def report_known(observer: Observer) -> WalkReport:
-    """What the last failed smoke test of the branch says, as far as the verdicts narrow it."""
+    """The report of the branch's last failed smoke test, as far as the verdicts narrow it."""
     seen = observer.look(fetch=False)
     records = observer.verdicts(seen)
     known = observer.knowledge(seen, records)
@@ -268,9 +268,9 @@ def report_known(observer: Observer) -> WalkReport:
 
 
 def report_log(observer: Observer, log: bytes) -> WalkReport:
-    """What a build log of the branch as it stands says, say full CI's.
+    """The report of a build log of the branch as it is, for example the full CI's.
 
-    To blame may be any upstream commit that came in since the branch left main.
+    Any upstream commit since the branch left main may be to blame.
     """
     project = observer.project
     seen = observer.look(fetch=False)

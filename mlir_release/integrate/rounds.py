@@ -10,6 +10,7 @@ from mlir_release.host.files import write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
+from mlir_release.model.decode import from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ def gather(walk: Walk, folder: Path) -> int:
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            record = Record.from_json(json.loads(path.read_text(encoding="utf-8")))
+            record = from_json(path.read_bytes(), Record)
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
         if record.upstream not in ahead or not walk.observer.asks(seen, record):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Scenario:
     """One integrate: what the downstream would do at each of ``n`` affecting commits.
 
-    :param breaks: position of a break -> position where upstream heals it by itself, or None if it persists
+    :param breaks: position of a break -> position where upstream fixes it by itself, or None if it persists
     :param untestable: positions where no smoke test can run
     :param flaky: probability that a test of a good commit fails all the same
     :param factors: relative risk of each commit as a strategy may know it; empty: nothing known
@@ -33,7 +33,7 @@ class Scenario:
     factors: Sequence[float] = ()
 
     def verdict(self, position: int, fixed: frozenset[int]) -> st.Verdict:
-        """What an unfailing smoke test says at ``position`` with some breaks fixed downstream."""
+        """The verdict of a reliable smoke test at ``position`` with some breaks fixed downstream."""
         if position in self.untestable:
             return st.Verdict.UNTESTABLE
         for start, healed in self.breaks.items():
@@ -44,7 +44,7 @@ class Scenario:
 
 @dataclass
 class ReplayResult:
-    """What one replayed integrate cost and said. ``tests`` counts every run of the smoke command, retries included."""
+    """The cost and the answers of one replayed integrate. ``tests`` counts retries, too."""
 
     tests: int = 0
     rounds: int = 0
@@ -63,13 +63,13 @@ def replay(
     retest: bool = False,
     generator: random.Random | None = None,
 ) -> ReplayResult:
-    """Walk through ``world``: probe, advance, name the culprit, fix it there, go on.
+    """Walk through ``world``: probe, advance, name the culprit, fix it there, continue.
 
-    :param retest: test every fix by itself before going on, instead of letting the next probe ahead vouch for it
+    :param retest: test every fix separately, instead of relying on the next probe ahead
     """
     outcome = ReplayResult()
     fixed: frozenset[int] = frozenset()
-    here = 0  # the affecting commit at which the branch stands
+    here = 0  # the affecting commit that the branch is at
     rate = rate or st.BreakRate()
     generator = generator or random.Random(0)
     while True:
@@ -157,7 +157,7 @@ def generate_walks(
         idle = [generator.random() < telling for _ in range(commits)]
         rate = break_rate / (1 - telling)
         breaks = {i + 1: None for i, skip in enumerate(idle) if generator.random() < (0.0 if skip else rate)}
-        # Told with a grain of salt: even a commit that seems to be irrelevant may break something.
+        # Not zero: even a commit that seems irrelevant may break something.
         factors = [0.02 if skip else 1 / (1 - telling) for skip in idle] if telling else ()
         worlds.append(Scenario(n=commits, breaks=breaks, flaky=flaky, factors=factors))
     return worlds

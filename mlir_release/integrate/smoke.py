@@ -1,6 +1,6 @@
 """Run the smoke test at one upstream commit: in a linked work tree of its own, so that several run side by side.
 
-Slots (folders of work trees) are used again by later probes, so that builds in ignored folders are incremental.
+Slots (folders of work trees) are reused by later probes, so that builds in ignored folders are incremental.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMMIT_VARIABLE = "MLIR_RELEASE_LLVM_COMMIT"
 
 @dataclass(frozen=True)
 class SmokeResult:
-    """What running the command said. ``exits``: exit code of each attempt, None for a timeout."""
+    """The result of the command. ``exits``: exit code of each attempt, None for a timeout."""
 
     verdict: Verdict
     exits: tuple[int | None, ...]
@@ -56,7 +56,7 @@ class ProbeSlot:
     """A prepared work tree of the downstream with LLVM in it.
 
     ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
-    it ends, and nobody else builds in there.
+    it ends, and no other process builds in there.
     """
 
     outer: Path
@@ -164,14 +164,14 @@ def _run(
             "smoke-killed",
             f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
             where=" ".join(command),
-            why="the machine may be out of memory, or somebody ended it",
+            why="the machine may be out of memory, or a person ended it",
             remedy="run again; what was recorded before is kept",
         )
     return code
 
 
 def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
-    """A test that failed where a disk was full says nothing about a commit. :raises MachineError:"""
+    """A failure on a full disk is no verdict on a commit. :raises MachineError:"""
     folders = (slot.outer, log.parent, Path(tempfile.gettempdir()))
     full = next((folder for folder in folders if shutil.disk_usage(folder).free < _ROOM), None)
     if full is None and os.strerror(errno.ENOSPC).encode() not in log.read_bytes():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def start(project: Project, *, publish: bool = False, pulls: PullRequests | None = None) -> str:
     """Begin an integrate: main up to date, a dated branch with one empty commit that describes it. Returns its name.
 
-    Re-run before anything was advanced, it finds the branch that it made.
+    Re-running it before the first advance finds the same branch.
 
     :param publish: push the branch, and open a draft pull request in ``pulls``
     """

@@ -1,24 +1,27 @@
-"""What is known, kept in git: verdicts on a ref of their own, the walk's past in the trailers of its commits.
+"""Recorded knowledge, kept in git: verdicts on a ref of their own, a walk's past in the trailers of its commits.
 
-One file a verdict, named by a hash of all that the verdict depends on, so that what two machines found out merges by
-union, and a verdict once reached is never derived again.
+One file per verdict, named by a hash of all that the verdict depends on: the verdicts of two machines merge by union,
+and no verdict is derived twice.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mlir_release.errors import ConflictError, MachineError
 from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
 from mlir_release.git.trees import commit_files, tree_of
 from mlir_release.integrate.strategy import BreakRate, Verdict
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from mlir_release.git.repository import Signature
 
@@ -34,8 +37,7 @@ T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One smoke test's result and all that it depends on."""
 
     verdict: Verdict
@@ -46,7 +48,7 @@ class Record:
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
     seconds: float = 0.0
-    findings: tuple[Mapping[str, Any], ...] = field(default=())
+    findings: tuple[dict[str, Any], ...] = ()
 
     @property
     def key(self) -> str:
@@ -55,26 +57,7 @@ class Record:
 
     def as_json(self) -> dict[str, Any]:
         """The file's content."""
-        return {**vars(self), "exits": list(self.exits), "findings": [dict(finding) for finding in self.findings]}
-
-    @staticmethod
-    def from_json(data: Any) -> Record:
-        """The reverse. :raises ValueError: if it is not a record."""
-        try:
-            record = Record(
-                verdict=Verdict(data["verdict"]),
-                upstream=str(data["upstream"]),
-                upstream_tree=str(data["upstream_tree"]),
-                pristine_tree=str(data["pristine_tree"]),
-                outer=str(data["outer"]),
-                setting=str(data["setting"]),
-                exits=tuple(None if code is None else int(code) for code in data["exits"]),
-                seconds=float(data["seconds"]),
-                findings=tuple(dict(finding) for finding in data["findings"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not a probe record: {error}") from error
-        return record
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
 
 
 def probe_key(*, outer: str, upstream_tree: str, setting: str) -> str:
@@ -100,7 +83,7 @@ def _hash(text: str) -> str:
 class ProbeStore:
     """The verdicts of one integrate branch.
 
-    :param signature: says who records, and when; asked only if something is recorded
+    :param signature: gives the committer and the time; called only if something is recorded
     """
 
     def __init__(self, git: Git, branch: str, signature: Callable[[], Signature]) -> None:
@@ -110,7 +93,7 @@ class ProbeStore:
         self._remote_ref = f"refs/mlir-release/remote-probes/{branch}"
 
     def load(self) -> dict[str, Record]:
-        """All records, by key. Files that are not records (of a newer version, say) are passed over."""
+        """All records, by key. Files that are not records (of a newer version, for example) are skipped."""
         return self._load(self.ref)
 
     def _load(self, ref: str) -> dict[str, Record]:
@@ -127,8 +110,8 @@ class ProbeStore:
             content = output[end + 1 : end + 1 + size]
             offset = end + 1 + size + 1
             try:
-                records[name] = Record.from_json(json.loads(content))
-            except ValueError:
+                records[name] = from_json(content, Record)
+            except MalformedError:
                 continue
         return records
 
@@ -136,7 +119,7 @@ class ProbeStore:
         done = self.git.run("ls-tree", "-z", ref, check=False)
         if done.returncode != 0:
             stderr = done.stderr.decode(errors="replace")
-            if "Not a valid object name" in stderr:  # there is no such ref: nothing is known yet
+            if "Not a valid object name" in stderr:  # there is no such ref yet
                 return {}
             raise GitError(("ls-tree", ref), done.returncode, stderr, self.git.directory)
         lines = done.stdout.split(b"\0")[:-1]
@@ -165,15 +148,15 @@ class ProbeStore:
                     f"a verdict could not be written: {subject}",
                     where=f"{self.git.directory}: {self.ref}",
                     why=error.why,
-                    remedy="make room (or mend the permissions) and run again: what was recorded before is intact, and "
-                    "only this smoke test runs once more",
+                    remedy="free some space (or fix the permissions) and run again: earlier records are intact, and "
+                    "only this smoke test is repeated",
                 ) from error
         raise ConflictError(
             "probes-busy", "other processes keep recording verdicts", where=self.ref, remedy="try again"
         )
 
     def pull(self, remote: str) -> None:
-        """Add what the remote knows. :raises MachineError: if it can't be reached."""
+        """Add the remote's records. :raises MachineError: if it can't be reached."""
         # All of it, in a clone without blobs, too: they would be fetched one by one later.
         if not fetch(self.git, remote, f"+{self.ref}:{self._remote_ref}", "--no-filter"):
             return
@@ -208,7 +191,7 @@ class ProbeStore:
         return self.git.run("merge-base", ours, theirs, check=False).returncode == 0
 
     def push(self, remote: str) -> None:
-        """Give the remote what is known here, merged with what it knows."""
+        """Push the records, merged with the remote's."""
         for _ in range(20):
             if self.git.resolve(self.ref) is None:
                 return
@@ -222,7 +205,7 @@ class ProbeStore:
 
 @dataclass(frozen=True)
 class Past:
-    """What a branch's trailers say."""
+    """What a branch's trailers record."""
 
     head: str  #: the branch's commit
     upstream: str  #: upstream commit of the last advance or start, or empty

@@ -1,10 +1,10 @@
 """Which commits to test next, given what is known: pure functions, no git, no clock.
 
-Positions: 0 is where the branch stands now (its present pin and its present sources), 1..n are the affecting upstream
+Positions: 0 is the branch as it is now (its present pin and its present sources), 1..n are the affecting upstream
 commits after it, oldest first. Position 0 is *assumed* good until an answer would rest on it; then it is tested like
 any other. That one rule covers the start of a walk and the commit that a person has just fixed.
 
-A break is looked for as in group testing (Sobel and Groll, 1959): a test at position i says whether any commit in
+Breaks are searched for as in group testing (Sobel and Groll, 1959): a test at position i tells whether any commit in
 (last good, i] breaks. With independent breaks of probability p_i, a test carries most information where the odds that
 everything up to it is good are even; after a failure, where it halves the probability of the first break.
 """
@@ -23,15 +23,15 @@ from mlir_release.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Break probability of a commit when nothing is known yet: FACTS of real integrates say 2–7 %.
+#: Break probability of a commit when nothing is known yet: in recorded integrates of real projects it is 2 to 7 %.
 DEFAULT_BREAK_RATE = 0.04
-#: Probability that position 0 is bad: right after a start (main is tested), and after somebody's fix.
+#: Probability that position 0 is bad: right after a start (main is tested), and after a person's fix.
 BASE_RISK_START = 0.01
 BASE_RISK_FIXED = 0.08
 
 
 class Verdict(StrEnum):
-    """What a smoke test said, after retries. Untestable: exit code 125, or the carried patches do not apply."""
+    """The result of a smoke test, after retries. Untestable: exit code 125, or the carried patches do not apply."""
 
     GOOD = "good"
     BAD = "bad"
@@ -115,7 +115,7 @@ class Strategy(Protocol):
         """The next probes, or the end of this stretch of the walk."""
 
     def reached(self, known: Knowledge) -> int:
-        """The position that the branch may advance to: the strategy vouches for it, and it tested good (or is 0)."""
+        """The position that the branch may advance to: the strategy allows it, and it tested good (or is 0)."""
 
 
 # -- the parts that strategies share -----------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Bracket:
 
 
 def bracket(known: Knowledge) -> Bracket:
-    """The bracket for strategies that may skip breaks which heal by themselves: above the newest good position."""
+    """The bracket for strategies that may skip breaks that upstream fixed: above the newest good position."""
     low = max((position for position, verdict in known.verdicts.items() if verdict is Verdict.GOOD), default=0)
     bad = [p for p, verdict in known.verdicts.items() if verdict is Verdict.BAD and (p > low or p == low == 0)]
     return Bracket(low, min(bad, default=None))
@@ -161,7 +161,7 @@ def _gave_up(known: Knowledge, low: int) -> bool:
 
 @dataclass(frozen=True)
 class Linear:
-    """One commit after the other: names every break, even one that upstream heals by itself."""
+    """One commit after the other: names every break, even one that upstream fixes later."""
 
     def decide(self, known: Knowledge) -> Decision:
         """The first position without a verdict, unless a bad one comes before it."""
@@ -219,7 +219,7 @@ class Adaptive:
         return Probe(choose(known, here, ahead, self.width))
 
     def reached(self, known: Knowledge) -> int:
-        """The newest good position: a break before it that healed by itself is no obstacle."""
+        """The newest good position: a break before it that upstream has fixed is no obstacle."""
         return bracket(known).low
 
 
@@ -267,7 +267,7 @@ def _nearest(known: Knowledge, here: Bracket, candidates: Sequence[int], ideal: 
 
 
 def make_strategy(name: str, width: int = 1) -> Strategy:
-    """``linear``, ``head``, ``adaptive`` (default) or ``parallel`` (adaptive, 8 wide unless told otherwise)."""
+    """``linear``, ``head``, ``adaptive`` (default) or ``parallel`` (adaptive, 8 wide by default)."""
     if name == "linear":
         return Linear()
     if name == "head":
@@ -288,7 +288,7 @@ STRATEGIES = ("linear", "head", "adaptive", "parallel")
 
 @dataclass(frozen=True)
 class BreakRate:
-    """What earlier walks of the same downstream say about the break probability: a Beta distribution's two counts."""
+    """The break probability, estimated from earlier walks of the same downstream: a Beta distribution's two counts."""
 
     breaks: float = 1.0
     passes: float = 25.0

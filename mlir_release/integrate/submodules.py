@@ -1,4 +1,4 @@
-"""The downstream's submodules beside LLVM: what a branch points at in them, and whether others can fetch it."""
+"""The downstream's submodules besides LLVM: what a branch points at in them, and whether others can fetch it."""
 
 from __future__ import annotations
 
@@ -48,14 +48,15 @@ def repository(project: Project, path: str) -> Git:
     return SharedGit(project.outer.directory / path)
 
 
-#: Said of a clone that is whole, but its commit is still to be checked out.
+#: The note about a complete clone whose commit is still to be checked out.
 _TO_FINISH = "to finish"
 
 
 def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: None) -> None:
     """Clone the submodule at ``path`` (without old blobs) if it is not there yet.
 
-    A clone that was killed half-way passes for a whole one. So what was begun is written down before: it is begun anew.
+    A clone that was killed half-way looks like a complete one. So a note is written before; if it is still there, the
+    clone is made again.
 
     :param finish: called if git could not check out the submodule's commit
     :raises MachineError: if there is none, and git can't change that
@@ -66,7 +67,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
     with locks.exclusive(outer.common / STATE / "cloning.lock") as lock:
         assert lock is not None  # waited for; git inherits it
         interrupted = begun.read_text(encoding="utf-8", errors="surrogateescape") if begun.exists() else None
-        if interrupted is None and (folder / ".git").exists():  # another process was faster
+        if interrupted is None and (folder / ".git").exists():  # another process made it
             return
         if interrupted != _TO_FINISH:
             if interrupted:
@@ -74,7 +75,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
             if interrupted is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
-            if not (folder.is_dir() and any(folder.iterdir())):  # else these are somebody's files, and git says no
+            if not (folder.is_dir() and any(folder.iterdir())):  # else these are a person's files, and git refuses
                 made = _git_folder(outer, path)
                 _write_down(begun, "" if made.exists() else os.fspath(made))
             update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
@@ -97,7 +98,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
 
 
 def _write_down(begun: Path, text: str) -> None:
-    """What a killed clone leaves to be known: the folder that git was about to make (empty: it was there already)."""
+    """Note the folder that git is about to make (empty: it exists already), for the process after a killed one."""
     write_atomically(begun, text.encode(errors="surrogateescape"))
 
 
@@ -128,10 +129,10 @@ def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
 
 
 def populate(project: Project, outer: Git, lock: int) -> None:
-    """Clone the submodules beside LLVM into the work tree ``outer``, each at the commit that it says.
+    """Clone the submodules besides LLVM into the work tree ``outer``, each at the commit that it points at.
 
     :param lock: descriptor that git inherits
-    :raises GitError: if a commit is neither at the submodule's remote nor where ``[[export.also]]`` has it pushed
+    :raises GitError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
     """
     others = [path for path in listed(outer) if path != project.config.downstream.submodule]
     if not others:
@@ -149,12 +150,12 @@ def populate(project: Project, outer: Git, lock: int) -> None:
 
 
 def fetchable(project: Project, path: str, commit: str) -> bool:
-    """Whether others get ``commit`` from the submodule's own remote, or from where ``[[export.also]]`` has it pushed.
+    """Whether others can fetch ``commit`` from the submodule's own remote or its ``[[export.also]]``.
 
     :raises MachineError: if the submodule can't be cloned
     """
     inner = repository(project, path)
-    _forget(inner)  # what was there once proves nothing
+    _forget(inner)  # old refs prove nothing
     there = inner.text("config", "--get", "remote.origin.url")
     inner.run(
         *("fetch", "--quiet", "--no-tags", "--", there, f"+refs/heads/*:{_THERE}/heads/*"),

@@ -72,7 +72,7 @@ class UpstreamRepository(SharedGit):
             raise ConflictError(
                 "upstream-rewritten",
                 f"the upstream's branch {self.config.upstream.branch} was force-pushed: "
-                "the head known before is not in its history any more",
+                "the previously fetched head is no longer in its history",
                 where=self.config.upstream.url,
                 why="commits that were upstream would now be taken for carried patches",
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
@@ -93,9 +93,9 @@ class UpstreamRepository(SharedGit):
         return head if head is not None else self.fetch()
 
     def base_of(self, pin: str, head: str, *, recorded: str = "") -> str:
-        """The upstream commit that ``pin`` stands on.
+        """The upstream commit that ``pin`` is based on.
 
-        :param recorded: the one that the branch's trailers say, where they do
+        :param recorded: the one in the branch's trailers, or empty
         :raises ConflictError: if there is none, or the recorded one has left the upstream's history
         :raises UsageError: if this is a shallow clone that ends before it
         """
@@ -103,7 +103,7 @@ class UpstreamRepository(SharedGit):
         if recorded not in ("", base) and not is_ancestor(self, recorded, head):
             raise ConflictError(
                 "upstream-rewritten",
-                "the upstream commit that this branch stands on is not in the upstream's history any more",
+                "the upstream commit that this branch is based on is no longer in the upstream's history",
                 where=f"{recorded} and {self.config.upstream.url}",
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
                 remedy="start a new integrate from a pin that is upstream",
@@ -114,9 +114,9 @@ class UpstreamRepository(SharedGit):
         if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
             raise UsageError(
                 "clone-shallow",
-                "the clone of the upstream is cut off before the commit that the pinned one stands on",
+                "the clone of the upstream ends before the commit that the pinned one is based on",
                 where=str(self.directory),
-                why="it was made with --depth; what is carried can't be told from what is upstream",
+                why="it was made with --depth; carried commits can't be told from upstream's",
                 remedy=f"git -C {self.directory} fetch --unshallow --filter=blob:none",
             )
         if not base:
@@ -132,11 +132,11 @@ class UpstreamRepository(SharedGit):
         return self.run("merge-base", pin, head, check=False).stdout.decode().strip()
 
     def require(self, pin: str) -> None:
-        """Have the commit ``pin`` whole in the upstream repository, fetched from the upstream or the export if need be.
+        """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
 
-        Whole is what a ref leads to: git moves refs after everything else.
+        What a ref leads to is complete: git moves refs after everything else.
         """
-        if self._whole(pin):
+        if self._complete(pin):
             return
         sources: dict[str, Mapping[str, str]] = {self.config.upstream.url: {}}
         export = self.config.export.remote
@@ -146,7 +146,7 @@ class UpstreamRepository(SharedGit):
         for source, env in sources.items():
             refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
             done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, env=env, check=False)
-            if done.returncode == 0 and self._whole(pin):
+            if done.returncode == 0 and self._complete(pin):
                 return
             reasons.append(done.stderr.decode(errors="replace").strip())
         raise MachineError(
@@ -157,12 +157,12 @@ class UpstreamRepository(SharedGit):
             remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",
         )
 
-    def _whole(self, pin: str) -> bool:
+    def _complete(self, pin: str) -> bool:
         done = self.run("rev-list", "-n1", pin, "--not", "--all", check=False)
         return done.returncode == 0 and not done.stdout
 
     def affecting(self, base: str, until: str) -> list[UpstreamCommit]:
-        """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, oldest first, ignored ones out.
+        """Upstream commits after ``base`` up to ``until`` that touch the tracked paths, but ignored ones, oldest first.
 
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
         """
@@ -211,7 +211,7 @@ class UpstreamRepository(SharedGit):
         """The commit that ``revision`` names, if it lies after ``base`` and up to ``head``. :raises UsageError:"""
         commit = self.commit(revision)
         if commit.sha == base or not is_ancestor(self, base, commit.sha):
-            reason = "it does not come after the commit where the branch stands"
+            reason = "it does not come after the commit that the branch is at"
         elif not is_ancestor(self, commit.sha, head):
             reason = f"it is not in the history of the upstream's {self.config.upstream.branch}"
         else:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.remotes import push
@@ -110,14 +112,12 @@ class Walk:
         self.tests += len(result.exits)
         console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
         findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
-        return Record(
-            **{
-                **vars(question),
-                "verdict": result.verdict,
-                "exits": result.exits,
-                "seconds": round(result.seconds, 1),
-                "findings": tuple(finding.as_json() for finding in findings[:50]),
-            }
+        return structs.replace(
+            question,
+            verdict=result.verdict,
+            exits=result.exits,
+            seconds=round(result.seconds, 1),
+            findings=tuple(finding.as_json() for finding in findings[:50]),
         )
 
     def probe_all(self, seen: Observation, positions: Sequence[int], width: int) -> None:
@@ -166,7 +166,7 @@ class Walk:
         tree = project.tree_with_pin(seen.head, stack.tip)
         commit = commit_tree(project.outer, tree, [seen.head], message, project.signature())
         project.move_branch(self.branch, commit)
-        console.say(f"    advanced to {upstream.sha[:12]}, {passed} affecting commits on")
+        console.say(f"    advanced to {upstream.sha[:12]}, {passed} affecting commits further")
         if self.publish:
             self.push_branch()
         return commit

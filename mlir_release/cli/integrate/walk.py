@@ -77,7 +77,7 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @width_option
 @until_option
 @click.option("--no-probes", is_flag=True, help="Only use verdicts that are recorded; stop where a test is needed.")
-@click.option("--wait", is_flag=True, help="At head, wait for the upstream and go on.")
+@click.option("--wait", is_flag=True, help="At head, wait for the upstream to move, then continue.")
 @click.option("--every", type=int, default=600, show_default=True, metavar="SECONDS", help="How often to look.")
 @click.option("--next-round", metavar="WORKFLOW", help="With --no-probes: dispatch it if more probes are needed.")
 @push_option

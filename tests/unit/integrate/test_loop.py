@@ -1,0 +1,77 @@
+"""``integrate run``'s loop: what is retried while it waits, and what is not."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.errors import MachineError
+from mlir_release.git.remotes import UnreachableError
+from mlir_release.integrate import loop
+from mlir_release.integrate.strategy import Adaptive
+from mlir_release.integrate.walk import WalkEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEAD = WalkEnd(outcome="head", branch="b", base="0" * 40, remaining=0)
+UNREACHABLE = UnreachableError("any-id", "the remote can't be read")
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
+    """Replace walks by their results, one after the other; returns the pauses between them."""
+
+    def script(*results: WalkEnd | Exception) -> list[float]:
+        pending = list(results)
+        pauses: list[float] = []
+
+        def run(*args: Any, **kwargs: Any) -> WalkEnd:
+            result = pending.pop(0)
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        walk = SimpleNamespace(run=run, strategy=lambda *_: (Adaptive(), 1))
+        monkeypatch.setattr(loop, "open_walk", lambda *_, **__: walk)
+        monkeypatch.setattr("time.sleep", pauses.append)
+        return pauses
+
+    return script
+
+
+def run(options: loop.RunOptions, arrivals: int) -> list[str]:
+    return [end.outcome for end in islice(loop.run(Path(), options), arrivals)]
+
+
+def test_one_walk_to_head(walks: Callable[..., list[float]]) -> None:
+    pauses = walks(HEAD)
+    assert run(loop.RunOptions(), 9) == ["head"]
+    assert pauses == []
+
+
+def test_an_unreachable_remote_is_retried_while_waiting(walks: Callable[..., list[float]]) -> None:
+    pauses = walks(HEAD, UNREACHABLE, UNREACHABLE, HEAD)
+    assert run(loop.RunOptions(wait=True, every=7), 2) == ["head", "head"]
+    assert pauses == [7, 7, 7]
+
+
+def test_an_unreachable_remote_ends_the_first_walk(walks: Callable[..., list[float]]) -> None:
+    walks(UNREACHABLE)
+    with pytest.raises(UnreachableError):
+        run(loop.RunOptions(wait=True), 1)
+
+
+def test_no_other_error_is_retried(walks: Callable[..., list[float]]) -> None:
+    walks(HEAD, MachineError("remote-unreachable", "the same id, but another type"))
+    with pytest.raises(MachineError):
+        run(loop.RunOptions(wait=True), 2)
+
+
+def test_waiting_ends_where_probes_are_needed(walks: Callable[..., list[float]]) -> None:
+    walks(WalkEnd(outcome="untested", branch="b", base="0" * 40, remaining=3))
+    assert run(loop.RunOptions(wait=True, probing=False), 9) == ["untested"]
