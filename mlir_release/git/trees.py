@@ -156,6 +156,11 @@ def merge_commits(git: Git, ours: str, theirs: str) -> Merge:
     return Merge("", tuple(sorted({os.fsdecode(name) for name in fields[1:] if name})))
 
 
+def merge_base(git: Git, one: str, other: str) -> str:
+    """The best common ancestor of two commits; empty if they share no history."""
+    return git.run("merge-base", one, other, check=False).stdout.decode().strip()
+
+
 def is_ancestor(git: Git, ancestor: str, descendant: str) -> bool:
     """Whether ``ancestor`` is reachable from ``descendant`` (or is it). Unknown commits are not."""
     return git.run("merge-base", "--is-ancestor", ancestor, descendant, check=False).returncode == 0

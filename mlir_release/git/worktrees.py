@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.git.repository import Git
+
+if TYPE_CHECKING:
+    from mlir_release.git.shared import SharedGit
 
 
 def changed_paths(git: Git) -> list[str]:
@@ -26,12 +30,7 @@ def current_branch(git: Git) -> str | None:
     return os.fsdecode(done.stdout.strip()) if done.returncode == 0 else None
 
 
-def common_directory(git: Git) -> Path:
-    """The repository's folder, shared by all its work trees."""
-    return Path(git.text("rev-parse", "--path-format=absolute", "--git-common-dir"))
-
-
-def place_worktree(git: Git, path: Path, commit: str, *, lock: int) -> None:
+def place_worktree(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
     """Make ``path`` a linked work tree of ``git`` at ``commit``, detached; ignored files (builds) survive.
 
     :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in; git
@@ -53,7 +52,7 @@ def place_worktree(git: Git, path: Path, commit: str, *, lock: int) -> None:
     inside.run("clean", "-ffdq", pass_fds=(lock,))
 
 
-def _private_folder(inside: Git, git: Git) -> Path | None:
+def _private_folder(inside: Git, git: SharedGit) -> Path | None:
     """What a linked work tree of ``git`` has for itself; None if ``inside`` is none, or not a finished one."""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
     done = inside.run(*asked, check=False)
@@ -62,5 +61,5 @@ def _private_folder(inside: Git, git: Git) -> Path | None:
         return None
     top, common, private = lines
     # Git locks a work tree while it makes it; one that it was killed in making is about to be removed.
-    mine = top == inside.directory.resolve() and common == common_directory(git) and not (private / "locked").exists()
+    mine = top == inside.directory.resolve() and common == git.common and not (private / "locked").exists()
     return private if mine else None

@@ -1,4 +1,4 @@
-"""The token for the export remotes, which are often repositories that the job's own token can't write to."""
+"""Access to the export remotes, which are often repositories that the job's own token can't write to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import subprocess
+
     from mlir_release.git.repository import Git
+    from mlir_release.integrate.config import ExportTarget
 
 #: Holds the token. Smoke tests don't see it.
 EXPORT_TOKEN = "MLIR_RELEASE_EXPORT_TOKEN"
@@ -34,3 +37,17 @@ def for_export(git: Git, remote: str) -> dict[str, str]:
     for number, value in enumerate(("", header), count):
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return environment
+
+
+def export_ref(target: ExportTarget) -> str:
+    """The local ref that :func:`fetch_export` writes by default."""
+    return f"refs/mlir-release/export/{target.branch}"
+
+
+def fetch_export(
+    git: Git, target: ExportTarget, *, into: str = "", pass_fds: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Fetch an export branch into a local ref. The caller judges the exit code."""
+    refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
+    fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
+    return git.run(*fetch, env=for_export(git, target.remote), check=False, pass_fds=pass_fds)

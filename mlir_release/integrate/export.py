@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.remotes import push
 from mlir_release.git.trees import commit_tree, entry_at, is_ancestor, tree_of
-from mlir_release.integrate.credentials import for_export
+from mlir_release.integrate.credentials import export_ref, fetch_export, for_export
 from mlir_release.integrate.submodules import repository
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
     :raises MachineError: if the remote can't be read
     :raises ConflictError: if the remote refuses the push, or the branch keeps moving
     """
-    branch = f"refs/heads/{target.branch}"
-    seen = f"refs/mlir-release/export/{target.branch}"
     env = for_export(git, target.remote)
     for _ in range(tries):
-        remote_head = _remote_head(git, target, branch, seen)
+        remote_head = _remote_head(git, target)
         if remote_head is None:
             new = tip
         elif is_ancestor(git, tip, remote_head):
@@ -41,8 +39,8 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
             message = f"Splice {tip[:12]} into {target.branch}\n\nKeeps every commit that was ever pinned reachable.\n"
             new = commit_tree(git, tree_of(git, tip), [tip, remote_head], message, signature)
         # A plain push: fails unless it is a fast-forward of what the remote has at that moment.
-        if push(git, target.remote, f"{new}:{branch}", env=env):
-            git.run("update-ref", seen, new)
+        if push(git, target.remote, f"{new}:refs/heads/{target.branch}", env=env):
+            git.run("update-ref", export_ref(target), new)
             return new
     raise ConflictError(
         "export-busy",
@@ -52,17 +50,18 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
     )
 
 
-def _remote_head(git: Git, target: ExportTarget, branch: str, seen: str) -> str | None:
+def _remote_head(git: Git, target: ExportTarget) -> str | None:
+    """The head of the export branch, fetched; None if there is no such branch yet."""
     env = for_export(git, target.remote)
-    done = git.run("ls-remote", "--", target.remote, branch, env=env, check=False)
+    done = git.run("ls-remote", "--", target.remote, f"refs/heads/{target.branch}", env=env, check=False)
     if done.returncode != 0:
         raise _unreachable(target, done.stderr)
     if not done.stdout.strip():
         return None
-    done = git.run("fetch", "--quiet", "--no-tags", "--", target.remote, f"+{branch}:{seen}", env=env, check=False)
+    done = fetch_export(git, target)
     if done.returncode != 0:
         raise _unreachable(target, done.stderr)
-    return git.resolve(seen)
+    return git.resolve(export_ref(target))
 
 
 def _unreachable(target: ExportTarget, stderr: bytes) -> MachineError:
@@ -110,7 +109,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
             )
         inner = repository(project, target.path)
         if inner.resolve(entry.oid) is None:  # it may have been made and exported on another machine
-            _remote_head(inner, target, f"refs/heads/{target.branch}", f"refs/mlir-release/export/{target.branch}")
+            _remote_head(inner, target)
         if inner.resolve(entry.oid) is None:
             raise MachineError(
                 "export-commit-missing",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, VerificationError
 from mlir_release.git.trees import commit_tree, is_ancestor, tree_of
-from mlir_release.integrate.credentials import for_export
+from mlir_release.integrate.credentials import export_ref, fetch_export
 from mlir_release.integrate.patches import carried
 from mlir_release.integrate.pull_request import branch_commits, pull_request_text, totals
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM
@@ -28,14 +28,8 @@ def check_reachable(project: Project, branch: str) -> None:
     head = project.upstream.fetch()
     export = project.config.export.target
     exported = ""
-    if export is not None:
-        done = project.upstream.run(
-            *("fetch", "--quiet", "--no-tags", "--", export.remote),
-            f"+refs/heads/{export.branch}:refs/mlir-release/export/{export.branch}",
-            env=for_export(project.upstream, export.remote),
-            check=False,
-        )
-        exported = f"refs/mlir-release/export/{export.branch}" if done.returncode == 0 else ""
+    if export is not None and fetch_export(project.upstream, export).returncode == 0:
+        exported = export_ref(export)
     for commit, subject, _ in branch_commits(project, branch):
         pin = project.pin(commit)
         if is_ancestor(project.upstream, pin, head) or (exported and is_ancestor(project.upstream, pin, exported)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.git.trees import commit_tree, is_ancestor, merge_trees, replay_commit, tree_of
+from mlir_release.git.trees import commit_tree, is_ancestor, merge_base, merge_trees, replay_commit, tree_of
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
@@ -270,7 +270,7 @@ def without(git: Git, patches: Sequence[Patch], base: str, unwanted: Patch) -> S
 
 def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:
     """A stack that a person rebased by hand onto ``target``. :raises UsageError: if it is based on another commit"""
-    base = git.run("merge-base", resolved, head, check=False).stdout.decode().strip()
+    base = merge_base(git, resolved, head)
     if base != target:
         raise UsageError(
             "resolved-elsewhere",

@@ -16,7 +16,7 @@ import msgspec
 from mlir_release.errors import ConflictError, MachineError
 from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
-from mlir_release.git.trees import commit_files, tree_of
+from mlir_release.git.trees import Entry, commit_files, commit_tree, merge_base, tree_of, tree_with
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 
@@ -94,17 +94,15 @@ class ProbeStore:
 
     def load(self) -> dict[str, Record]:
         """All records, by key. Files that are not records (of a newer version, for example) are skipped."""
-        return self._load(self.ref)
-
-    def _load(self, ref: str) -> dict[str, Record]:
-        blobs = self._blobs(ref)
+        blobs = self._blobs(self.ref)
         if not blobs:
             return {}
-        wanted = list(blobs.items())
-        output = self.git.run("cat-file", "--batch", input="".join(f"{oid}\n" for _, oid in wanted).encode()).stdout
+        output = self.git.run(
+            "cat-file", "--batch", input="".join(f"{oid}\n" for oid in blobs.values()).encode()
+        ).stdout
         records: dict[str, Record] = {}
         offset = 0
-        for name, _ in wanted:
+        for name in blobs:
             end = output.index(b"\n", offset)
             size = int(output[offset:end].split()[2])
             content = output[end + 1 : end + 1 + size]
@@ -169,26 +167,16 @@ class ProbeStore:
                 return
 
     def _union(self, ours: str, theirs: str) -> str:
-        mine, other = self._blobs(ours), self._blobs(theirs)
-        merged = {**other, **mine}
-        base = self.git.text("merge-base", ours, theirs) if self._related(ours, theirs) else ""
+        base = merge_base(self.git, ours, theirs)
         if base == theirs:
             return ours
         if base == ours:
             return theirs
-        lines = b"".join(f"100644 blob {oid}\t{name}\0".encode() for name, oid in merged.items())
-        tree = self.git.run("mktree", "-z", "--missing", input=lines).stdout.decode().strip()
+        mine = {name: Entry("100644", "blob", oid) for name, oid in self._blobs(ours).items()}
+        tree = tree_with(self.git, theirs, mine)
         if tree == tree_of(self.git, theirs):
             return theirs
-        done = self.git.run(
-            *("commit-tree", tree, "-p", ours, "-p", theirs),
-            input=b"Merge verdicts\n",
-            env=self.signature().environment(),
-        )
-        return done.stdout.decode().strip()
-
-    def _related(self, ours: str, theirs: str) -> bool:
-        return self.git.run("merge-base", ours, theirs, check=False).returncode == 0
+        return commit_tree(self.git, tree, [ours, theirs], "Merge verdicts\n", self.signature())
 
     def push(self, remote: str) -> None:
         """Push the records, merged with the remote's."""

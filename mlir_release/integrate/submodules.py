@@ -14,7 +14,7 @@ from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.host.files import write_atomically
-from mlir_release.integrate.credentials import for_export
+from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,9 +143,7 @@ def populate(project: Project, outer: Git, lock: int) -> None:
     for target in project.config.export.also:
         inner = Git(outer.directory / target.path)
         if (inner.directory / ".git").exists():
-            refspec = f"+refs/heads/{target.branch}:refs/mlir-release/export/{target.branch}"
-            fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
-            inner.run(*fetch, env=for_export(inner, target.remote), check=False, pass_fds=(lock,))
+            fetch_export(inner, target, pass_fds=(lock,))
     outer.run(*update, pass_fds=(lock,))
 
 
@@ -164,9 +162,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
     )
     for target in project.config.export.also:
         if target.path == path:
-            refspec = f"+refs/heads/{target.branch}:{_THERE}/export"
-            env = for_export(inner, target.remote)
-            inner.run("fetch", "--quiet", "--no-tags", "--", target.remote, refspec, env=env, check=False)
+            fetch_export(inner, target, into=f"{_THERE}/export")
     done = inner.run("rev-list", "-n1", commit, "--not", f"--glob={_THERE}/*", check=False)
     _forget(inner)
     return done.returncode == 0 and not done.stdout

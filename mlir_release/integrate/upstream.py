@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.shared import SharedGit
-from mlir_release.git.trees import is_ancestor
+from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class UpstreamRepository(SharedGit):
         :raises ConflictError: if there is none, or the recorded one has left the upstream's history
         :raises UsageError: if this is a shallow clone that ends before it
         """
-        base = self._merge_base(pin, head)
+        base = merge_base(self, pin, head)
         if recorded not in ("", base) and not is_ancestor(self, recorded, head):
             raise ConflictError(
                 "upstream-rewritten",
@@ -110,7 +110,7 @@ class UpstreamRepository(SharedGit):
             )
         if base != pin:  # an ancestor of a ref is complete; else a fetch may have been killed half-way
             self.require(pin)
-            base = self._merge_base(pin, head)
+            base = merge_base(self, pin, head)
         if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
             raise UsageError(
                 "clone-shallow",
@@ -127,9 +127,6 @@ class UpstreamRepository(SharedGit):
                 remedy="check upstream.url and upstream.branch in integrate.toml",
             )
         return base
-
-    def _merge_base(self, pin: str, head: str) -> str:
-        return self.run("merge-base", pin, head, check=False).stdout.decode().strip()
 
     def require(self, pin: str) -> None:
         """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
