@@ -119,3 +119,13 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
             )
         heads[target.path] = export_commit(inner, entry.oid, target, project.signature())
     return heads
+
+
+def export_all(project: Project) -> dict[str, str]:
+    """Make every carried state that HEAD points at reachable, in all submodules. Path -> export branch's head."""
+    pin = project.pin()
+    base = project.upstream.base_of(pin, project.upstream.fetch())
+    heads = export_others(project)
+    if pin != base:
+        heads[project.config.downstream.carrier] = export_stack(project, pin)
+    return heads

@@ -121,7 +121,7 @@ def run(
 def sync(directory: Path, push: bool) -> None:
     """After a fix was pushed: pull, update submodules, merge main."""
     from mlir_release.integrate.open import open_walk
-    from mlir_release.integrate.patch_ops import sync as bring
+    from mlir_release.integrate.sync import sync as bring
 
     changed = bring(open_walk(directory, push=push))
     console.result("brought up to date" if changed else "nothing new", {"changed": changed})
@@ -149,10 +149,10 @@ def land(directory: Path, squash: bool) -> None:
 @click.pass_obj
 def export(directory: Path) -> None:
     """Make every carried state that HEAD points at reachable for others."""
+    from mlir_release.integrate.export import export_all
     from mlir_release.integrate.open import open_project
-    from mlir_release.integrate.patch_ops import export as push_out
 
-    heads = push_out(open_project(directory))
+    heads = export_all(open_project(directory))
     lines = [f"{path}: {head}" for path, head in heads.items()]
     console.result("\n".join(lines) or "nothing is carried", heads)
 

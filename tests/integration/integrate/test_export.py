@@ -13,6 +13,7 @@ from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import patch_ops
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.export import export_all
 from mlir_release.integrate.land import check_reachable, land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
@@ -82,18 +83,18 @@ def downstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Downstream:
 def test_export_keeps_every_state_reachable(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    assert patch_ops.export(downstream.project()) == {PATH: first}
+    assert export_all(downstream.project()) == {PATH: first}
     second = downstream.patch("second\n", onto=base)
-    head = patch_ops.export(downstream.project())[PATH]
+    head = export_all(downstream.project())[PATH]
     assert downstream.fork.resolve("refs/heads/ours") == head
     assert downstream.fork.text("rev-parse", f"{head}^1", f"{head}^2").split() == [second, first]
-    assert patch_ops.export(downstream.project()) == {PATH: head}
+    assert export_all(downstream.project()) == {PATH: head}
 
 
 def test_an_export_branch_that_moves_during_the_push_is_joined(downstream: Downstream) -> None:
     base = miniature.git(downstream.inner, "rev-parse", "HEAD")
     first = downstream.patch("first\n")
-    patch_ops.export(downstream.project())
+    export_all(downstream.project())
     theirs = downstream.patch("theirs\n", onto=base)
     miniature.git(downstream.inner, "push", "-q", f"{URL}dep-fork.git", f"{theirs}:refs/heads/hidden")
     second = downstream.patch("second\n", onto=base)
@@ -109,7 +110,7 @@ env -i PATH="$PATH" git -C {fork} update-ref refs/heads/ours \
 """
     )
     hook.chmod(0o755)
-    head = patch_ops.export(downstream.project())[PATH]
+    head = export_all(downstream.project())[PATH]
     assert not hook.exists()
     assert downstream.fork.resolve("refs/heads/ours") == head
     for commit in (first, theirs, second):
@@ -125,13 +126,13 @@ def test_land_refuses_what_others_cannot_fetch(downstream: Downstream) -> None:
     assert caught.value.where == commit
     assert PATH in caught.value.what
     assert miniature.git(downstream.world.root / "origin.git", "for-each-ref", "refs/heads/integrates") == ""
-    patch_ops.export(downstream.project())
+    export_all(downstream.project())
     land(walk, squash=True, pulls=None)
 
 
 def test_land_sees_that_an_exported_commit_is_gone(downstream: Downstream) -> None:
     downstream.patch("patched\n")
-    patch_ops.export(downstream.project())
+    export_all(downstream.project())
     walk = Walk(downstream.project())
     check_reachable(walk.project, walk.branch)
     downstream.fork.run("update-ref", "-d", "refs/heads/ours")
@@ -191,7 +192,7 @@ def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     config = downstream.world.checkout / "integrate.toml"
     config.write_text(config.read_text().replace(f'path = "{PATH}"', 'path = "app.c"'))
     with pytest.raises(ReleaseError) as caught:
-        patch_ops.export(downstream.project())
+        export_all(downstream.project())
     assert caught.value.id == "export-not-submodule"
 
 

@@ -26,6 +26,7 @@ from mlir_release.integrate.report import make_report
 from mlir_release.integrate.rounds import gather, plan_round
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect, render
+from mlir_release.integrate.sync import sync
 from mlir_release.integrate.walk import Walk, WalkEnd
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON, World
@@ -261,10 +262,10 @@ def test_sync_brings_a_persons_fix_and_main(make_world: Any, tmp_path: Path) -> 
     miniature.git(other.checkout, "add", "README")
     miniature.git(other.checkout, "commit", "-q", "-m", "Say hello")
     miniature.git(other.checkout, "push", "-q")
-    assert patch_ops.sync(walk)
+    assert sync(walk)
     assert (world.checkout / "README").exists()
     assert "SCALE scale_by" in (world.checkout / "app.c").read_text()
-    assert not patch_ops.sync(walk)
+    assert not sync(walk)
     assert walking(world).run(st.Adaptive()).bad != end.bad
 
 
