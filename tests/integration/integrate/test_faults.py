@@ -106,7 +106,7 @@ def test_megabump_waiting_at_head_goes_on_when_upstream_moves(world: World) -> N
     assert waiting.stderr is not None
     looked: list[bytes] = []
     for line in waiting.stderr:
-        looked += [line] if b"looking again" in line else []
+        looked += [line] if b"checking again" in line else []
         if len(looked) == 2:
             break
     waiting.kill()
