@@ -1,4 +1,4 @@
-"""How the required targets of a release fare: what fails, why, and what that keeps from being published.
+"""The state of a release's required targets: what fails, why, and what can't be published because of it.
 
 A platform whose SDK fails is one failure, not one for each of the wheels that it takes down.
 """
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """How the required targets of one release fare. What is in neither is waived, or could not be tried."""
+    """The state of the required targets of one release. What is in neither is waived, or could not be tested."""
 
     tag: str
     failing: Mapping[str, Failure]  #: by their names
@@ -113,7 +113,7 @@ def judge_draft(
     for test in matrix.tests:
         report = reports.get(test.name)
         if not any(name in there for name in test.wheels) or test.name in waived:
-            continue  # it could not be tried, or nobody asks for it
+            continue  # it could not be tested, or is waived
         if test.name not in tests:
             passing.add(test.name)
         elif test.required and test.runtime.name in down and (report is None or report.passed):

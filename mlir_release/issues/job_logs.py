@@ -1,6 +1,6 @@
-"""What the jobs of a release's runs say of its failures: how the job ended, and the part of its log that tells why.
+"""Evidence for a release's failures from the jobs of its runs: how the job ended, and the part of its log that matters.
 
-Nothing here fails: where jobs or logs can't be read (they are kept for some weeks only), that is what is said.
+Nothing here fails: where jobs or logs can't be read (they expire after some weeks), the evidence says so.
 """
 
 from __future__ import annotations

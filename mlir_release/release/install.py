@@ -223,6 +223,6 @@ def _failed(id: str, what: str, python: Path, done: Captured) -> VerificationErr
         what,
         where=str(python),
         why=(done.stdout + done.stderr).strip()[-3000:],
-        remedy="see what is said; another package called mlir in that environment, or an environment that the system "
+        remedy="see the output; another package called mlir in that environment, or an environment that the system "
         "manages, can be the reason: use a virtual environment",
     )

@@ -1,7 +1,7 @@
 """The release transaction: select, pin, tag, draft, dispatch; for snapshots and for numbered releases.
 
-Observe, plan (:mod:`mlir_release.snapshot.plan`, pure), apply one step, and again, until nothing remains. Kill it
-anywhere and run it again, or run it many times at once: the same job is finished, once.
+Read the forge, plan (:mod:`mlir_release.snapshot.plan`, pure), apply one step, and repeat until no step remains. It may
+be killed anywhere and run again, or run many times at once: the same job is finished, once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class TransactionOutcome:
 
 
 def default_request_id() -> str:
-    """The id of the GitHub run (which re-runs keep), else one that nobody else has."""
+    """The id of the GitHub run (which re-runs keep), else a unique one."""
     run = os.environ.get("GITHUB_RUN_ID")
     return f"run-{run}" if run else f"local-{uuid.uuid4().hex[:16]}"
 
@@ -113,7 +113,7 @@ def snapshot(
     force: bool = False,
     dry_run: bool = False,
 ) -> TransactionOutcome:
-    """Make a snapshot of ``revision``, or go on with the one that was begun.
+    """Make a snapshot of ``revision``, or resume the one that was begun.
 
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
         :func:`default_request_id`
@@ -143,7 +143,7 @@ def number(
     force: bool = False,
     dry_run: bool = False,
 ) -> TransactionOutcome:
-    """Make a numbered release of ``version`` from ``revision``, or go on with the one that was begun.
+    """Make a numbered release of ``version`` from ``revision``, or resume the one that was begun.
 
     The pin goes to the branch ``release/<version>``, which begins at the configured branch. Errors as
     :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid``, NeedsPersonError ``numbered-release-pending``.
