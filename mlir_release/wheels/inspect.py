@@ -6,7 +6,6 @@ Works for any wheel, not only for ours.
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import io
 import zipfile
@@ -23,6 +22,7 @@ from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.platform_tags import check_tags, platform_truth
 
 if TYPE_CHECKING:
+    from installer.records import RecordEntry
     from packaging.metadata import RawMetadata
 
 
@@ -278,35 +278,41 @@ def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, t
 
     Source: "Recording installed projects" in the packaging specifications; ``RECORD`` and its signatures are exempt.
     """
-    rows = list(csv.reader(io.StringIO(archive.read(f"{dist_info}/RECORD").decode())))
+    from installer.records import InvalidRecordEntry, RecordEntry, parse_record_file
+
+    lines = filter(None, archive.read(f"{dist_info}/RECORD").decode(errors="replace").splitlines())
+    try:
+        entries = [RecordEntry.from_elements(*row) for row in parse_record_file(lines)]
+    except InvalidRecordEntry as error:
+        return [Problem(id="record-invalid", message=f"RECORD can't be read: {error} in {','.join(error.elements)!r}")]
     exempt = {f"{dist_info}/RECORD", f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
-    problems = []
-    listed = set()
-    for row in rows:
-        if not row:
-            continue
-        name, digest, size = [*row, "", ""][:3]
-        listed.add(name)
-        if name in exempt:
-            continue
-        if name not in digests:
-            problems.append(Problem(id="record-extra", message=f"RECORD lists {name}, which is not in the wheel"))
-            continue
-        actual, length = digests[name]
-        algorithm, _, value = digest.partition("=")
-        if algorithm != "sha256":
-            message = f"RECORD gives {name} a digest of kind {algorithm or 'none'!r}, not sha256"
-            problems.append(Problem(id="record-digest", message=message))
-        elif value != actual:
-            message = f"RECORD has another digest for {name} than its content"
-            problems.append(Problem(id="record-digest", message=message))
-        elif size and int(size) != length:
-            problems.append(Problem(id="record-size", message=f"RECORD says {name} has {size} bytes, it has {length}"))
+    problems = [
+        problem
+        for entry in entries
+        if entry.path not in exempt and (problem := _check_entry(entry, digests.get(entry.path)))
+    ]
     problems += [
         Problem(id="record-missing", message=f"{name} is not listed in RECORD")
-        for name in sorted(set(digests) - listed - exempt)
+        for name in sorted(set(digests) - {entry.path for entry in entries} - exempt)
     ]
     return problems
+
+
+def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem | None:
+    """Compare a line of ``RECORD`` with the member's digest and size."""
+    if member is None:
+        return Problem(id="record-extra", message=f"RECORD lists {entry.path}, which is not in the wheel")
+    digest, size = member
+    if entry.hash_ is None or entry.hash_.name != "sha256":
+        kind = entry.hash_.name if entry.hash_ else "none"
+        message = f"RECORD gives {entry.path} a digest of kind {kind!r}, not sha256"
+        return Problem(id="record-digest", message=message)
+    if entry.hash_.value != digest:
+        return Problem(id="record-digest", message=f"RECORD has another digest for {entry.path} than its content")
+    if entry.size is not None and entry.size != size:
+        message = f"RECORD says {entry.path} has {entry.size} bytes, it has {size}"
+        return Problem(id="record-size", message=message)
+    return None
 
 
 def _release(archive: zipfile.ZipFile) -> WheelInfo | None:

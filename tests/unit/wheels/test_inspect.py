@@ -130,6 +130,32 @@ def test_record_lists_what_is_not_there(tmp_path: Path) -> None:
     assert problems(report) == {"record-extra"}
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"mlir/gone.py,sha256=x\n", "record-invalid"),
+        (b"mlir/gone.py,sha256=x,many\n", "record-invalid"),
+        (b"mlir/gone.py,x,1\n", "record-invalid"),
+        (b"mlir/gone.py,sha257=x,1\n", "record-invalid"),
+        (b"\xff,sha256=x,1\n", "record-extra"),
+    ],
+)
+def test_a_record_with_a_malformed_line(tmp_path: Path, line: bytes, found: str) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        record = archive.read("mlir-20261120.2.dist-info/RECORD")
+    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + line}))
+    assert problems(report) == {found}
+
+
+def test_blank_lines_in_a_record(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        record = archive.read("mlir-20261120.2.dist-info/RECORD")
+    report = inspect(rewrite(path, {"mlir-20261120.2.dist-info/RECORD": record + b"\n\n"}))
+    assert problems(report) == set()
+
+
 def test_metadata_that_contradicts_the_file_name(tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
     other = path.with_name(path.name.replace("20261120.2", "20261120.3"))
