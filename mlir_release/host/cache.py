@@ -23,8 +23,8 @@ def cache_directory() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold ``path`` as a lock among processes, so that what two of them need is fetched once. It ends with the
-    process that holds it.
+    """Hold ``path`` as a lock among processes, so that what two of them need is fetched once. The lock ends
+    with the process that holds it.
     """
     from filelock import FileLock
 

@@ -14,12 +14,12 @@ from mlir_release.host.process import capture
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: A C++ compiler's usual names; CMake looks at ``CXX`` first, and so do we.
+#: A C++ compiler's usual names; ``CXX`` comes first, as for CMake.
 NAMES = ("c++", "g++", "clang++", "cl")
 
 
 def find_compiler() -> None:
-    """See to it that there is a compiler. Visual Studio's, which is on no PATH by itself, is put there.
+    """Make sure that there is a compiler. Visual Studio's, which is not on the PATH by default, is added to it.
 
     :raises MachineError: ``no-compiler``
     """
@@ -59,7 +59,7 @@ def _visual_studio(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def changed(printed: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Of what ``set`` printed, ``NAME=value`` a line, the variables that ``environ`` has not, or not so."""
+    """The variables in the output of ``set`` (``NAME=value`` lines) that are not in ``environ`` as they are."""
     # cmd keeps each drive's folder in a variable whose name begins with "=".
     pairs = (line.split("=", 1) for line in printed.splitlines() if "=" in line and not line.startswith("="))
     return {name.upper(): value for name, value in pairs if environ.get(name.upper()) != value}

@@ -1,6 +1,6 @@
 """Container engines (docker, podman), and the images that Linux binaries are built in.
 
-What people set for cibuildwheel is honoured: ``CIBW_CONTAINER_ENGINE``, ``CIBW_MANYLINUX_X86_64_IMAGE`` and the like.
+Settings for cibuildwheel apply here, too: ``CIBW_CONTAINER_ENGINE``, ``CIBW_MANYLINUX_X86_64_IMAGE`` and the like.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _answers(engine: str) -> bool:
 
 
 def image_name(arch: str, floor: str = "", environment: Mapping[str, str] = os.environ) -> str:
-    """The container image for ``arch``: as ``CIBW_MANYLINUX_<ARCH>_IMAGE`` says, or cibuildwheel's pinned one.
+    """The container image for ``arch``: ``CIBW_MANYLINUX_<ARCH>_IMAGE``, else cibuildwheel's pinned one.
 
     :param floor: the platform tag that the wheels are for (``manylinux_2_28_x86_64``)
     """
@@ -82,7 +82,7 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
 
 
 def unusable(image: str, why: str, *, remedy: str) -> MachineError:
-    """The error where nothing but a container would do. ``why``: what :func:`why_unusable` said."""
+    """The error where only a container will do. ``why``: the result of :func:`why_unusable`."""
     return MachineError(
         "container-engine-unusable", "containers can't be run here", where=image, why=why, remedy=remedy
     )

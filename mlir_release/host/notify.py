@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-#: Seconds that a service may take to answer, unless its URL says otherwise.
+#: Seconds that a service may take to answer, unless its URL sets another limit.
 PATIENCE = 60.0
 
 
 def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] = ()) -> int:
     """Send Markdown to every URL in the environment variable ``variable`` (separated by white space).
 
-    Returns how many there are. A body that is longer than a service takes is shortened there, unless the URL says what
-    to do (apprise's ``overflow``), so the attachments should hold all of it. The URLs hold secrets: they are never
+    Returns how many there are. A body that is longer than a service takes is shortened, unless the URL sets apprise's
+    ``overflow``, so the attachments should hold all of it. The URLs hold secrets: they are never
     shown.
 
     :raises MachineError: if apprise is missing, a URL is malformed, or a service did not accept the message; the
@@ -82,7 +82,7 @@ def shortened(markdown: str, limit: int) -> str:
 
 @contextmanager
 def _no_logging() -> Iterator[None]:
-    """Apprise logs the addresses that it can't read, secrets and all, and Python prints what nobody handles."""
+    """Apprise logs the addresses that it can't read, secrets and all, and Python prints unhandled records."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

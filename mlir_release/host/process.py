@@ -1,4 +1,4 @@
-"""Run programs: those that build write into a log, those that answer are captured; both can have a time limit."""
+"""Run programs with a time limit: build steps, whose output goes into a log, and queries, whose output is captured."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def capture(
     timeout: float | None = None,
     encoding: str | None = None,
 ) -> Captured:
-    """Run a program that answers; a failure is for the caller to judge, also that it is missing or does not end.
+    """Run a program and capture its output; the caller judges a failure, a missing program and a timeout included.
 
     :param command: a string only on Windows, where ``cmd`` parses its own command line
     :param text: given to it as standard input; default: nothing

@@ -80,7 +80,7 @@ class Python:
 
 
 def describe(executable: Path) -> Python:
-    """Ask an interpreter what it is; a virtual environment's stands for the one that it was made with.
+    """Describe an interpreter; for a virtual environment's, the one that it was made with.
 
     :raises UsageError: ``python-missing``
     """
@@ -223,7 +223,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _probe(executable: Path, *, follow: bool = False) -> Python | str:
-    """What the interpreter says of itself, or why it is none that we can use.
+    """Query an interpreter; the reason as text if it is not usable.
 
     :param follow: ask a virtual environment's base interpreter instead of refusing the environment's
     """

@@ -1,4 +1,4 @@
-"""Folders for what a command needs only while it runs. What a killed command leaves, a later one removes."""
+"""Folders for what a command needs only while it runs. A later command removes what a killed one leaves."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _PREFIX = "mlir-release-"
 _LOCK = "in-use.lock"
 
-#: Seconds for which a folder that nobody holds is left alone: it may just be in the making, and what a killed command
-#: had started (git, pip) may still work in it.
+#: Seconds for which an unlocked folder is kept: its owner may be about to lock it, and what a killed command had
+#: started (git, pip) may still work in it.
 GRACE = 3600.0
 
 
@@ -39,7 +39,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 
 def _remove_abandoned() -> None:
-    """Remove folders whose lock is free, because the process that held it is no more."""
+    """Remove folders whose lock is free because the process that held it has ended."""
     from filelock import FileLock, Timeout
 
     for outer in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

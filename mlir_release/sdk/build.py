@@ -3,7 +3,7 @@
 Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then ``install-distribution`` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
 :mod:`~mlir_release.sdk.build_environment`: this machine, or a manylinux container. The build folder is kept until
-the SDK is complete, so a build that was stopped goes on where it was. Nothing that a wheel would have to carry along is
+the SDK is complete, so a stopped build can be resumed. Nothing that a wheel would have to bundle is
 used (zlib, zstd, libxml2, …).
 """
 
@@ -54,7 +54,7 @@ _FIXED_COMPONENTS = (
     "mlir-cmake-exports",
 )
 
-#: Programs, and where upstream's tree says that a version has them.
+#: Programs, each with the folder of upstream's tree that exists in versions that have it.
 _TOOL_FOLDERS = {
     "FileCheck": "llvm/utils/FileCheck",
     "count": "llvm/utils/count",
@@ -175,7 +175,7 @@ def prepare(
             "LLVM can't be built from these sources",
             where=str(upstream.root),
             why="llvm/CMakeLists.txt is missing: this is the part of llvm-project that importing needs, not all of it",
-            remedy="give a whole checkout or source archive of llvm-project",
+            remedy="provide a full checkout or source archive of llvm-project",
         )
     output = Path(output).absolute()
     settings = _settings(upstream, configuration, floor)

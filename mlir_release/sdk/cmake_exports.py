@@ -91,7 +91,7 @@ def read(main: Path) -> dict[str, Target]:
 
 
 def write(targets: Iterable[Target], *, origin: str) -> str:
-    """One CMake file that declares ``targets``; it finds its prefix from where it stands (``lib/cmake/<package>/``)."""
+    """One CMake file that declares ``targets``; it finds its prefix relative to itself (``lib/cmake/<package>/``)."""
     lines = [
         f"# Imported targets, relative to this file. {origin}",
         'get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_FILE}" REALPATH)',

@@ -1,8 +1,8 @@
 """Turn a prefix's CMake packages into clean ones: static, self-contained, relocatable.
 
-What distributions do to these packages, and what is done about it here and nowhere else:
+The quirks of distributions, all handled here:
 
-- everything is linked to ``libLLVM.so`` (and ``libMLIR.so``): both names become interface libraries that stand for all
+- everything is linked to ``libLLVM.so`` (and ``libMLIR.so``): both names become interface libraries that link all
   static ones; a linker takes from an archive only what is used;
 - the object libraries of the C API are not shipped, which upstream's ``add_mlir_aggregate`` needs: the members of the
   archives are those objects, so they are taken out and declared;
@@ -117,7 +117,7 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
 
 
 def _replace_shared(packages: Packages) -> None:
-    """``LLVM`` and ``MLIR`` stand for all the static libraries from which the shared ones were made."""
+    """Make ``LLVM`` and ``MLIR`` interface libraries of all the static ones that the shared ones were made from."""
     for library, targets, left_out in (
         ("LLVM", packages.llvm, re.compile(r"LLVM")),
         ("MLIR", packages.mlir, re.compile(r"MLIRCAPI.*|.*Test.*")),
@@ -133,7 +133,7 @@ def _replace_shared(packages: Packages) -> None:
         interface = Target(name=library, kind="INTERFACE")
         interface.links = members
         targets[library] = interface
-    # These are linked to libLLVM.so; beside the static libraries they would bring LLVM into a process twice.
+    # These are linked to libLLVM.so; beside the static libraries they would load LLVM into a process twice.
     for name in ("LTO", "Remarks", "MLIRExecutionEngineShared", "MLIR-C"):
         packages.llvm.pop(name, None)
         packages.mlir.pop(name, None)

@@ -208,7 +208,7 @@ class DebianPackages:
                 "-o", f"Dir::State::lists={self._apt / 'lists'}",
                 "-o", f"Dir::Cache={self._apt}",
                 "-o", f"Dir::Cache::archives={self._apt / 'archives'}",
-                # apt's own unprivileged user can't write here, and says so at length.
+                # apt's own unprivileged user can't write here, and prints long warnings.
                 "-o", "APT::Sandbox::User=root",
             )  # fmt: skip
         environment = {**os.environ, "LC_ALL": "C.UTF-8"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.sdk.cmake_packages import Packages
 
 #: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
-#: What a full disk's message says of its purpose and its remedy.
+#: Purpose and remedy in the error about a full disk.
 _PURPOSE = "for the SDK"
 _MAKE_ROOM = "free some space, or give another output folder; the unfinished SDK has been removed"
 
@@ -142,17 +142,17 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
 def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
     for name in _HEADERS:
         _link_tree(prefix.root / "include" / name, output / "include" / name)
-    brought = programs.bring_tools(prefix.tools, output)
-    packages = cmake_packages.read_packages(prefix, brought)
-    linked = _bring_third_party(prefix, packages, output)
+    added = programs.add_tools(prefix.tools, output)
+    packages = cmake_packages.read_packages(prefix, added)
+    linked = _add_third_party(prefix, packages, output)
     for file in packages.static_libraries:
         if not (output / "lib" / Path(file).name).exists():
             programs.link_or_copy(prefix.root / file, output / "lib" / Path(file).name)
-    objects = _bring_objects(prefix, packages, output)
+    objects = _add_objects(prefix, packages, output)
     _normalise_library_dir(packages)
     cmake_packages.add_object_libraries(packages, objects)
     cmake_packages.write_packages(prefix, packages, output)
-    programs.bring_shared_libraries(prefix.library_path, output)
+    programs.add_shared_libraries(prefix.library_path, output)
     programs.check_relocated(output)
     copy_sources(upstream, output / "source")
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
@@ -174,7 +174,7 @@ def _normalise_library_dir(packages: Packages) -> None:
             target.properties[key] = value.replace("${_IMPORT_PREFIX}/lib64/", "${_IMPORT_PREFIX}/lib/")
 
 
-def _bring_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, list[str]]:
+def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, list[str]]:
     """The objects of each C API library, as the prefix installed them or out of the archives, into ``lib/objects/``."""
     found: dict[str, list[str]] = {}
     installed = {path.name: path for path in prefix.libraries.glob("objects-*/obj.*")}
@@ -198,7 +198,7 @@ def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
     if command is None:
         raise MachineError(
             "archiver-missing",
-            "There is no `ar` to open the static libraries with",
+            "there is no `ar` to open the static libraries with",
             remedy="install binutils (on Debian: `apt-get install binutils`)",
         )
     members = _run_archiver([command, "t", str(archive)], folder).split()
@@ -219,7 +219,7 @@ def _run_archiver(command: list[str], folder: Path) -> str:
     if not done.ok:
         raise MachineError(
             "archive-unreadable",
-            f"{Path(command[-1]).name} cannot be opened as a static library",
+            f"{Path(command[-1]).name} is not a readable static library",
             where=command[-1],
             why=done.complaint,
             remedy="install the package that it comes from again",
@@ -227,7 +227,7 @@ def _run_archiver(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def _bring_third_party(prefix: Prefix, packages: Packages, output: Path) -> list[LinkedLibrary]:
+def _add_third_party(prefix: Prefix, packages: Packages, output: Path) -> list[LinkedLibrary]:
     """Carry zlib and zstd (static libraries, licences) where LLVM uses them. Returns what SBOMs name."""
     linked, missing = [], []
     (output / "licenses").mkdir()
@@ -289,7 +289,7 @@ def _check_versions(prefix: Prefix, upstream: UpstreamSource) -> None:
     if prefix.version.removesuffix("git") != upstream.version.removesuffix("git"):
         raise UsageError(
             "sdk-wrong-version",
-            f"The installed LLVM is {prefix.version}, but the sources are {upstream.version}",
+            f"the installed LLVM is {prefix.version}, but the sources are {upstream.version}",
             where=f"{prefix.root} and {upstream.root}",
             why="bindings compiled against libraries of another version crash, at best",
             remedy="pin the revision of the installed version, or install the LLVM of the pinned one",
@@ -323,7 +323,7 @@ def _check_output(output: Path) -> None:
     if output.is_dir() and any(output.iterdir()) and not (output / DESCRIPTION).is_file():
         raise UsageError(
             "sdk-output-occupied",
-            "The folder for the SDK holds something else",
+            "the folder for the SDK holds something else",
             where=str(output),
             remedy="name a folder that is empty, is not there yet, or holds an SDK",
         )

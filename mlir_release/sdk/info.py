@@ -38,7 +38,7 @@ class SdkInfo:
     """The content of ``sdk.json``."""
 
     revision: str  #: llvm-project commit, 40 hex digits
-    llvm_version: str  #: for example ``22.1.8``, as LLVM's own CMake package says it
+    llvm_version: str  #: for example ``22.1.8``, as in LLVM's own CMake package
     provider: str  #: ``debian``, ``homebrew``, ``prefix`` (any other installed LLVM) or ``source`` (built by us)
     platform: Platform  #: in ``sdk.json`` as text, ``linux-x86_64``
     configuration: str  #: build type and assertions of the libraries, for example ``release`` or ``release+asserts``
@@ -76,7 +76,7 @@ class SdkInfo:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 "sdk-description-invalid",
-                "The SDK's description cannot be read",
+                "the SDK's description cannot be read",
                 where=where,
                 why=f"{type(error).__name__}: {error}",
                 remedy="make the SDK again with `mlir-release sdk import` or `sdk build` of this toolkit version",
@@ -92,13 +92,13 @@ class Sdk:
 
     @classmethod
     def load(cls, root: Path) -> Sdk:
-        """Open the SDK at ``root``. :raises UsageError: if there is none, or half of one."""
+        """Open the SDK at ``root``. :raises UsageError: if there is none, or an incomplete one."""
         root = Path(root).absolute()
         description = root / DESCRIPTION
         if not description.is_file():
             raise UsageError(
                 "sdk-missing",
-                "There is no SDK in this folder",
+                "there is no SDK in this folder",
                 where=str(root),
                 why=f"it has no {DESCRIPTION}, which is written last, when everything else is there",
                 remedy="make one: `mlir-release sdk import PREFIX --source DIR -o SDK`, or `mlir-release sdk build`",
@@ -132,7 +132,7 @@ class Sdk:
         return self.info.binding_requirements + self.info.runtime_requirements
 
     def copy_to(self, folder: Path) -> Sdk:
-        """The same tree at ``folder``, in place of an SDK that stands there."""
+        """A copy of the tree at ``folder``, replacing an SDK there."""
         if (folder / "sdk.json").is_file():
             shutil.rmtree(folder)
         shutil.copytree(self.root, folder, symlinks=True)
@@ -144,7 +144,7 @@ class Sdk:
         if digest != self.info.digest:
             raise VerificationError(
                 "sdk-modified",
-                "The SDK's files are not those that it was made with",
+                "the SDK's files are not those that it was made with",
                 where=str(self.root),
                 why=f"{count} files, {size} bytes, {digest}; recorded: {self.info.file_count} files, "
                 f"{self.info.size} bytes, {self.info.digest}",
@@ -156,7 +156,7 @@ def digest_tree(root: Path) -> tuple[str, int, int]:
     """``(digest, number of files, bytes)`` of a tree, ``sdk.json`` left out.
 
     The digest is ``sha256:`` over one line a file, sorted by path: kind and mode, SHA-256 of the content (or the
-    target of a symbolic link), path. It does not depend on where the tree stands, nor on times.
+    target of a symbolic link), path. It depends neither on the tree's location nor on times.
     """
     paths = sorted(
         path for folder, _, names in os.walk(root) for path in (Path(folder, name) for name in names)

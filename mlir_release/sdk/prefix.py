@@ -112,7 +112,7 @@ def inspect_prefix(root: Path) -> Prefix:
         major = numbered["major"] if numbered else "NN"
         raise UsageError(
             "sdk-prefix-missing",
-            "There is no installed LLVM with its development files",
+            "there is no installed LLVM with its development files",
             where=str(root),
             why=exists,
             remedy=f"give the prefix of an installed LLVM, such as /usr/lib/llvm-{major}; Debian and Ubuntu have it in "
@@ -142,7 +142,7 @@ def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
     """The error that names every missing piece and the package that has it."""
     return MachineError(
         "sdk-pieces-missing",
-        f"The installed LLVM lacks {len(pieces)} thing{'s' if len(pieces) > 1 else ''} that an SDK needs",
+        f"the installed LLVM lacks {len(pieces)} thing{'s' if len(pieces) > 1 else ''} that an SDK needs",
         where=str(root),
         why="; ".join(pieces),
         remedy="install what is named, then run this again",

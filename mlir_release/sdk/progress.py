@@ -64,7 +64,7 @@ def _progress() -> Callable[[str], None]:
 
 
 def _interesting(text: str) -> list[str]:
-    """The lines of a log that say what went wrong; else the last ones."""
+    """The error lines of a log; else the last lines."""
     lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
     errors = [line for line in lines if re.search(r"\berror\b[: ]|CMake Error|FAILED:|No space left", line)]
     return (errors or lines)[-6:]

@@ -1,4 +1,4 @@
-"""An SDK of one release for this machine: imported from an LLVM that is there already, or else built."""
+"""An SDK of one release for this machine: imported from an installed LLVM, else built from source."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, 
 if TYPE_CHECKING:
     from mlir_release.snapshot.upstream import Revision
 
-#: In commits that stand for a release of LLVM: its version.
+#: Trailer of commits that represent a release of LLVM: its version.
 TRAILER_VERSION = "LLVM-Version"
 
-#: llvm-project itself; the first place that sources are asked for.
+#: llvm-project itself, the first place that sources are fetched from.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
 
@@ -54,7 +54,7 @@ def provide_sdk(
 ) -> Sdk:
     """The SDK of ``release``, from the cache if an equal one was made before.
 
-    :param revision: the commit that it is recorded with: ``release.commit``, or one that stands for it
+    :param revision: the commit that it is recorded with: ``release.commit``, or one that represents it
     :param source_epoch: that commit's time
     """
     facts = [release.version, revision, str(source_epoch), str(prefix), str(source), _code_digest()]
@@ -83,12 +83,12 @@ def provide_for(
 ) -> Sdk:
     """The SDK of a selected revision: of a release that is packaged here, else built from source.
 
-    :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Packages of a
-        distribution that is newer don't do: what is in them runs on its glibc.
+    :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
+        packages are used only if the distribution's glibc is no newer than that.
     :param budget: seconds for a build from source
-    :raises BudgetSpent: when they are over
+    :raises BudgetSpent: after that time
     """
-    version = revision.trailers.get(TRAILER_VERSION)  # commits of a repository that stands for releases say which
+    version = revision.trailers.get(TRAILER_VERSION)  # set where commits represent releases
     known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
     if known is not None and not is_too_new(floor) and _packaged_major(known, cache) is not None:
         return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)

@@ -1,7 +1,7 @@
 """Sources of llvm-project at one revision: from a folder, the cache, git, or Debian's source package.
 
 The cache holds one tree a revision, either whole (for building LLVM) or only what an SDK carries (``mlir/``, ``cmake/``
-and a few files: a tenth of the size). A tree appears there by one rename, so a half of one is never taken for it.
+and a few files: a tenth of the size). A tree appears there by one rename, so it is always complete.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def fetch_source(
     upstream: str = "",
     whole: bool = False,
 ) -> UpstreamSource:
-    """The source tree of ``revision``: the first that answers of a folder given, the cache, git and Debian.
+    """The source tree of ``revision``: from a given folder, the cache, git or Debian, whichever has it first.
 
     :param revision: 40 hex digits
-    :param directory: a tree that the caller says is this revision; used as it is
+    :param directory: a tree of this revision; used as it is
     :param upstream: URL that git can fetch from; empty: don't try
     :param whole: all of llvm-project, for building LLVM itself
     :raises UsageError: if ``directory`` is no llvm-project tree
-    :raises MachineError: if no place has the sources; it says why each of them did not
+    :raises MachineError: if the sources are nowhere to be had, with the reason for each place
     """
     if directory is not None:
         return read_source(directory)
@@ -102,7 +102,7 @@ def _first_that_answers(revision: str, places: Sequence[tuple[str, Callable[[Pat
     shutil.rmtree(staging, ignore_errors=True)
     raise MachineError(
         "source-unavailable",
-        f"the sources of llvm-project {revision} can't be had",
+        f"the sources of llvm-project {revision} are not available",
         where=str(tree),
         why="; ".join(refusals) or "no upstream is configured, and the catalogue does not know this commit",
         remedy="give a checkout of that commit with --source, or make the upstream reachable",
@@ -119,7 +119,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
     """Fetch one commit without its history, and of it only the folders that are wanted."""
     git = Git(into)
     git.run("init", "--quiet")
-    # A server that accepts the connection and then says nothing must not hold us up for ever.
+    # A server that accepts the connection and then sends nothing must not block us for ever.
     limits = {"GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "30"}
     try:
         git.run("remote", "add", "origin", upstream)

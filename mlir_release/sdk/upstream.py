@@ -1,4 +1,4 @@
-"""What a checkout of llvm-project says about itself, and the part of it that an SDK carries."""
+"""Facts about a checkout of llvm-project, and the part of it that an SDK carries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SUFFIX = re.compile(r"set\(LLVM_VERSION_SUFFIX\s+(?P<value>[A-Za-z0-9]+)\s*\)")
 _MINIMUM_PYTHON = re.compile(r"(?:MLIR_MINIMUM_PYTHON_VERSION|LLVM_MINIMUM_PYTHON_VERSION)\s+(?P<value>3\.\d+)\b")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
-#: What serves to build the bindings only, in a requirements.txt that does not say so itself (LLVM 21 and before).
+#: Requirements of the build only, in a requirements.txt that does not tell them apart (LLVM 21 and before).
 _FOR_BUILDING = frozenset({"nanobind", "pybind11", "typing_extensions"})
 
 
@@ -64,7 +64,7 @@ def read_source(root: Path) -> UpstreamSource:
     if not requirements.is_file():
         raise UsageError(
             "sdk-source-missing",
-            "There are no sources of MLIR's Python bindings in this folder",
+            "there are no sources of MLIR's Python bindings in this folder",
             where=str(root),
             why="mlir/python/requirements.txt is missing" if root.is_dir() else "there is no such folder",
             remedy="give the root of an llvm-project checkout or of its unpacked source archive",
@@ -126,7 +126,7 @@ def _read_version(root: Path) -> str:
                 return "{MAJOR}.{MINOR}.{PATCH}".format(**parts) + (suffix["value"] if suffix else "")
     raise UsageError(
         "sdk-source-without-version",
-        "The source tree does not say which version of LLVM it is",
+        "the source tree does not contain LLVM's version",
         where=str(root),
         why="neither cmake/Modules/LLVMVersion.cmake nor llvm/CMakeLists.txt sets LLVM_VERSION_MAJOR, MINOR and PATCH",
         remedy="give the root of llvm-project (with cmake/ beside mlir/), not mlir/ alone",
@@ -138,4 +138,4 @@ def _read_minimum_python(root: Path) -> str:
         file = root / name
         if file.is_file() and (match := _MINIMUM_PYTHON.search(file.read_text(encoding="utf-8"))):
             return match["value"]
-    return "3.8"  # what LLVM as a whole asked for before the bindings asked for more
+    return "3.8"  # LLVM's own minimum, before the bindings had one

@@ -1,8 +1,8 @@
 """Behaviours of MLIR that this project pins, each to the LLVM versions in which it holds or fails.
 
 They come from a downstream's report that "bytecode made debug info vanish": what bytecode really keeps, what really
-drops debug info, and the failure that started it. Each case states a property that one would wish for. Where the
-property is known to fail, a pass is reported as unexpected, so that we notice when upstream mends it.
+drops debug info, and the failure that started it. Each case states a desirable property. Where the
+property is known to fail, a pass is reported as unexpected, so that we notice when upstream fixes it.
 
 The cases run against a wheel (through its Python API) and against an SDK (through its tools): see :class:`Mlir`.
 """
@@ -26,7 +26,7 @@ class MlirError(Exception):
 
 
 class Mlir(Protocol):
-    """What the cases need of an MLIR, however it is reached. All texts are MLIR assembly unless said otherwise."""
+    """What the cases need of an MLIR, through either interface. All texts are MLIR assembly unless noted otherwise."""
 
     def round_trip(self, text: str) -> tuple[str, str]:
         """``(before, after)``: printed with locations, before and after being written and read as bytecode."""
@@ -52,7 +52,7 @@ class Case:
     reason: str = ""
 
     def expected(self, llvm_version: str) -> bool | None:
-        """Whether the property holds in this version; ``None`` where nobody has looked."""
+        """Whether the property holds in this version; ``None`` where it is not known."""
         if self.holds and version_in(llvm_version, self.holds):
             return True
         if self.fails and version_in(llvm_version, self.fails):
@@ -204,7 +204,7 @@ def _run(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
     try:
         seen = case.check(mlir)
     except MlirError as error:
-        seen = str(error) or "MLIR failed without a word"
+        seen = str(error) or "MLIR failed without a message"
     outcome, message = _judge(case, case.expected(llvm_version), seen)
     return TestResult(
         name=f"regressions/{case.name}", outcome=outcome, seconds=time.monotonic() - start, message=message
@@ -220,7 +220,7 @@ def _judge(case: Case, expected: bool | None, seen: str) -> tuple[Outcome, str]:
         case False, False:
             return Outcome.EXPECTED_FAIL, case.reason
         case False, True:
-            return Outcome.UNEXPECTED_PASS, f"mended upstream? Note it in the case. It was: {case.reason}"
+            return Outcome.UNEXPECTED_PASS, f"fixed upstream? Record it in the case. It was: {case.reason}"
         case _:
             state = "holds" if not seen else f"does not hold: {seen}"
-            return Outcome.UNSUPPORTED, f"nobody has said yet whether it holds in this version; it {state}"
+            return Outcome.UNSUPPORTED, f"not recorded for this LLVM version; it {state}"

@@ -1,8 +1,8 @@
-"""The list of tests that are known to fail, and what it makes of results.
+"""The list of tests that are known to fail, and its effect on results.
 
 The list (``projects/mlir/known_failures.toml``) is strict both ways: a failure that is not listed fails the suite, and
-so does a listed test that passes, or that no longer exists. Each entry says for which LLVM versions it holds, why, and
-where upstream tracks it.
+so does a listed test that passes, or that no longer exists. Each entry has its LLVM versions, the reason, and
+upstream's report.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _OUTCOMES = {
 class LitSetup:
     """What the tests run with.
 
-    :param python: the interpreter that ``%PYTHON`` stands for
+    :param python: the interpreter that ``%PYTHON`` is replaced by
     :param bindings: run ``mlir/test/python`` (else those tests are unsupported), its integration tests too
     :param code_generators: LLVM's names of those that the thing under test has
     :param execution_engine: whether the thing under test can run code

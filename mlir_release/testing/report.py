@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Characters that XML 1.0 does not allow, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: A failing compiler can print megabytes; the report keeps the end, where the reason stands.
+#: A failing compiler can print megabytes; the report keeps the end, which has the reason.
 MESSAGE_LIMIT = 4000
 
 
@@ -41,7 +41,7 @@ class TestResult:
     """One test.
 
     :param seconds: wall time
-    :param message: what a failing or unsupported test said; the reason, for an expected failure
+    :param message: the output of a failing or unsupported test; the reason, for an expected failure
     """
 
     __test__ = False  # not a pytest class, whatever its name

@@ -116,7 +116,7 @@ def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
             "wheel-revision-mismatch",
             f"{wheel.filename} was not built from this SDK's revision",
             where=str(sdk.root),
-            why=f"the wheel says {wheel.release.revision}, the SDK {sdk.info.revision}",
+            why=f"the wheel's revision is {wheel.release.revision}, the SDK's {sdk.info.revision}",
             remedy="give the SDK of the wheel's revision",
         )
 

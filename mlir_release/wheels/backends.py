@@ -67,16 +67,16 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it: ``build`` or ``cibuildwheel``."""
+        """Its name on the command line: ``build`` or ``cibuildwheel``."""
 
     def check(self) -> None:
-        """See to it that the machine has what is needed. :raises MachineError: if it has not"""
+        """Make sure that the machine has what is needed. :raises MachineError: if it does not"""
 
     def floor(self, wanted: str) -> str:
-        """The oldest platform tag that wheels built this way can have, if ``wanted`` is what one would like."""
+        """The oldest platform tag that wheels built this way can have, if possible ``wanted``."""
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
-        """Build one wheel; return it, with an honest platform tag, and what it took.
+        """Build one wheel; return it, with a correct platform tag, and what it took.
 
         :raises mlir_release.host.process.StepFailed: a step failed
         """
@@ -136,10 +136,10 @@ def build_variables(job: BuildJob) -> dict[str, str]:
 
 
 def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
-    """Give a ``linux_…`` wheel the platform tag that its binaries deserve, by ``auditwheel repair``.
+    """Give a ``linux_…`` wheel the platform tag that its binaries qualify for, by ``auditwheel repair``.
 
-    Nothing is vendored: a wheel that needs a library from outside is refused. What auditwheel overlooks, the check of
-    the finished wheel finds.
+    Nothing is vendored: a wheel that needs a library from outside is refused. The check of the
+    finished wheel finds what auditwheel overlooks.
 
     :raises VerificationError: ``wheel-needs-outside-library``
     """
@@ -161,7 +161,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
             raise
         raise VerificationError(
             "wheel-needs-outside-library",
-            f"{wheel.name} needs libraries that it does not carry",
+            f"{wheel.name} needs libraries that it does not contain",
             where=str(wheel),
             why=f"needed: {', '.join(report.external)}",
             remedy="link them statically: what does the SDK's CMake package export?",

@@ -1,7 +1,7 @@
 """``wheels build``: one wheel a CPython, several side by side, by cibuildwheel or by pypa/build.
 
-A wheel appears in the output folder complete and under its final name, or not at all. One CPython's failure costs no
-other's wheel. Everything can be run again, or twice at once: each build has its folder and a lock.
+A wheel appears in the output folder complete and under its final name, or not at all. One CPython's failure does
+not affect the others. Builds can be repeated and run at the same time: each has a folder and a lock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BackendName = Literal["auto", "cibuildwheel", "build"]
 #: What one build takes on disk: objects, the unstripped library, the wheel, its unpacked and packed copies.
 DISK_PER_BUILD = 1_500_000_000
 
-#: What a full disk's message says of its purpose and its remedy.
+#: Purpose and remedy in the error about a full disk.
 _PURPOSE = "to build wheels"
 _MAKE_ROOM = "free some space, or put the cache elsewhere: MLIR_RELEASE_CACHE"
 
@@ -97,7 +97,7 @@ def build_wheels(
     """Build the wheel of ``request`` for each of ``pythons``, in that order.
 
     :param output: folder that the wheels are moved to when they are complete
-    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and says why; or one of one's own
+    :param backend: ``auto`` takes cibuildwheel where it works, else ``build``, and prints why; or an object
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises BuildFailed: at least one failed; the others' wheels are in ``output``
@@ -120,7 +120,7 @@ def build_wheels(
 
 
 def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = None) -> Path:
-    """Build what upstream's tests need beyond the wheel of ``request``, as a wheel that nobody publishes."""
+    """Build what upstream's tests need beyond the wheel of ``request``, as a wheel that is never published."""
     cache = (cache or cache_directory()).absolute()
     built = build_wheels(
         replace(request, test_addon=True),
@@ -133,7 +133,10 @@ def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = N
 
 
 def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> Backend:
-    """Find out what works here. :raises MachineError: ``container-engine-unusable`` if cibuildwheel was asked for"""
+    """Choose a backend that works on this machine.
+
+    :raises MachineError: ``container-engine-unusable``, if ``wanted`` is cibuildwheel
+    """
     if wanted == "build":
         return BuildBackend()
     if platform.os != "linux":
@@ -149,7 +152,7 @@ def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> 
     if wanted == "cibuildwheel":
         remedy = "fix that, or use --backend build, whose wheels run on this machine's glibc and newer"
         raise unusable(image, reason, remedy=remedy)
-    console.say(f"    not cibuildwheel but build: {reason}")
+    console.say(f"    using the build backend instead of cibuildwheel: {reason}")
     return BuildBackend()
 
 
@@ -215,7 +218,7 @@ def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[
         what=f"{len(errors)} of {len(pythons)} wheels could not be built: {', '.join(errors)}",
         where=", ".join(error.where for error in errors.values() if error.where),
         why="\n".join(f"{tag}: {error.what}\n{error.why}" for tag, error in errors.items()),
-        remedy="the others are complete; build these again after mending the cause",
+        remedy="the others are complete; fix the cause, then build these again",
         built=built,
     )
 
@@ -262,14 +265,14 @@ def _build_one(
 
 
 def check_wheel(wheel: Path) -> None:
-    """Nothing leaves the build that is not what it says. :raises VerificationError: ``wheel-untrue``"""
+    """Check a built wheel's metadata and libraries. :raises VerificationError: ``wheel-untrue``"""
     from mlir_release.wheels.inspect import inspect
 
     report = inspect(wheel)
     if report.problems or report.external:
         raise VerificationError(
             "wheel-untrue",
-            f"{wheel.name} is not what it says it is",
+            f"{wheel.name} does not match its metadata",
             where=str(wheel),
             why="\n".join(problem.message for problem in report.problems) or f"it needs {', '.join(report.external)}",
             remedy="mlir-release wheels inspect shows all of it; the project's link settings or the SDK are wrong",
@@ -277,7 +280,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
-    """The error that a failed step deserves: a full disk is the machine's fault, all else the build's."""
+    """The error for a failed step: a full disk is the machine's fault, everything else the build's."""
     end = tail(error.log)
     if _DISK_FULL.search(tail(error.log, 200)):
         why = f"it became full while building for {python.tag}\n{end}"

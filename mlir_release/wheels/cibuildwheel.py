@@ -1,10 +1,10 @@
 """Build wheels by cibuildwheel: in a manylinux container on Linux, natively on macOS and Windows.
 
 One run of cibuildwheel a CPython, several side by side, each with a container of its own, so that one CPython's failure
-costs no other's wheel. The containers see the SDK read-only, the compiler cache, and a folder of the wheels that the
-build requires, fetched beforehand: they need no network, and no proxy or certificate of this machine.
+does not affect the others. The containers see the SDK read-only, the compiler cache, and a folder of the wheels that
+the build requires, downloaded beforehand: they need no network, and no proxy or certificate of this machine.
 
-What people set for cibuildwheel is honoured: ``CIBW_CONTAINER_ENGINE`` (its volumes are added to ours),
+The user's own settings of cibuildwheel apply: ``CIBW_CONTAINER_ENGINE`` (its volumes are added to ours),
 ``CIBW_MANYLINUX_X86_64_IMAGE`` and the like.
 """
 

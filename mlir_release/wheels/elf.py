@@ -1,4 +1,4 @@
-"""What an ELF file says about itself: what it needs, from which versions on, and where its bytes go."""
+"""Facts about an ELF file: what it needs, in which versions, and how large its sections are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ElfFacts:
     """One ELF file.
 
     :param needed: the ``DT_NEEDED`` names, in order
-    :param versions: needed library -> versions of its symbols that are asked for, sorted
+    :param versions: needed library -> versions of its symbols that are required, sorted
     :param sections: section name -> bytes that it takes in the file; ``.bss`` and the like take none
     :param packed_relocations: has ``DT_RELR``
     :param declares_packed_relocations: asks for ``GLIBC_ABI_DT_RELR``, so that an older glibc refuses it cleanly

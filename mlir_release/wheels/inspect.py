@@ -1,4 +1,4 @@
-"""``wheels inspect``: what is in a wheel, what it needs, and whether what it says about itself is true.
+"""``wheels inspect``: what is in a wheel, what it needs, and whether its metadata is correct.
 
 Works for any wheel, not only for ours.
 """
@@ -19,7 +19,7 @@ from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
-from mlir_release.wheels.platform_tags import check_tags, platform_truth
+from mlir_release.wheels.platform_tags import actual_platform, check_tags
 
 if TYPE_CHECKING:
     from installer.records import RecordEntry
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something about the wheel that is not as it must be. ``id`` is stable; ``message`` is for people."""
+    """Something about the wheel that is wrong. ``id`` is stable; ``message`` is for people."""
 
     id: str
     message: str
@@ -36,7 +36,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class WheelFile:
-    """One member of the archive; sizes in bytes, ``compressed`` as it travels over the wire."""
+    """One member of the archive; sizes in bytes, ``compressed`` as downloaded."""
 
     name: str
     size: int
@@ -59,8 +59,8 @@ class WheelReport:
 
     :param true_platform_tag: the lowest platform tag that the binaries can honestly carry (Linux; where this machine
         cannot tell, the claimed one), ``any`` for a pure wheel
-    :param external: libraries that are needed, not in the wheel, and not promised by the platform tag
-    :param system: libraries that are needed and promised by the platform tag
+    :param external: libraries that are needed, not in the wheel, and not guaranteed by the platform tag
+    :param system: libraries that are needed and guaranteed by the platform tag
     :param elf: member name -> facts, for each ELF member
     :param release: which release the wheel belongs to; None if it is not one of ours
     """
@@ -146,10 +146,10 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     problems += found
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
-    truth = platform_truth(path, tags, elf)
+    actual = actual_platform(path, tags, elf)
     problems += [
         Problem(id=id, message=message)
-        for id, message in check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, truth, elf, tuple(digests))
+        for id, message in check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests))
     ]
     files = tuple(
         WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
@@ -165,9 +165,9 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         requires_python=metadata.get("requires_python"),
         requires_dist=tuple(metadata.get("requires_dist", ())),
         tags=tags,
-        true_platform_tag=truth.tag,
-        system=truth.system,
-        external=truth.external,
+        true_platform_tag=actual.tag,
+        system=actual.system,
+        external=actual.external,
         parts=group(files, dist_info, elf),
         files=files,
         elf=elf,
@@ -247,7 +247,7 @@ def _dist_info(path: Path, names: list[str]) -> str:
 
 
 def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[RawMetadata, list[Problem]]:
-    """``METADATA`` as it stands, and what is invalid in it."""
+    """``METADATA``, and what is invalid in it."""
     from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
 
     text = archive.read(name)

@@ -1,4 +1,4 @@
-"""Are a wheel's tags true? Which platform tag do its binaries deserve?
+"""Check a wheel's tags against its binaries, and find the platform tag that they qualify for.
 
 auditwheel knows the manylinux policies; what it does not look at is added here: packed relative relocations
 (``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, and whether the
@@ -26,13 +26,13 @@ _EXTENSION = re.compile(r"\.(cpython|cp)-?(\d+t?)[-.].*\.?(so|pyd)$|\.abi3\.(so|
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlatformTruth:
-    """What the binaries deserve.
+class ActualPlatform:
+    """What the binaries qualify for.
 
     :param tag: the lowest platform tag that is honest: ``manylinux_2_28_x86_64``, ``linux_x86_64`` where no
         manylinux tag fits, ``any`` without binaries; the claimed one where this machine cannot tell
-    :param system: libraries needed and promised by the tag
-    :param external: libraries needed and promised by nobody
+    :param system: libraries needed and guaranteed by the tag
+    :param external: libraries needed and guaranteed by nothing
     """
 
     tag: str
@@ -45,7 +45,7 @@ def platforms_of(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.split("-", 2)[2] for tag in tags))
 
 
-def platform_truth(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> PlatformTruth:
+def actual_platform(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> ActualPlatform:
     """Ask auditwheel and the ELF files which platform tag is honest.
 
     auditwheel runs on Linux only, and its command line (``show --json``) is its stable interface.
@@ -54,23 +54,23 @@ def platform_truth(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts])
     needed = {library for facts in elf.values() for library in facts.needed} - inside
     if not elf:
         claimed = platforms_of(tags)
-        return PlatformTruth(tag=claimed[0] if claimed else "any")
+        return ActualPlatform(tag=claimed[0] if claimed else "any")
     answer = _auditwheel(path) if sys.platform == "linux" else None
     if answer is None:
-        return PlatformTruth(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
+        return ActualPlatform(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
     tag = PlatformTag.parse(str(answer["overall_tag"]))
     required = _required_glibc(elf)
     if tag.glibc and required and required > tag.glibc:  # what auditwheel overlooks
         tag = replace(tag, version=required)
     libraries = answer["external_libs"]
     external = needed & set(libraries) if isinstance(libraries, dict) else set()
-    return PlatformTruth(tag=str(tag), system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
+    return ActualPlatform(tag=str(tag), system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
 
 
 def check_tags(
     wheel_file: str,
     tags: Sequence[str],
-    truth: PlatformTruth,
+    actual: ActualPlatform,
     elf: Mapping[str, ElfFacts],
     members: Sequence[str],
 ) -> list[tuple[str, str]]:
@@ -93,7 +93,7 @@ def check_tags(
         problems.append(
             ("wheel-tags-mismatch", f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}")
         )
-    problems += _check_platform(tags, truth, elf)
+    problems += _check_platform(tags, actual, elf)
     problems += _check_interpreter(tags, members)
     guarded = _declaring(elf)
     for name, facts in elf.items():
@@ -128,23 +128,23 @@ def _declaring(elf: Mapping[str, ElfFacts]) -> set[str]:
         found |= more
 
 
-def _check_platform(tags: Sequence[str], truth: PlatformTruth, elf: Mapping[str, ElfFacts]) -> list[tuple[str, str]]:
+def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[str, ElfFacts]) -> list[tuple[str, str]]:
     problems: list[tuple[str, str]] = []
     platforms = platforms_of(tags)
     if elf and "any" in platforms:
         problems.append(("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
-    deserved = PlatformTag.parse(truth.tag).glibc
+    qualified = PlatformTag.parse(actual.tag).glibc
     for platform in platforms:
         claimed = PlatformTag.parse(platform).glibc
         if claimed is None or not elf:
             continue
-        if deserved is None:
-            why = f"needs {', '.join(truth.external)} from outside" if truth.external else "fits no manylinux policy"
+        if qualified is None:
+            why = f"needs {', '.join(actual.external)} from outside" if actual.external else "fits no manylinux policy"
             problems.append(("platform-tag-untrue", f"tagged {platform}, but it {why}"))
-        elif deserved > claimed:
-            problems.append(("platform-tag-untrue", f"tagged {platform}, but it needs {truth.tag}"))
-    if truth.external and not problems:
-        problems.append(("needs-outside-library", f"needs {', '.join(truth.external)}, which it does not carry"))
+        elif qualified > claimed:
+            problems.append(("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
+    if actual.external and not problems:
+        problems.append(("needs-outside-library", f"needs {', '.join(actual.external)}, which it does not carry"))
     return problems
 
 
@@ -178,7 +178,7 @@ def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
 
 
 def _auditwheel(path: Path) -> dict[str, object] | None:
-    """``auditwheel show --json``, or ``None`` where it cannot say anything (another architecture, not installed)."""
+    """``auditwheel show --json``, or ``None`` where it has no answer (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
     try:
         answer: dict[str, object] = json.loads(capture(command).stdout)

@@ -26,7 +26,7 @@ from mlir_release.wheels.sbom import bill_of_materials
 if TYPE_CHECKING:
     from mlir_release.wheels.request import WheelRequest
 
-#: Builds of one package: they install files of the same names, and say so where they are mixed.
+#: Builds of one package: they install files of the same names, and report it at import if they are mixed.
 DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
 
 #: scikit-build-core from the first version with all settings that the project uses, below the next that may break it.
@@ -49,7 +49,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
 
     What is there already of an earlier stage is replaced, but for ``build/``, so that a build in the same folder again
     is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
-    ``MLIR_RELEASE_SDK`` says where the SDK is then. No path of this machine is in the project.
+    ``MLIR_RELEASE_SDK`` then names the SDK. No path of this machine is in the project.
     """
     into = Path(into)
     into.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,7 @@ def test_everything_has_a_fixed_place_in_the_container(tmp_path: Path) -> None:
     assert f"--volume={tmp_path}/sccache:/sccache" in command
     assert not any(word.startswith("--user") for word in command)
     assert place.path(place.source / "llvm") == "/llvm-project/llvm"
-    with pytest.raises(ValueError, match="not seen"):
+    with pytest.raises(ValueError, match="not visible"):
         place.path(tmp_path)
 
 

@@ -18,7 +18,7 @@ def test_a_link_to_a_neighbour_stays_a_link_and_brings_it(tmp_path: Path) -> Non
     origin.mkdir()
     shutil.copy("/bin/true", origin / "lld")
     (origin / "ld.lld").symlink_to("lld")
-    assert tools.bring_tools(origin, tmp_path / "sdk") == ["ld.lld"]
+    assert tools.add_tools(origin, tmp_path / "sdk") == ["ld.lld"]
     assert (tmp_path / "sdk" / "bin" / "ld.lld").readlink() == Path("lld")
     assert not (tmp_path / "sdk" / "bin" / "lld").is_symlink()
 
@@ -27,7 +27,7 @@ def test_a_link_to_elsewhere_becomes_the_file(tmp_path: Path) -> None:
     (tmp_path / "origin").mkdir()
     shutil.copy("/bin/true", tmp_path / "real")
     (tmp_path / "origin" / "opt").symlink_to("../real")
-    tools.bring_tools(tmp_path / "origin", tmp_path / "sdk")
+    tools.add_tools(tmp_path / "origin", tmp_path / "sdk")
     assert not (tmp_path / "sdk" / "bin" / "opt").is_symlink()
 
 
@@ -79,8 +79,8 @@ def compile_c(source: Path, output: Path, *arguments: str) -> None:
 
 
 def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
-    tools.bring_tools(program / "bin", tmp_path / "sdk")
-    tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+    tools.add_tools(program / "bin", tmp_path / "sdk")
+    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk")
     shutil.rmtree(program)
     moved = (tmp_path / "sdk").rename(tmp_path / "moved")
     # libnear.so had no run path: without one of its own it would not find libdeep.so.
@@ -90,14 +90,14 @@ def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, t
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
     (program / "lib" / "libdeep.so").unlink()
-    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    tools.add_tools(program / "bin", tmp_path / "sdk")
     with pytest.raises(MachineError) as caught:
-        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk")
     assert (caught.value.id, caught.value.why) == ("sdk-shared-library-missing", "libdeep.so")
 
 
 def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Path) -> None:
-    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    tools.add_tools(program / "bin", tmp_path / "sdk")
     with pytest.raises(VerificationError) as caught:
         tools.check_relocated(tmp_path / "sdk")
     assert caught.value.id == "sdk-not-relocatable"
@@ -107,9 +107,9 @@ def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Pa
 def test_without_patchelf_it_says_where_to_get_it(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools.bring_tools(program / "bin", tmp_path / "sdk")
+    tools.add_tools(program / "bin", tmp_path / "sdk")
     real = shutil.which
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
     with pytest.raises(MachineError) as caught:
-        tools.bring_shared_libraries([program / "lib"], tmp_path / "sdk")
+        tools.add_shared_libraries([program / "lib"], tmp_path / "sdk")
     assert caught.value.id == "patchelf-missing"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_release.wheels.elf import ElfFacts
-from mlir_release.wheels.platform_tags import PlatformTruth, check_tags, platforms_of
+from mlir_release.wheels.platform_tags import ActualPlatform, check_tags, platforms_of
 
 WHEEL = "Tag: cp311-cp311-{}\n"
 
@@ -12,7 +12,7 @@ def elf(**facts: object) -> ElfFacts:
     return ElfFacts(machine="x86_64", **facts)  # type: ignore[arg-type]
 
 
-def check(platform: str, truth: PlatformTruth, files: dict[str, ElfFacts]) -> set[str]:
+def check(platform: str, truth: ActualPlatform, files: dict[str, ElfFacts]) -> set[str]:
     tags = (f"cp311-cp311-{platform}",)
     return {id for id, _ in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
 
@@ -25,7 +25,7 @@ def test_platforms_keep_their_order() -> None:
 def test_packed_relocations_need_a_new_glibc_even_where_they_do_not_say_so() -> None:
     quiet = elf(packed_relocations=True, versions={"libc.so.6": ("GLIBC_2.14",)})
     assert quiet.glibc == (2, 36)
-    truth = PlatformTruth(tag="manylinux_2_36_x86_64")
+    truth = ActualPlatform(tag="manylinux_2_36_x86_64")
     assert check("manylinux_2_36_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared"}
     assert check("manylinux_2_28_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared", "platform-tag-untrue"}
 
@@ -36,7 +36,8 @@ def test_packed_relocations_that_say_so_are_honest() -> None:
         declares_packed_relocations=True,
         versions={"libc.so.6": ("GLIBC_2.14", "GLIBC_ABI_DT_RELR")},
     )
-    assert check("manylinux_2_36_x86_64", PlatformTruth(tag="manylinux_2_36_x86_64"), {"mlir/libx.so": honest}) == set()
+    actual = ActualPlatform(tag="manylinux_2_36_x86_64")
+    assert check("manylinux_2_36_x86_64", actual, {"mlir/libx.so": honest}) == set()
 
 
 def test_a_file_is_guarded_by_what_it_needs() -> None:
@@ -46,22 +47,22 @@ def test_a_file_is_guarded_by_what_it_needs() -> None:
     module = elf(packed_relocations=True, needed=("libb.so",))
     alone = elf(packed_relocations=True, needed=("libc.so.6",))
     files = {"m/liba.so": library, "m/libb.so": middle, "m/_x.cpython-311-x86_64-linux-gnu.so": module}
-    truth = PlatformTruth(tag="manylinux_2_36_x86_64")
+    truth = ActualPlatform(tag="manylinux_2_36_x86_64")
     assert check("manylinux_2_36_x86_64", truth, files) == set()
     assert check("manylinux_2_36_x86_64", truth, {**files, "m/alone.so": alone}) == {"relr-undeclared"}
 
 
 def test_binaries_under_an_any_tag() -> None:
-    assert check("any", PlatformTruth(tag="manylinux_2_17_x86_64"), {"x.so": elf()}) == {"platform-tag-untrue"}
+    assert check("any", ActualPlatform(tag="manylinux_2_17_x86_64"), {"x.so": elf()}) == {"platform-tag-untrue"}
 
 
 def test_a_lower_need_than_claimed_is_no_problem() -> None:
-    truth = PlatformTruth(tag="manylinux_2_17_x86_64")
+    truth = ActualPlatform(tag="manylinux_2_17_x86_64")
     assert check("manylinux_2_28_x86_64", truth, {"x.so": elf()}) == set()
 
 
 def test_a_tag_without_a_promise_still_may_not_lack_libraries() -> None:
-    truth = PlatformTruth(tag="linux_x86_64", external=("libLLVM.so.22.1",))
+    truth = ActualPlatform(tag="linux_x86_64", external=("libLLVM.so.22.1",))
     assert check("linux_x86_64", truth, {"x.so": elf()}) == {"needs-outside-library"}
 
 

@@ -147,7 +147,7 @@ def check_execution_engine():
 
 
 def check_no_execution_engine():
-    """A wheel without code generators says so with an ImportError, it does not crash."""
+    """A wheel without code generators raises an ImportError; it does not crash."""
     try:
         import mlir.execution_engine  # noqa: F401
     except ImportError:
