@@ -119,7 +119,7 @@ class Matrix:
 
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:
-        """The test targets of all wheels; one that gates several wheels stands once, required if any of them is."""
+        """The test targets of all wheels; one that gates several wheels is listed once, required if any of them is."""
         found: dict[str, TestTarget] = {}
         for wheel in self.wheels:
             for suite in wheel.suites:

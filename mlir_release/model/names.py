@@ -19,7 +19,7 @@ Kind = Literal["snapshot", "numbered"]
 
 @dataclass(frozen=True, order=True)
 class Order:
-    """Where a release stands among those of its kind: sort by it, oldest first."""
+    """The place of a release among those of its kind: sort by it, oldest first."""
 
     kind: Kind
     version: Version  #: of LLVM, for a numbered release

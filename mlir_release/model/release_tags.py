@@ -205,7 +205,7 @@ def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collecti
 
     :param ours: existing snapshot tags with our trailers; the result is above all of them
     :param now: the forge's clock, timezone-aware
-    :param taken: names of all tags; one that somebody made by hand is skipped
+    :param taken: names of all tags; one that was made by hand is skipped
     :raises NeedsPersonError: if a tag of ours is dated more than a day ahead, or NN is exhausted
     """
     today = now.astimezone(UTC).date()
