@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass
 
@@ -45,4 +44,6 @@ class Races:
                 why=error.what if error is not None else "",
                 remedy="find out what keeps changing it, or wait for the other process to end, then run this again",
             ) from error
+        import random  # only after a lost race: the import is slow
+
         time.sleep(random.uniform(0, min(0.5, 0.02 * self.lost)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.errors import MachineError, UsageError
 from mlir_release.git.remotes import push
 from mlir_release.git.trees import commit_tree, entry_at, is_ancestor, tree_of
+from mlir_release.host.races import Races
 from mlir_release.integrate.credentials import export_ref, fetch_export, for_export
 from mlir_release.integrate.submodules import repository
 
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 
-def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature, *, tries: int = 8) -> str:
+def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature) -> str:
     """Make ``tip`` reachable from ``target``'s branch, unless it is; returns the branch's head there.
 
     :raises MachineError: if the remote can't be read
     :raises ConflictError: if the remote refuses the push, or the branch keeps moving
     """
     env = for_export(git, target.remote)
-    for _ in range(tries):
+    races = Races(where=f"{target.branch} at {target.remote}")
+    while True:
         remote_head = _remote_head(git, target)
         if remote_head is None:
             new = tip
@@ -42,12 +44,7 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
         if push(git, target.remote, f"{new}:refs/heads/{target.branch}", env=env):
             git.run("update-ref", export_ref(target), new)
             return new
-    raise ConflictError(
-        "export-busy",
-        f"the export branch {target.branch} moved {tries} times while it was being extended",
-        where=target.remote,
-        remedy="run the same command again; nothing points at the commit yet",
-    )
+        races.lose("extend the export branch")
 
 
 def _remote_head(git: Git, target: ExportTarget) -> str | None:

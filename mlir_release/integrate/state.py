@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlir_release.errors import ConflictError, MachineError
+from mlir_release.errors import MachineError
 from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
 from mlir_release.git.trees import Entry, commit_files, commit_tree, merge_base, tree_of, tree_with
+from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 
@@ -125,7 +126,8 @@ class ProbeStore:
 
     def record(self, *records: Record) -> None:
         """Add records, in one commit; one that has a verdict already stays as it is."""
-        for _ in range(100):
+        races = Races(where=f"{self.git.directory}: {self.ref}")
+        while True:
             old = self.git.resolve(self.ref)
             present = self._blobs(self.ref) if old else {}
             new = {
@@ -149,22 +151,22 @@ class ProbeStore:
                     remedy="free some space (or fix the permissions) and run again: earlier records are intact, and "
                     "only this smoke test is repeated",
                 ) from error
-        raise ConflictError(
-            "probes-busy", "other processes keep recording verdicts", where=self.ref, remedy="try again"
-        )
+            races.lose("record a verdict")
 
     def pull(self, remote: str) -> None:
         """Add the remote's records. :raises MachineError: if it can't be reached."""
         # All of it, in a clone without blobs, too: they would be fetched one by one later.
         if not fetch(self.git, remote, f"+{self.ref}:{self._remote_ref}", "--no-filter"):
             return
-        for _ in range(100):
+        races = Races(where=f"{self.git.directory}: {self.ref}")
+        while True:
             old, theirs = self.git.resolve(self.ref), self.git.resolve(self._remote_ref)
             if theirs is None or old == theirs:
                 return
             new = theirs if old is None else self._union(old, theirs)
             if new == old or self.git.update_ref(self.ref, new, expected=old or NO_OBJECT):
                 return
+            races.lose("merge the remote's verdicts")
 
     def _union(self, ours: str, theirs: str) -> str:
         base = merge_base(self.git, ours, theirs)
@@ -180,7 +182,8 @@ class ProbeStore:
 
     def push(self, remote: str) -> None:
         """Push the records, merged with the remote's."""
-        for _ in range(20):
+        races = Races(where=f"{self.ref} at {remote}")
+        while True:
             if self.git.resolve(self.ref) is None:
                 return
             self.pull(remote)
@@ -188,7 +191,7 @@ class ProbeStore:
                 return
             if push(self.git, remote, f"{self.ref}:{self.ref}"):
                 return
-        raise ConflictError("probes-busy", "other machines keep pushing verdicts", where=self.ref, remedy="try again")
+            races.lose("push the verdicts")
 
 
 @dataclass(frozen=True)
