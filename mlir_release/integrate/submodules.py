@@ -13,7 +13,6 @@ from mlir_release.errors import MachineError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.host.files import write_atomically
 from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
 
 def _write_down(begun: Path, text: str) -> None:
     """Note the folder that git is about to make (empty: it exists already), for the process after a killed one."""
+    from mlir_release.host.files import write_atomically  # a look at an integrate needs no hashes and random names
+
     write_atomically(begun, text.encode(errors="surrogateescape"))
 
 

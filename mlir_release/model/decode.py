@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 import msgspec
 from msgspec import Meta, Struct
 
-from mlir_release.model.filters import alternatives
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -36,6 +34,15 @@ class MalformedError(ValueError):
         self.path = path
         self.problem = problem
         self.hint = hint
+
+
+def alternatives(word: str, options: Iterable[str]) -> str:
+    """What to write instead of a mistyped ``word``: the option that looks like it first, then all of them."""
+    import difflib
+
+    known = list(options)
+    close = difflib.get_close_matches(word, known, 1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"there are: {', '.join(known)}"
 
 
 # -- types of values --------------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.model.decode import alternatives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     #: What a filter is asked about: the values of each key (``os`` -> ``{"linux"}``), and the tags under ``"tag"``.
     Facts = Mapping[str, Collection[str]]
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"\s*(?:(?P<symbol>[()]|!=|=)|(?P<word>[A-Za-z0-9_.*?:/+-]+))")
 
 TAG = "tag"
-
-
-def alternatives(word: str, options: Iterable[str]) -> str:
-    """What to write instead of a mistyped ``word``: the option that looks like it first, then all of them."""
-    import difflib
-
-    known = list(options)
-    close = difflib.get_close_matches(word, known, 1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"there are: {', '.join(known)}"
 
 
 def compile_filter(text: str, known: Mapping[str, Collection[str]]) -> Predicate:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
-from mlir_release.model.filters import TAG, alternatives, compile_filter
+from mlir_release.model.decode import alternatives
+from mlir_release.model.filters import TAG, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import (
