@@ -22,8 +22,8 @@ def matrix_of_checkout(repository: Path) -> Matrix:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "targets-missing",
-            f"there is no readable {TARGETS_FILE}",
+            "checkout-without-targets",
+            f"there is no readable {TARGETS_FILE} in this folder",
             where=str(path),
             why=str(error),
             remedy="run this in a checkout of the release repository, or name one with --repository",

@@ -52,7 +52,9 @@ def test_a_checkout_gives_a_forge_its_pin_and_targets() -> None:
     assert files["llvm-project.version"] == (ROOT / "llvm-project.version").read_bytes()
 
 
-@pytest.mark.parametrize(("content", "id"), [(None, "targets-missing"), (b"\xff\xfe", "targets-missing")])
+@pytest.mark.parametrize(
+    ("content", "id"), [(None, "checkout-without-targets"), (b"\xff\xfe", "checkout-without-targets")]
+)
 def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes | None, id: str) -> None:
     if content is not None:
         (tmp_path / "targets.toml").write_bytes(content)
