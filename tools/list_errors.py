@@ -3,7 +3,8 @@
 
 The texts are those of the code: string literals and f-strings where an error is made, placeholders shown as
 ``{name}``. Where a function or a class makes the error from its parameters, its callers are read, too. ``--write``
-rewrites the page; without it, the exit code says whether the page is up to date.
+rewrites the page; without it, the exit code says whether the page is up to date. In both cases it says whether the ids
+keep the rules: an id is written in one module, has one exit code, and every error has a remedy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from mlir_release import errors  # noqa: E402
 HEADER = """# Errors
 
 Every expected failure ends with one message that says what happened, where, why and what to do, and with one of the
-ids below (in `--json` too), which scripts can rely on. The exit code depends only on the kind of error:
+ids below (in `--json` too), which scripts can rely on. An id has one cause. The exit code depends only on the
+kind of error:
 
 | exit code | meaning |
 |---|---|
@@ -346,6 +348,18 @@ def placeholder(node: ast.expr) -> str:
     return "…"
 
 
+def broken_rules(entries: dict[str, Entry]) -> list[str]:
+    """What contradicts the rules: one id, one cause, written in one module; and every error says what to do."""
+    several = [
+        f"{entry.id} is written in several modules: {', '.join(sorted(entry.modules))}; "
+        "let one function make the error, or give another cause another id"
+        for entry in entries.values()
+        if len(entry.modules) > 1
+    ]
+    without = [entry for entry in entries.values() if not entry.remedy]
+    return several + [f"{entry.id} has no remedy ({min(entry.modules)})" for entry in without]
+
+
 def render(entries: dict[str, Entry]) -> str:
     """The page."""
     topics: dict[str, list[Entry]] = {title: [] for title in dict.fromkeys(TOPICS.values())}
@@ -392,11 +406,14 @@ def main() -> None:
     """Check the page and the ids, or write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="rewrite the page")
-    page = render(Source(PACKAGE).entries())
+    entries = Source(PACKAGE).entries()
+    page = render(entries)
     if parser.parse_args().write:
         PAGE.write_text(page, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
         sys.exit("docs/errors.md is out of date: run python tools/list_errors.py --write")
+    if broken := broken_rules(entries):
+        sys.exit("\n".join(broken))
 
 
 if __name__ == "__main__":

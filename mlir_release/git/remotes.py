@@ -16,6 +16,17 @@ class UnreachableError(MachineError):
     """A remote can't be read: it may be reachable later."""
 
 
+def upstream_unreachable(url: str, *, why: str, configured_in: str) -> UnreachableError:
+    """The error for an upstream repository that can't be read. ``configured_in``: the file that names it."""
+    return UnreachableError(
+        "upstream-unreachable",
+        "the upstream repository can't be read",
+        where=url,
+        why=why,
+        remedy=f"check the URL in {configured_in} and the network, then run this again",
+    )
+
+
 def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
     """Fetch one ref; False if the remote does not have it. :raises UnreachableError: if the remote can't be read"""
     done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False)

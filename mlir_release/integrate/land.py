@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ConflictError, VerificationError
+from mlir_release.errors import VerificationError
 from mlir_release.git.trees import commit_tree, is_ancestor, tree_of
 from mlir_release.integrate.credentials import export_ref, fetch_export
 from mlir_release.integrate.patches import carried
+from mlir_release.integrate.project import branch_moved_remotely, local_branch_moved
 from mlir_release.integrate.pull_request import branch_commits, pull_request_text, totals
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM
 from mlir_release.integrate.submodules import fetchable, links_made
@@ -71,7 +72,7 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
         kept = f"refs/mlir-release/landed/{branch}"
         outer.run("update-ref", kept, old)
         if not outer.update_ref(f"refs/heads/{branch}", new, expected=old):
-            raise ConflictError("branch-moved", f"{branch} moved meanwhile", where=branch, remedy="land again")
+            raise local_branch_moved(branch, outer, why="another process committed to it meanwhile")
     _push(walk, branch, new)
     if pulls is not None:
         pulls.ensure_draft(branch=branch, base=project.config.downstream.branch, title=title, body=body)
@@ -101,12 +102,7 @@ def _push(walk: Walk, branch: str, new: str) -> None:
     if there == new:
         return
     if (there and outer.resolve(there) is None) or (there and not _ours(walk, there, new, kept)):
-        raise ConflictError(
-            "branch-moved-remotely",
-            f"{branch} at {remote} has commits that are not here",
-            where=there,
-            remedy="mlir-release integrate sync, then land again",
-        )
+        raise branch_moved_remotely(branch, remote)
     lease = f"--force-with-lease=refs/heads/{branch}:{there}"
     outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}")
 

@@ -166,13 +166,7 @@ class Project:
         """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError:"""
         done = self.outer.run("merge", "--quiet", "--ff-only", commit, check=False)
         if done.returncode != 0:
-            raise ConflictError(
-                "branch-moved",
-                f"{branch} could not be moved forward",
-                where=str(self.outer.directory),
-                why=done.stderr.decode(errors="replace").strip(),
-                remedy="find what else is using this checkout, then run the same command again; nothing was lost",
-            )
+            raise local_branch_moved(branch, self.outer, why=done.stderr.decode(errors="replace").strip())
         if self.config.downstream.submodule:
             self.follow()
 
@@ -183,3 +177,25 @@ class Project:
     def state_directory(self) -> Path:
         """Where logs and locks are kept: in the repository's own folder, shared by its work trees."""
         return self.outer.common / STATE
+
+
+def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
+    """The error for a checkout in which something else is at work."""
+    return ConflictError(
+        "local-branch-moved",
+        f"{branch} could not be moved forward",
+        where=str(outer.directory),
+        why=why,
+        remedy="find what else is using this checkout, then run the same command again; nothing was lost",
+    )
+
+
+def branch_moved_remotely(branch: str, remote: str) -> ConflictError:
+    """The error for a branch that others have pushed to."""
+    return ConflictError(
+        "branch-moved-remotely",
+        f"{branch} at {remote} has commits that are not here",
+        where=branch,
+        why="another person or process pushed them",
+        remedy="mlir-release integrate sync, then run the same command again",
+    )

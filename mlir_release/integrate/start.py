@@ -54,7 +54,12 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     if (outer.directory / ".gitmodules").is_file():
         outer.run("submodule", "--quiet", "update", "--init")
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
-        raise ConflictError("branch-taken", f"another process has just made {name}", remedy="run start again")
+        raise ConflictError(
+            "integrate-branch-taken",
+            f"another process has just made {name}",
+            where=str(outer.directory),
+            remedy="run start again",
+        )
     outer.run("switch", "--quiet", name)
     project.follow()
     if publish:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
-from mlir_release.git.remotes import UnreachableError
+from mlir_release.git.remotes import upstream_unreachable
 from mlir_release.git.shared import SharedGit
 from mlir_release.git.trees import is_ancestor, merge_base
+from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
@@ -78,13 +79,7 @@ class UpstreamRepository(SharedGit):
                 remedy=f"look at what happened; then accept it with: git -C {self.directory} update-ref -d {self.ref}",
             )
         if done.returncode != 0:
-            raise UnreachableError(
-                "upstream-unreachable",
-                "the upstream repository can't be read",
-                where=self.config.upstream.url,
-                why=stderr.strip(),
-                remedy="check the URL in integrate.toml and the network, then run this again",
-            )
+            raise upstream_unreachable(self.config.upstream.url, why=stderr.strip(), configured_in=CONFIG_FILE)
         return self.head()
 
     def head(self) -> str:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mlir_release.console import console, format_seconds
-from mlir_release.errors import ConflictError, UsageError
+from mlir_release.errors import UsageError
 from mlir_release.git.remotes import push
 from mlir_release.git.trees import commit_tree
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.observe import Observation, Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
+from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import prepared, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
@@ -180,13 +181,7 @@ class Walk:
         export_others(self.project, f"refs/heads/{self.branch}", cloned=True)
         self.store.push(remote)
         if not push(self.project.outer, remote, f"refs/heads/{self.branch}:refs/heads/{self.branch}"):
-            raise ConflictError(
-                "branch-moved-remotely",
-                f"{self.branch} moved at {remote}",
-                where=self.branch,
-                why="another person or process pushed a commit that is not here",
-                remedy="mlir-release integrate sync, then run the same command again",
-            )
+            raise branch_moved_remotely(self.branch, remote)
 
     def next(self, *, to: str | None = None, resolved: str | None = None) -> str | None:
         """Advance once, without a test: to the next affecting commit, or exactly to ``to``. None if there is none.

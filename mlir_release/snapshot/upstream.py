@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.git.remotes import upstream_unreachable
 from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
@@ -134,10 +135,4 @@ class Upstream:
                 self._git.run("init", "--quiet", "--bare")
 
     def _unreachable(self, error: GitError) -> MachineError:
-        return MachineError(
-            "upstream-unreachable",
-            "the upstream repository can't be read",
-            where=self.url,
-            why=error.why,
-            remedy="check the URL in targets.toml and the network, then run this again",
-        )
+        return upstream_unreachable(self.url, why=error.why, configured_in="targets.toml")

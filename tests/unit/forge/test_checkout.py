@@ -61,7 +61,7 @@ def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes
     for read in (matrix_of_checkout, files_of_checkout):
         with pytest.raises(UsageError) as caught:
             read(tmp_path)
-        assert caught.value.id == id
+        assert caught.value.id == "checkout-without-targets"
         assert "--repository" in caught.value.remedy
 
 
