@@ -61,6 +61,7 @@ TOPICS = {
     "forge/github": "GitHub",
     "forge/local": "Local forge",
     "host": "The machine",
+    "host/races": "Forge",
     "git": "Git",
     "sdk": "SDKs",
     "cli/sdk": "SDKs",
