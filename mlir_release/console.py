@@ -43,13 +43,10 @@ def format_seconds(seconds: float) -> str:
 
 
 class Outcome(Protocol):
-    """The result of a command."""
+    """The result of a command. ``--json`` prints its fields, or what its method ``to_json`` returns if it has one."""
 
     def text(self) -> str:
         """For people."""
-
-    def to_json(self) -> object:
-        """For ``--json``."""
 
 
 class Console:
@@ -137,15 +134,21 @@ class Console:
         RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False).print(table)
 
     def result(self, text: str, data: object) -> None:
-        """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``."""
+        """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.
+
+        :param data: plain data, dataclasses or structs; what JSON lacks (a path, a version) becomes its text
+        """
         if self.json_mode:
-            print(json.dumps(data, indent=2, sort_keys=True), flush=True)
+            from msgspec import to_builtins
+
+            print(json.dumps(to_builtins(data, enc_hook=str), indent=2, sort_keys=True), flush=True)
         elif text:
             print(text, flush=True)
 
     def outcome(self, outcome: Outcome, *, title: str = "") -> None:
         """A command's result, as text or JSON; with a title, also in the GitHub step summary."""
-        self.result(outcome.text(), outcome.to_json())
+        to_json = getattr(outcome, "to_json", None)
+        self.result(outcome.text(), outcome if to_json is None else to_json())
         if title:
             self.summary(f"### {title}\n\n{outcome.text()}")
 

@@ -4,16 +4,15 @@ import io
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.text import Text
 
 from mlir_release.console import Console, format_bytes, format_seconds
 from mlir_release.errors import ForgeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -48,6 +47,34 @@ def test_results_go_to_stdout_and_progress_to_stderr(capsys: pytest.CaptureFixtu
     console.json_mode = True
     console.result("done", {"done": True})
     assert json.loads(capsys.readouterr().out) == {"done": True}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    path: Path
+    parts: tuple[str, ...]
+    when: datetime
+
+    def text(self) -> str:
+        return f"fetched {self.path}"
+
+
+@dataclass(frozen=True)
+class Counted(Fetched):
+    def to_json(self) -> object:
+        return {"count": len(self.parts)}
+
+
+def test_an_outcome_is_its_fields_unless_it_has_json_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    fields = (Path("/a"), ("b", "c"), datetime(2026, 11, 21, tzinfo=UTC))
+    console.outcome(Fetched(*fields))
+    assert capsys.readouterr().out == "fetched /a\n"
+    console.json_mode = True
+    console.outcome(Fetched(*fields))
+    assert json.loads(capsys.readouterr().out) == {"path": "/a", "parts": ["b", "c"], "when": "2026-11-21T00:00:00Z"}
+    console.outcome(Counted(*fields))
+    assert json.loads(capsys.readouterr().out) == {"count": 2}
 
 
 def test_quiet_keeps_warnings_and_errors(capsys: pytest.CaptureFixture[str]) -> None:
