@@ -86,3 +86,12 @@ def anchors(page: Path) -> set[str]:
     """The anchors that GitHub makes of the headings of ``page``."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_modules_that_the_design_walks_through_exist() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    walks = text[text.index("## Three walks") : text.index("## Versions and tags")]
+    named = re.findall(r"`([\w/]+\.py)\b", walks)
+    modules = ["/" + path.relative_to(ROOT).as_posix() for path in (ROOT / "mlir_release").rglob("*.py")]
+    assert len(named) > 50
+    assert [name for name in named if not any(module.endswith(f"/{name}") for module in modules)] == []
