@@ -32,16 +32,13 @@ class BisectResult:
     steps: int
     subject: str
 
-    def as_json(self) -> dict[str, object]:
-        """All fields."""
-        return {**vars(self), "skipped": list(self.skipped)}
 
-
-def search(commits: Sequence[str], test: Callable[[str], st.Verdict], subject: Callable[[str], str]) -> BisectResult:
-    """Find the first bad of ``commits``: [0] is given as good, [-1] as bad; both are tested if the answer needs it.
+def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], st.Verdict]) -> BisectResult:
+    """Find the first bad commit between two revisions; both are tested themselves if the answer needs it.
 
     :raises UsageError: if one of them tests otherwise
     """
+    commits = _line(git, good_end, bad_end)
     strategy = st.Adaptive(head_first=True)
     last = len(commits) - 1
     verdicts: dict[int, st.Verdict] = {}
@@ -55,24 +52,20 @@ def search(commits: Sequence[str], test: Callable[[str], st.Verdict], subject: C
                 console.say(f"    step {steps}: {commits[position][:12]} is {verdicts[position]}")
                 if position == last and verdicts[last] is not st.Verdict.BAD:
                     raise _wrong("--bad", commits[last], verdicts[last])
-            case st.Culprit(position):
-                return BisectResult(
-                    first_bad=commits[position],
-                    last_good=commits[position - 1],
-                    skipped=(),
-                    steps=steps,
-                    subject=subject(commits[position]),
-                )
+                continue
+            case st.Culprit(bad):
+                good = bad - 1
             case st.Range(good, bad):
-                return BisectResult(
-                    first_bad=commits[bad],
-                    last_good=commits[good],
-                    skipped=tuple(commits[good + 1 : bad]),
-                    steps=steps,
-                    subject=subject(commits[bad]),
-                )
+                pass
             case _:
                 raise _wrong("--good", commits[0], verdicts.get(0, st.Verdict.UNTESTABLE))
+        return BisectResult(
+            first_bad=commits[bad],
+            last_good=commits[good],
+            skipped=tuple(commits[good + 1 : bad]),
+            steps=steps,
+            subject=git.message(commits[bad]).partition("\n")[0],
+        )
 
 
 def _wrong(option: str, commit: str, verdict: st.Verdict) -> UsageError:
@@ -125,8 +118,7 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
             return st.Verdict.UNTESTABLE
         return _test(project, outer, stack.tip, commit, command)
 
-    commits = _line(project.upstream, good, bad)
-    return search(commits, test, lambda commit: project.upstream.message(commit).partition("\n")[0])
+    return _search(project.upstream, good, bad, test)
 
 
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
@@ -137,11 +129,9 @@ def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str])
         project.upstream.require(pin)
         return _test(project, commit, pin, pin, command)
 
-    commits = _line(project.outer, good, bad)
-    return search(commits, test, lambda commit: project.outer.message(commit).partition("\n")[0])
+    return _search(project.outer, good, bad, test)
 
 
 def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> st.Verdict:
-    log = project.state_directory() / "logs" / f"bisect-{upstream[:12]}.log"
     with prepared(project, outer, llvm) as slot:
-        return smoke_test(project, slot, upstream, log, command=command).verdict
+        return smoke_test(project, slot, upstream, project.log(f"bisect-{upstream[:12]}"), command=command).verdict

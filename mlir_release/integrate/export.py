@@ -49,24 +49,17 @@ def export_commit(git: Git, tip: str, target: ExportTarget, signature: Signature
 
 def _remote_head(git: Git, target: ExportTarget) -> str | None:
     """The head of the export branch, fetched; None if there is no such branch yet."""
-    env = for_export(git, target.remote)
-    done = git.run("ls-remote", "--", target.remote, f"refs/heads/{target.branch}", env=env, check=False)
-    if done.returncode != 0:
-        raise _unreachable(target, done.stderr)
-    if not done.stdout.strip():
-        return None
     done = fetch_export(git, target)
-    if done.returncode != 0:
-        raise _unreachable(target, done.stderr)
-    return git.resolve(export_ref(target))
-
-
-def _unreachable(target: ExportTarget, stderr: bytes) -> MachineError:
-    return MachineError(
+    if done.returncode == 0:
+        return git.resolve(export_ref(target))
+    stderr = done.stderr.decode(errors="replace")
+    if "couldn't find remote ref" in stderr:
+        return None
+    raise MachineError(
         "export-unreachable",
         "the export remote can't be read",
         where=target.remote,
-        why=stderr.decode(errors="replace").strip(),
+        why=stderr.strip(),
         remedy="check export.remote in integrate.toml, the network and your rights; nothing was committed",
     )
 

@@ -88,8 +88,8 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     passed, breaks = totals(commits)
     pin = project.pin(head)
     base = project.upstream.base_of(pin, project.upstream.head())
-    trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: str(passed), T_BREAKS: str(breaks)}
-    trailers[T_PATCHES] = str(len(carried(project.upstream, base, pin)))
+    patches = len(carried(project.upstream, base, pin))
+    trailers = {T_UPSTREAM: base, T_PIN: pin, T_COMMITS: passed, T_BREAKS: breaks, T_PATCHES: patches}
     message = format_message(title, body, trailers)
     return commit_tree(project.outer, tree_of(project.outer, head), [fork], message, project.signature())
 
@@ -101,12 +101,8 @@ def _push(walk: Walk, branch: str, new: str) -> None:
     kept = outer.resolve(f"refs/mlir-release/landed/{branch}")
     if there == new:
         return
-    if (there and outer.resolve(there) is None) or (there and not _ours(walk, there, new, kept)):
+    # A commit that is not here is no ancestor.
+    if there and not any(is_ancestor(outer, there, ours) for ours in (new, kept) if ours is not None):
         raise branch_moved_remotely(branch, remote)
     lease = f"--force-with-lease=refs/heads/{branch}:{there}"
     outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}")
-
-
-def _ours(walk: Walk, there: str, new: str, kept: str | None) -> bool:
-    outer = walk.project.outer
-    return is_ancestor(outer, there, new) or (kept is not None and is_ancestor(outer, there, kept))

@@ -121,8 +121,7 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         good=end.good,
         bad=end.bad,
         commits=end.suspects,
-        findings=end.record.findings if end.record else (),
-        key=end.record.key if end.record else "",
+        record=end.record,
         advice=conflict.remedy if conflict else "",
     )
     markdown = report.as_markdown()

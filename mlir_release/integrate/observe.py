@@ -113,6 +113,14 @@ class Observer:
             raise found
         return found
 
+    def applies(self, seen: Observation, upstream: str) -> bool:
+        """Whether the carried patches apply on ``upstream``."""
+        try:
+            self.stack_at(seen, upstream)
+        except PatchConflict:
+            return False
+        return True
+
     def conflict_at(self, seen: Observation, position: int) -> PatchConflict | None:
         """The conflict that :meth:`stack_at` found at a position, if it has been asked."""
         found = self._stacks.get((seen.pin, seen.upstream_at(position)))
@@ -136,10 +144,9 @@ class Observer:
 
     def asks(self, seen: Observation, record: Record) -> bool:
         """Whether ``record`` is the result of testing its commit on this branch."""
-        try:
-            question = self.question(seen, record.upstream)
-        except PatchConflict:
+        if not self.applies(seen, record.upstream):
             return False
+        question = self.question(seen, record.upstream)
         return (record.key, record.pristine_tree) == (question.key, question.pristine_tree)
 
     def verdicts(self, seen: Observation) -> dict[int, Record]:
@@ -155,14 +162,10 @@ class Observer:
         for position in range(len(seen.ahead) + 1):
             upstream = seen.upstream_at(position)
             asked = position == 0 or seen.ahead[position - 1].tree in trees or (seen.pin, upstream) in self._asked
-            if not asked:
-                continue
-            try:
+            if asked and self.applies(seen, upstream):
                 record = records.get(self.question(seen, upstream).key)
-            except PatchConflict:
-                continue
-            if record is not None:
-                found[position] = record
+                if record is not None:
+                    found[position] = record
         return found
 
     def knowledge(self, seen: Observation, records: dict[int, Record]) -> st.Knowledge:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.git.trees import commit_tree
 from mlir_release.integrate import patches as pt
 from mlir_release.integrate.export import export_stack
 from mlir_release.integrate.state import T_PATCHES, T_PIN
@@ -50,10 +49,6 @@ def _commit_stack(walk: Walk, seen: Observation, tip: str, count: int, subject: 
     project = walk.project
     if tip != seen.base:
         export_stack(project, tip)
-    message = format_message(subject, body, {T_PIN: tip, T_PATCHES: str(count)})
-    commit = commit_tree(
-        project.outer, project.tree_with_pin(seen.head, tip), [seen.head], message, project.signature()
-    )
-    project.move_branch(walk.branch, commit)
+    project.commit_pin(walk.branch, seen.head, tip, format_message(subject, body, {T_PIN: tip, T_PATCHES: count}))
     if walk.publish:
         walk.push_branch()

@@ -7,7 +7,7 @@ interrupted before. No work tree, no index and no ref takes part, so a conflict 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.git.repository import Git, Signature
+    from mlir_release.git.trees import Merge
 
 T_KIND = "Carried-Kind"
 T_OF = "Carried-Of"
@@ -42,10 +43,6 @@ class Patch:
     link: str
     drop_when: str
 
-    def as_json(self) -> dict[str, str]:
-        """All fields."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -60,20 +57,20 @@ class Stack:
 class PatchConflict(NeedsPersonError):
     """A carried patch does not apply. Nothing was changed."""
 
-    def __init__(self, patch: Patch, target: str, files: Sequence[str], original: str) -> None:
+    def __init__(self, patch: Patch, target: str, files: Sequence[str]) -> None:
         super().__init__(
             "carried-conflict",
-            f"the carried patch {original[:12]} ({patch.subject}) does not apply on {target[:12]}",
+            f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply on {target[:12]}",
             where=", ".join(files),
             why="upstream changed the same lines" + (f"; it is carried because: {patch.why}" if patch.why else ""),
             remedy=(
                 "one of three: (1) mlir-release integrate next --advance-to an earlier commit; "
                 f"(2) rebase the stack by hand onto {target} in the upstream checkout, then mlir-release "
                 f"integrate next --advance-to {target} --resolved YOUR-COMMIT; "
-                f"(3) mlir-release integrate patches drop {original[:12]}, if it is not needed any more"
+                f"(3) mlir-release integrate patches drop {patch.sha[:12]}, if it is not needed any more"
             ),
         )
-        self.patch, self.target, self.files = patch, target, tuple(files)
+        self.patch, self.files = patch, tuple(files)
 
 
 def read_patch(git: Git, sha: str) -> Patch:
@@ -81,12 +78,11 @@ def read_patch(git: Git, sha: str) -> Patch:
     message = shown(git.message(sha))
     trailers = parse_trailers(message)
     reverted, picked = _REVERTED.search(message), _PICKED.search(message)
-    of = trailers.get(T_OF, "") or (reverted[1] if reverted else picked[1] if picked else "")
     return Patch(
         sha=sha,
         subject=message.partition("\n")[0],
         kind=trailers.get(T_KIND) or ("revert" if reverted else "cherry-pick" if picked else "local"),
-        of=of,
+        of=trailers.get(T_OF, "") or (reverted[1] if reverted else picked[1] if picked else ""),
         why=trailers.get(T_WHY, ""),
         link=trailers.get(T_LINK, ""),
         drop_when=trailers.get(T_DROP, ""),
@@ -123,10 +119,8 @@ def upstream_has(git: Git, patch: Patch, base: str, target: str) -> str:
     if patch.kind == "revert":
         reverted = _effective_revert(git, patch.of, base, target)
         return f"upstream reverts it too, in {reverted[:12]}" if reverted else ""
-    landed = is_ancestor(git, patch.of, target)
-    if landed and not _effective_revert(git, patch.of, base, target):
-        return f"upstream has it: {patch.of[:12]}"
-    return ""
+    landed = is_ancestor(git, patch.of, target) and not _effective_revert(git, patch.of, base, target)
+    return f"upstream has it: {patch.of[:12]}" if landed else ""
 
 
 def _effective_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
@@ -156,6 +150,10 @@ def _patch_ids(git: Git, commits: str) -> dict[str, str]:
     return dict(zip(lines[0::2], lines[1::2], strict=True))
 
 
+def _apply(git: Git, patch: Patch, tree: str) -> Merge:
+    return merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
+
+
 def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
     """``patches``, carried on ``base``, replayed onto ``target``; those that upstream has by then are left out.
 
@@ -169,19 +167,18 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
         if reason:
             dropped.append((patch, reason))
             continue
-        merge = merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
+        merge = _apply(git, patch, tree)
         if merge.conflicts:
             same = _same_change(git, patch, base, target)
             if same:
                 dropped.append((patch, f"upstream has the same change: {same[:12]}"))
                 continue
-            raise PatchConflict(patch, target, merge.conflicts, patch.sha)
+            raise PatchConflict(patch, target, merge.conflicts)
         if merge.tree == tree:
             dropped.append((patch, "upstream has it: nothing is left of the patch"))
             continue
-        tip = replay_commit(git, patch.sha, merge.tree, tip)
-        tree = merge.tree
-        kept.append(read_patch(git, tip))
+        tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
+        kept.append(replace(patch, sha=tip))
     return Stack(target, tip, tuple(kept), tuple(dropped))
 
 
@@ -211,12 +208,9 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
             f"{commit[:12]} has {len(parents)} parents; only a commit with one can be picked or reverted",
             remedy="name the single commit that you need",
         )
-    here, there = tree_of(git, commit), tree_of(git, parents[0])
-    merge = (
-        merge_trees(git, commit, tree_of(git, tip), there)
-        if revert
-        else (merge_trees(git, parents[0], tree_of(git, tip), here))
-    )
+    base, changed = (commit, parents[0]) if revert else (parents[0], commit)
+    tree = tree_of(git, tip)
+    merge = merge_trees(git, base, tree, tree_of(git, changed))
     if merge.conflicts:
         raise NeedsPersonError(
             "patch-does-not-apply",
@@ -226,7 +220,7 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
             remedy=f"do it by hand on top of {tip} in {git.directory}, then mlir-release integrate next --advance-to "
             "the same base --resolved YOUR-COMMIT",
         )
-    if merge.tree == tree_of(git, tip):
+    if merge.tree == tree:
         raise UsageError(
             "patch-empty",
             f"{'reverting' if revert else 'picking'} {commit[:12]} changes nothing: it is "
@@ -260,11 +254,11 @@ def without(git: Git, patches: Sequence[Patch], base: str, unwanted: Patch) -> S
     for patch in patches:
         if patch is unwanted:
             continue
-        merge = merge_trees(git, f"{patch.sha}^", tree, tree_of(git, patch.sha))
+        merge = _apply(git, patch, tree)
         if merge.conflicts:
-            raise PatchConflict(patch, base, merge.conflicts, patch.sha)
+            raise PatchConflict(patch, base, merge.conflicts)
         tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
-        kept.append(read_patch(git, tip))
+        kept.append(replace(patch, sha=tip))
     return Stack(base, tip, tuple(kept), ((unwanted, "dropped by hand"),))
 
 

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError, UsageError
+from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import Entry, entry_at, make_blob, tree_with
+from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
@@ -170,13 +171,26 @@ class Project:
         if self.config.downstream.submodule:
             self.follow()
 
+    def commit_pin(self, branch: str, parent: str, pin: str, message: str) -> str:
+        """Commit LLVM at ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
+        commit = commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
+        self.move_branch(branch, commit)
+        return commit
+
+    def fetch_branch(self, name: str) -> str | None:
+        """Fetch a branch from the remote; its commit, None if it is not there. :raises UnreachableError:"""
+        remote = self.config.downstream.remote
+        tracking = f"refs/remotes/{remote}/{name}"
+        found = fetch(self.outer, remote, f"+refs/heads/{name}:{tracking}")
+        return self.outer.resolve(tracking) if found else None
+
     def trailers(self, commit: str) -> dict[str, str]:
         """The trailers of an outer commit."""
         return parse_trailers(self.outer.message(commit))
 
-    def state_directory(self) -> Path:
-        """Where logs and locks are kept: in the repository's own folder, shared by its work trees."""
-        return self.outer.common / STATE
+    def log(self, name: str) -> Path:
+        """A log in the repository's own folder, shared by its work trees."""
+        return self.outer.common / STATE / "logs" / f"{name}.log"
 
 
 def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mlir_release.git.repository import Git
     from mlir_release.integrate.observe import Observer
     from mlir_release.integrate.project import Project
+    from mlir_release.integrate.state import Record
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
@@ -26,10 +27,6 @@ class LogFinding:
     kind: str
     where: str  #: file, target or test; may be empty
     text: str
-
-    def as_json(self) -> dict[str, str]:
-        """All fields."""
-        return dict(vars(self))
 
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -54,9 +51,7 @@ def findings_in(log: bytes) -> list[LogFinding]:
     """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown as escapes."""
     found: dict[tuple[str, str], LogFinding] = {}
     for raw in log.splitlines():
-        if len(raw) > 4000:
-            raw = raw[:4000]
-        line = _PROGRESS.sub("", _COLOUR.sub("", raw.decode(errors="backslashreplace"))).rstrip()
+        line = _PROGRESS.sub("", _COLOUR.sub("", raw[:4000].decode(errors="backslashreplace"))).rstrip()
         for kind, pattern in _PATTERNS:
             match = pattern.match(line)
             if match:
@@ -149,11 +144,9 @@ class WalkReport:
             "good": self.good,
             "bad": self.bad,
             "culprit": self.bad if self.outcome == "culprit" else None,
-            "range": [{"commit": c.sha, "subject": c.title} for c in self.range],
-            "findings": [dict(finding) for finding in self.findings],
-            "suspects": [
-                {"commit": s.commit.sha, "subject": s.commit.title, "evidence": list(s.evidence)} for s in self.suspects
-            ],
+            "range": [commit.as_json() for commit in self.range],
+            "findings": self.findings,
+            "suspects": [{**suspect.commit.as_json(), "evidence": suspect.evidence} for suspect in self.suspects],
             "log": self.log,
             "advice": self.advice,
         }
@@ -166,33 +159,28 @@ class WalkReport:
             linked = f"[{short}]({self.commit_url}{commit.sha})" if self.commit_url else short
             return f"{linked} {commit.title}"
 
-        lines = [f"## {_TITLES.get(self.outcome, self.outcome)}", ""]
+        good, bad = f"`{self.good[:12]}`", f"`{self.bad[:12]}`"
+        blamed = [f"{link(suspect.commit)} ({', '.join(suspect.evidence[:6])})" for suspect in self.suspects[:8]]
+        paragraphs = [f"## {_TITLES.get(self.outcome, self.outcome)}"]
         if self.outcome == "culprit" and self.range:
-            evidence = f" ({', '.join(self.suspects[0].evidence[:6])})" if self.suspects else ""
-            lines += [f"Culprit: {link(self.range[0])}{evidence}", ""]
-            lines += [f"`{self.bad[:12]}` tested bad, `{self.good[:12]}` good.", ""]
+            culprit = blamed[0] if blamed else link(self.range[0])
+            paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
-            lines += [f"Last good: `{self.good[:12]}`. Among these {len(self.range)}:", ""]
-            lines += [f"- {link(commit)}" for commit in self.range[:20]] + [""]
+            paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
+            paragraphs.append("\n".join(f"- {link(commit)}" for commit in self.range[:20]))
         elif self.outcome == "bad":
-            lines += [
-                f"Under test: `{self.bad[:12]}`, {len(self.range)} affecting commits after `{self.good[:12]}`.",
-                "",
-            ]
+            paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
         elif self.bad:
-            lines += [f"Under test: `{self.bad[:12]}`", ""]
+            paragraphs.append(f"Under test: {bad}")
         if self.findings:
-            lines += [f"### Errors ({len(self.findings)})", "", "```text"]
-            for finding in self.findings[:25]:
-                where = f"{finding['where']}: " if finding["where"] else ""
-                lines.append(f"{where}{finding['text']}".replace("```", "'''")[:300])
-            lines += ["```", ""]
-        if self.suspects and self.outcome != "culprit":
-            lines += ["### Suspects", ""]
-            lines += [f"- {link(s.commit)} ({', '.join(s.evidence[:6])})" for s in self.suspects[:8]] + [""]
+            errors = [f"{found['where']}: {found['text']}".removeprefix(": ") for found in self.findings[:25]]
+            shown = "\n".join(error.replace("```", "'''")[:300] for error in errors)
+            paragraphs += [f"### Errors ({len(self.findings)})", f"```text\n{shown}\n```"]
+        if blamed and self.outcome != "culprit":
+            paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
         if self.advice:
-            lines += [self.advice, ""]
-        return "\n".join(lines)
+            paragraphs.append(self.advice)
+        return "\n\n".join(paragraphs) + "\n"
 
 
 _TITLES = {
@@ -219,15 +207,19 @@ def make_report(
     *,
     outcome: str,
     branch: str,
-    good: str,
-    bad: str,
-    commits: Sequence[UpstreamCommit],
-    findings: Sequence[Mapping[str, Any]],
-    key: str = "",
+    good: str = "",
+    bad: str = "",
+    commits: Sequence[UpstreamCommit] = (),
+    record: Record | None = None,
+    findings: Sequence[Mapping[str, Any]] = (),
     advice: str = "",
 ) -> WalkReport:
-    """Put a report together. ``commits``: the suspects, oldest first."""
-    log = project.state_directory() / "logs" / f"{key}.log"
+    """Put a report together from the failed test's ``record``, or from ``findings``.
+
+    :param commits: the suspects, oldest first
+    """
+    findings = record.findings if record else findings
+    log = project.log(record.key) if record else None
     url = project.config.upstream.url.removesuffix(".git")
     return WalkReport(
         outcome=outcome,
@@ -237,7 +229,7 @@ def make_report(
         findings=tuple(findings),
         suspects=tuple(suspects(project.upstream, commits, findings)),
         range=tuple(commits),
-        log=os.fspath(log) if key and log.is_file() else "",
+        log=os.fspath(log) if log and log.is_file() else "",
         advice=advice or _ADVICE.get(outcome, ""),
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
@@ -250,10 +242,7 @@ def report_known(observer: Observer) -> WalkReport:
     known = observer.knowledge(seen, records)
     here = st.bracket(known)
     if here.high is None:
-        return make_report(
-            observer.project, outcome="nothing", branch=seen.branch, good="", bad="", commits=(), findings=()
-        )
-    record = records.get(here.high)
+        return make_report(observer.project, outcome="nothing", branch=seen.branch)
     exact = here.high == here.low + 1 and known.verdicts.get(here.low) is st.Verdict.GOOD
     return make_report(
         observer.project,
@@ -262,8 +251,7 @@ def report_known(observer: Observer) -> WalkReport:
         good=seen.upstream_at(here.low),
         bad=seen.upstream_at(here.high),
         commits=seen.ahead[here.low : here.high],
-        findings=record.findings if record else (),
-        key=record.key if record else "",
+        record=records.get(here.high),
     )
 
 
@@ -282,5 +270,5 @@ def report_log(observer: Observer, log: bytes) -> WalkReport:
         good=good,
         bad=seen.base,
         commits=project.upstream.affecting(good, seen.base),
-        findings=[finding.as_json() for finding in findings_in(log)],
+        findings=[asdict(finding) for finding in findings_in(log)],
     )

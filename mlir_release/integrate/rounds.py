@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.host.files import write_atomically
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.state import Record
 from mlir_release.model.decode import from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.walk import Walk
 
 
@@ -32,17 +31,9 @@ def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -
         if not isinstance(decision, st.Probe):
             return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": []}
         commits = [seen.upstream_at(position) for position in decision.positions]
-        applying = [commit for commit in commits if _applies(walk, seen, commit)]
-        if len(applying) == len(commits):
+        applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
+        if applying == commits:
             return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}
-
-
-def _applies(walk: Walk, seen: Observation, commit: str) -> bool:
-    try:
-        walk.observer.stack_at(seen, commit)
-    except PatchConflict:
-        return False
-    return True
 
 
 def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
@@ -52,7 +43,7 @@ def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
     if walk.publish:
         walk.store.push(walk.project.config.downstream.remote)
     if record_to is not None:
-        write_atomically(record_to, json.dumps(record.as_json(), indent=1))
+        write_atomically(record_to, msgspec.json.format(msgspec.json.encode(record), indent=1))
     return record
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
+from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
 from mlir_release.git.worktrees import place_worktree
 from mlir_release.host.cache import cache_directory
@@ -40,6 +41,9 @@ _ROOM = 64 << 10
 #: A smoke command finds LLVM's sources, its pristine upstream commit and the branch's name here.
 SOURCE_VARIABLE = "MLIR_RELEASE_LLVM_SOURCE"
 COMMIT_VARIABLE = "MLIR_RELEASE_LLVM_COMMIT"
+
+#: By exit code; every other one is bad, and so is a timeout (None).
+_VERDICTS: dict[int | None, Verdict] = {0: Verdict.GOOD, ExitCode.UNTESTABLE: Verdict.UNTESTABLE}
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
 
 
 def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
-    name = hashlib.sha256(os.fsencode(project.state_directory())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(project.outer.common / STATE)).hexdigest()[:16]
     root = cache_directory() / "integrate" / name
     for number in range(1024):
         folder = root / f"slot-{number}"
@@ -109,20 +113,17 @@ def smoke_test(
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
-    variables = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    environment = {**_environment(config), SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
     exits: list[int | None] = []
+    verdict = Verdict.BAD
     start = time.monotonic()
-    for _ in range(config.smoke.attempts):
-        environment = {**_environment(config), **variables}
+    while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
         code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log)
         if code != 0:
             _refuse_full_disk(slot, log)
         exits.append(code)
-        if code == ExitCode.UNTESTABLE:
-            return SmokeResult(Verdict.UNTESTABLE, tuple(exits), time.monotonic() - start)
-        if code == 0:
-            return SmokeResult(Verdict.GOOD, tuple(exits), time.monotonic() - start)
-    return SmokeResult(Verdict.BAD, tuple(exits), time.monotonic() - start)
+        verdict = _VERDICTS.get(code, Verdict.BAD)
+    return SmokeResult(verdict, tuple(exits), time.monotonic() - start)
 
 
 def _environment(config: Config) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, UsageError
-from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import NO_OBJECT
 from mlir_release.git.trees import commit_tree, is_ancestor
 from mlir_release.integrate.pull_request import update_pull_request
@@ -27,8 +26,8 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     """
     outer, downstream = project.outer, project.config.downstream
     project.refuse_dirty()
-    remote_main = f"refs/remotes/{downstream.remote}/{downstream.branch}"
-    if not fetch(outer, downstream.remote, f"+refs/heads/{downstream.branch}:{remote_main}"):
+    main = project.fetch_branch(downstream.branch)
+    if main is None:
         raise UsageError(
             "main-missing",
             f"the remote {downstream.remote!r} has no branch {downstream.branch!r}",
@@ -37,18 +36,17 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
         )
     head = project.upstream.fetch()
     local = outer.resolve(f"refs/heads/{downstream.branch}")
-    if local is not None and not is_ancestor(outer, local, remote_main):
+    if local is not None and not is_ancestor(outer, local, main):
         raise ConflictError(
             "main-diverged",
             f"the local {downstream.branch} has commits that {downstream.remote} does not have",
             where=str(outer.directory),
             remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
         )
-    main = outer.text("rev-parse", "--verify", remote_main)
     name, existing = _branch_name(project, main)
     commit = existing or _start_commit(project, main, head)
     if local is None:
-        outer.run("branch", "--quiet", "--track", downstream.branch, remote_main)
+        outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
     outer.run("merge", "--quiet", "--ff-only", main)
     if (outer.directory / ".gitmodules").is_file():

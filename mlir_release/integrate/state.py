@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,16 +55,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """The record's file name."""
-        return probe_key(outer=self.outer, upstream_tree=self.upstream_tree, setting=self.setting)
-
-    def as_json(self) -> dict[str, Any]:
-        """The file's content."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
-
-
-def probe_key(*, outer: str, upstream_tree: str, setting: str) -> str:
-    """Name of the verdict on an outer tree (without pin) with an upstream tree, tested in a setting."""
-    return _hash("\0".join((outer, upstream_tree, setting)))
+        return _hash("\0".join((self.outer, self.upstream_tree, self.setting)))
 
 
 def setting_of(command: tuple[str, ...], variables: tuple[str, ...]) -> str:
@@ -98,9 +90,8 @@ class ProbeStore:
         blobs = self._blobs(self.ref)
         if not blobs:
             return {}
-        output = self.git.run(
-            "cat-file", "--batch", input="".join(f"{oid}\n" for oid in blobs.values()).encode()
-        ).stdout
+        names = "".join(f"{oid}\n" for oid in blobs.values())
+        output = self.git.run("cat-file", "--batch", input=names.encode()).stdout
         records: dict[str, Record] = {}
         offset = 0
         for name in blobs:
@@ -108,10 +99,8 @@ class ProbeStore:
             size = int(output[offset:end].split()[2])
             content = output[end + 1 : end + 1 + size]
             offset = end + 1 + size + 1
-            try:
+            with suppress(MalformedError):
                 records[name] = from_json(content, Record)
-            except MalformedError:
-                continue
         return records
 
     def _blobs(self, ref: str) -> dict[str, str]:
@@ -131,7 +120,7 @@ class ProbeStore:
             old = self.git.resolve(self.ref)
             present = self._blobs(self.ref) if old else {}
             new = {
-                record.key: (json.dumps(record.as_json(), indent=1, sort_keys=True) + "\n").encode()
+                record.key: (json.dumps(msgspec.to_builtins(record), indent=1, sort_keys=True) + "\n").encode()
                 for record in records
                 if record.key not in present
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
@@ -25,10 +26,10 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
         "base": seen.base,
         "upstream_head": seen.until,
         "carried_at": config.downstream.carrier,
-        "patches": [{**patch.as_json(), "contained": become[patch.sha]} for patch in seen.patches],
+        "patches": [{**asdict(patch), "contained": become[patch.sha]} for patch in seen.patches],
         "ahead": [
-            {"commit": c.sha, "subject": shown(c.subject), "verdict": str(known.verdicts.get(i, ""))}
-            for i, c in enumerate(seen.ahead, 1)
+            {**commit.as_json(), "verdict": str(known.verdicts.get(position, ""))}
+            for position, commit in enumerate(seen.ahead, 1)
         ],
         "base_verdict": str(known.verdicts.get(0, "")),
         "tests_left": round(st.estimate_tests(known, st.make_strategy(config.walk.strategy, config.walk.width)), 1),
@@ -41,7 +42,7 @@ def explain(observer: Observer, prefix: str) -> dict[str, Any]:
     seen = observer.look(fetch=False)
     patch = named(seen.patches, prefix)
     become = fates(observer.project.upstream, seen.patches, seen.base, seen.until)
-    return {**patch.as_json(), "contained": become[patch.sha]}
+    return {**asdict(patch), "contained": become[patch.sha]}
 
 
 def render(data: dict[str, Any], *, limit: int = 40) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, NeedsPersonError
-from mlir_release.git.remotes import fetch
 from mlir_release.git.trees import commit_tree, is_ancestor, merge_commits
 from mlir_release.integrate.submodules import listed
 
 if TYPE_CHECKING:
-    from mlir_release.integrate.project import Project
     from mlir_release.integrate.walk import Walk
 
 
@@ -24,7 +22,7 @@ def sync(walk: Walk) -> bool:
     downstream = project.config.downstream
     project.refuse_dirty()
     before = outer.text("rev-parse", "HEAD")
-    theirs = _fetch(project, branch)
+    theirs = project.fetch_branch(branch)
     if theirs is not None and not is_ancestor(outer, theirs, before):
         if not is_ancestor(outer, before, theirs):
             raise ConflictError(
@@ -34,9 +32,10 @@ def sync(walk: Walk) -> bool:
                 remedy=f"git rebase (or merge) onto {downstream.remote}/{branch} by hand, then sync again",
             )
         project.move_branch(branch, theirs)
-    main = _fetch(project, downstream.branch)
-    if main is not None and not is_ancestor(outer, main, "HEAD"):
-        merge = merge_commits(outer, outer.text("rev-parse", "HEAD"), main)
+    main = project.fetch_branch(downstream.branch)
+    head = outer.text("rev-parse", "HEAD")
+    if main is not None and not is_ancestor(outer, main, head):
+        merge = merge_commits(outer, head, main)
         if merge.conflicts:
             raise NeedsPersonError(
                 "main-conflicts",
@@ -44,7 +43,6 @@ def sync(walk: Walk) -> bool:
                 where=", ".join(merge.conflicts),
                 remedy=f"git merge {downstream.remote}/{downstream.branch}, resolve, commit and push by hand",
             )
-        head = outer.text("rev-parse", "HEAD")
         message = f"Merge {downstream.branch} into {branch}\n"
         project.move_branch(branch, commit_tree(outer, merge.tree, [head, main], message, project.signature()))
     others = [path for path in listed(outer) if path != downstream.submodule]
@@ -55,11 +53,3 @@ def sync(walk: Walk) -> bool:
     if walk.publish:
         walk.push_branch()
     return outer.text("rev-parse", "HEAD") != before
-
-
-def _fetch(project: Project, branch: str) -> str | None:
-    """The remote's ``branch``, fetched; None if it is not there. :raises MachineError: if the remote can't be read."""
-    remote = project.config.downstream.remote
-    tracking = f"refs/remotes/{remote}/{branch}"
-    found = fetch(project.outer, remote, f"+refs/heads/{branch}:{tracking}")
-    return project.outer.resolve(tracking) if found else None

@@ -14,7 +14,7 @@ from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import for_export
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from mlir_release.integrate.config import Config
@@ -35,6 +35,10 @@ class UpstreamCommit:
     def title(self) -> str:
         """The subject, fit for output whatever bytes it holds."""
         return shown(self.subject)
+
+    def as_json(self) -> dict[str, str]:
+        """The commit in the output of ``--json``."""
+        return {"commit": self.sha, "subject": self.title}
 
 
 def shown(text: str) -> str:
@@ -158,21 +162,14 @@ class UpstreamRepository(SharedGit):
 
         Along first parents, so that every commit has one predecessor. One ``git log``: cost grows with the range.
         """
-        output = self.run(
-            *("log", "-z", "--first-parent", "--reverse", "--format=%H%x00%T%x00%s"),
-            f"{base}..{until}",
-            "--",
-            *self.config.track.paths,
-        ).stdout
-        fields = output.split(b"\0")
-        patterns = self.config.track.ignore_subjects
-        ignored = re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
-        found = []
-        for sha, tree, raw in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
-            subject = raw.decode(errors="surrogateescape")
-            if ignored is None or not ignored.search(subject):
-                found.append(UpstreamCommit(sha.decode(), tree.decode(), subject))
-        return found
+        commits = self._log("--first-parent", "--reverse", f"{base}..{until}", "--", *self.config.track.paths)
+        ignored = [re.compile(pattern) for pattern in self.config.track.ignore_subjects]
+        return [commit for commit in commits if not any(pattern.search(commit.subject) for pattern in ignored)]
+
+    def _log(self, *args: str) -> Iterator[UpstreamCommit]:
+        output = self.run("log", "-z", "--format=%H%x00%T%x00%s", *args).stdout.decode(errors="surrogateescape")
+        fields = iter(output.split("\0"))
+        return map(UpstreamCommit, fields, fields, fields)
 
     def commit(self, revision: str) -> UpstreamCommit:
         """Exactly the commit that ``revision`` names; tags are fetched if need be.
@@ -195,9 +192,7 @@ class UpstreamRepository(SharedGit):
                 why="it does not exist, was not fetched, or is an abbreviation of several commits",
                 remedy="give more digits, a tag or a branch that exists there",
             )
-        fields = self.run("log", "-1", "-z", "--format=%H%x00%T%x00%s", sha).stdout.split(b"\0")
-        subject = fields[2].decode(errors="surrogateescape")
-        return UpstreamCommit(fields[0].decode(), fields[1].decode(), subject)
+        return next(self._log("-1", sha))
 
     def within(self, revision: str, base: str, head: str) -> UpstreamCommit:
         """The commit that ``revision`` names, if it lies after ``base`` and up to ``head``. :raises UsageError:"""

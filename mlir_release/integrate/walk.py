@@ -5,16 +5,15 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError
 from mlir_release.git.remotes import push
-from mlir_release.git.trees import commit_tree
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
 from mlir_release.integrate.observe import Observation, Observer
@@ -57,8 +56,8 @@ class WalkEnd:
             "remaining": self.remaining,
             "good": self.good,
             "bad": self.bad,
-            "suspects": [{"commit": commit.sha, "subject": commit.title} for commit in self.suspects],
-            "record": self.record.as_json() if self.record else None,
+            "suspects": [commit.as_json() for commit in self.suspects],
+            "record": to_builtins(self.record),
             "smoke_tests": self.tests,
             "conflict": self.conflict.as_json() if self.conflict else None,
         }
@@ -106,7 +105,7 @@ class Walk:
         known = self.store.load().get(question.key)
         if known is not None:
             return known
-        log = self.project.state_directory() / "logs" / f"{question.key}.log"
+        log = self.project.log(question.key)
         with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
             console.say(f"    testing {upstream[:12]}")
             result = smoke_test(self.project, slot, upstream, log)
@@ -118,7 +117,7 @@ class Walk:
             verdict=result.verdict,
             exits=result.exits,
             seconds=round(result.seconds, 1),
-            findings=tuple(finding.as_json() for finding in findings[:50]),
+            findings=tuple(asdict(finding) for finding in findings[:50]),
         )
 
     def probe_all(self, seen: Observation, positions: Sequence[int], width: int) -> None:
@@ -159,14 +158,12 @@ class Walk:
             {
                 T_UPSTREAM: upstream.sha,
                 T_PIN: stack.tip,
-                T_COMMITS: str(passed),
-                T_PATCHES: str(len(stack.kept)),
+                T_COMMITS: passed,
+                T_PATCHES: len(stack.kept),
                 T_VERDICT: verdict,
             },
         )
-        tree = project.tree_with_pin(seen.head, stack.tip)
-        commit = commit_tree(project.outer, tree, [seen.head], message, project.signature())
-        project.move_branch(self.branch, commit)
+        commit = project.commit_pin(self.branch, seen.head, stack.tip, message)
         console.say(f"    advanced to {upstream.sha[:12]}, {passed} affecting commits further")
         if self.publish:
             self.push_branch()
@@ -198,10 +195,9 @@ class Walk:
         self.project.refuse_dirty()
         seen = self.observer.look()
         if to is not None:
-            given = self.project.upstream.commit(to)
-            if resolved is None or given.sha != seen.base:
-                given = self.project.upstream.within(to, seen.base, seen.until)
-            target = given
+            target = self.project.upstream.commit(to)
+            if resolved is None or target.sha != seen.base:
+                target = self.project.upstream.within(to, seen.base, seen.until)
         elif seen.ahead:
             target = seen.ahead[0]
         else:
@@ -240,19 +236,10 @@ class Walk:
                 continue
             if not isinstance(decision, st.Probe):
                 return self._end(seen, records, decision)
-            if not probing and not self._all_conflicts(seen, decision):
+            testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
+            if not probing and any(testable):
                 return self._end(seen, records, decision)
             self.probe_all(seen, decision.positions, width)
-
-    def _all_conflicts(self, seen: Observation, decision: st.Probe) -> bool:
-        """Whether none of the probes needs a smoke test: the carried patches do not apply."""
-        for position in decision.positions:
-            try:
-                self.observer.stack_at(seen, seen.upstream_at(position))
-            except PatchConflict:
-                continue
-            return False
-        return True
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
         end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), tests=self.tests)
@@ -293,8 +280,5 @@ class Walk:
         return end(outcome="head", good=seen.base)
 
     def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
-        for position in range(low, min(high, len(seen.ahead)) + 1):
-            found = self.observer.conflict_at(seen, position)
-            if found is not None:
-                return found
-        return None
+        positions = range(low, min(high, len(seen.ahead)) + 1)
+        return next(filter(None, (self.observer.conflict_at(seen, position) for position in positions)), None)

@@ -28,7 +28,7 @@ def parse_trailers(message: str) -> dict[str, str]:
     return found
 
 
-def format_message(subject: str, body: str = "", trailers: Mapping[str, str] | None = None) -> str:
+def format_message(subject: str, body: str = "", trailers: Mapping[str, object] | None = None) -> str:
     """A commit or tag message that :func:`parse_trailers` reads back."""
     parts = [subject.strip()]
     if body.strip():

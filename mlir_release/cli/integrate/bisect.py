@@ -56,4 +56,4 @@ def _show(result: BisectResult) -> None:
         text = f"first bad is one of: {' '.join([*result.skipped, result.first_bad])}"
     else:
         text = f"first bad: {result.first_bad} {result.subject}"
-    console.result(f"{text}\n{result.steps} steps", result.as_json())
+    console.result(f"{text}\n{result.steps} steps", result)

@@ -28,7 +28,7 @@ def patches_list(directory: Path) -> None:
 
     found = open_observer(directory).look(fetch=False).patches
     text = "\n".join(f"{patch.sha[:12]} {patch.subject} [{patch.kind}]" for patch in found)
-    console.result(text or "nothing is carried", [patch.as_json() for patch in found])
+    console.result(text or "nothing is carried", found)
 
 
 @patches.command("explain")
@@ -73,4 +73,4 @@ def patches_drop(directory: Path, patch: str, push: bool) -> None:
     from mlir_release.integrate.patch_ops import drop
 
     dropped = drop(open_walk(directory, push=push), patch)
-    console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped.as_json())
+    console.result(f"dropped {dropped.sha[:12]} {dropped.subject}", dropped)

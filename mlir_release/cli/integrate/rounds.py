@@ -31,7 +31,7 @@ def probe(directory: Path, rev: str, record_to: Path | None, verdict_is_success:
     from mlir_release.integrate.rounds import probe as test
 
     record = test(open_walk(directory, push=push), rev, record_to)
-    console.result(f"{record.upstream[:12]} is {record.verdict}", record.as_json())
+    console.result(f"{record.upstream[:12]} is {record.verdict}", record)
     if not verdict_is_success:
         sys.exit(int(_EXIT_CODES[record.verdict]))
 

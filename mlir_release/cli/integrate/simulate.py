@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -38,21 +39,10 @@ from mlir_release.console import console
 @click.option("--width", type=click.IntRange(1, 256), default=1, show_default=True, help="Probes side by side.")
 @click.option("--retries", type=click.IntRange(0), default=1, show_default=True, help="Of a failed smoke test.")
 @json_option
-def simulate(
-    walks: Path | None,
-    commits: int,
-    break_rate: float,
-    flaky: float,
-    seeds: int,
-    name: str,
-    width: int,
-    retries: int,
-) -> None:
+def simulate(walks: Path | None, flaky: float, name: str, width: int, retries: int, **generated: Any) -> None:
     """Replay recorded or generated walks through a strategy, counting smoke tests and rounds."""
     from mlir_release.integrate.simulate import generate_walks, load_walks, summarize
 
-    worlds = (
-        load_walks(walks) if walks else generate_walks(commits=commits, break_rate=break_rate, flaky=flaky, seeds=seeds)
-    )
+    worlds = load_walks(walks) if walks else generate_walks(flaky=flaky, **generated)
     summary = summarize(worlds, name, width=width, retries=retries if flaky else 0).as_json()
     console.result("\n".join(f"{key}: {value}" for key, value in summary.items()), summary)

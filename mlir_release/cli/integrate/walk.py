@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -55,7 +56,7 @@ def range_(directory: Path, a: str, b: str) -> None:
     upstream = open_project(directory).upstream
     commits = upstream.affecting(upstream.commit(a).sha, upstream.commit(b).sha)
     text = "\n".join(f"{commit.sha[:12]} {commit.title}" for commit in commits)
-    console.result(text, [{"commit": commit.sha, "subject": commit.title} for commit in commits])
+    console.result(text, [commit.as_json() for commit in commits])
 
 
 @click.command("next")
@@ -83,35 +84,15 @@ def next_(directory: Path, advance_to: str | None, resolved: str | None, push: b
 @push_option
 @json_option
 @click.pass_obj
-def run(
-    directory: Path,
-    strategy: str | None,
-    width: int | None,
-    until: str | None,
-    no_probes: bool,
-    wait: bool,
-    every: int,
-    next_round: str | None,
-    push: bool,
-) -> None:
+def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
     """Probe, advance, narrow: to head (exit 0), or until a person is needed (exit 7, with a report)."""
     from mlir_release.integrate import loop
 
-    options = loop.RunOptions(
-        strategy=strategy,
-        width=width,
-        until=until,
-        probing=not no_probes,
-        push=push,
-        wait=wait,
-        every=every,
-        next_round=next_round,
-    )
-    for end in loop.run(directory, options):
+    for end in loop.run(directory, loop.RunOptions(probing=not no_probes, **options)):
         if end.outcome == "untested":
             console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
         else:
-            console.result("" if wait else f"LLVM is at head, {end.base}", end.as_json())
+            console.result("" if options["wait"] else f"LLVM is at head, {end.base}", end.as_json())
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
 
 from mlir_release.cli.integrate import integrate
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
@@ -120,10 +121,10 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     seen = walk.observer.look()
     for commit in data["probes"]:
         record = walk.probe(seen, commit)
-        (records / f"{commit}.json").write_text(json.dumps(record.as_json()))
+        (records / f"{commit}.json").write_text(json.dumps(to_builtins(record)))
     assert gather(walk, records) == 3
     assert {record.upstream for record in walk.store.load().values()} == set(data["probes"])
-    forged = {**record.as_json(), "upstream_tree": "0" * 40}
+    forged = {**to_builtins(record), "upstream_tree": "0" * 40}
     (records / "forged.json").write_text(json.dumps(forged))
     with pytest.raises(UsageError) as caught:
         gather(walk, records)
@@ -148,8 +149,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
         good=end.good,
         bad=end.bad,
         commits=seen.ahead[:8],
-        findings=end.record.findings,
-        key=end.record.key,
+        record=end.record,
     )
     assert any("scale" in finding["text"] for finding in report.findings)
     assert report.suspects[0].commit.sha == world.commits["rename scale"]

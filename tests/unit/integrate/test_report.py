@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from mlir_release.integrate.report import clues, findings_in
 
 LOG = b"""[12/400] Building CXX object a.o
@@ -22,6 +24,6 @@ def test_errors_are_found_once_each_whatever_the_bytes() -> None:
 
 
 def test_clues_name_files_and_symbols() -> None:
-    files, symbols = clues([finding.as_json() for finding in findings_in(LOG)])
+    files, symbols = clues([asdict(finding) for finding in findings_in(LOG)])
     assert "a.cpp" in files
     assert "getFoo" in symbols
