@@ -44,6 +44,7 @@ class ReleaseError(Exception):
         self.where = where
         self.why = why
         self.remedy = remedy
+        self.details: dict[str, object] = {}  #: appear beside the error in ``--json``
 
     def __str__(self) -> str:
         lines = [self.what]
@@ -64,6 +65,7 @@ class ReleaseError(Exception):
             "why": self.why,
             "remedy": self.remedy,
             "exit_code": int(self.exit_code),
+            **self.details,
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
@@ -36,12 +37,9 @@ def check_reachable(project: Project, branch: str) -> None:
         if is_ancestor(project.upstream, pin, head) or (exported and is_ancestor(project.upstream, pin, exported)):
             continue
         raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
-    seen: dict[tuple[str, str], bool] = {}
+    can_be_fetched = cache(partial(fetchable, project))
     for link in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
-        key = (link.path, link.commit)
-        if key not in seen:
-            seen[key] = fetchable(project, *key)
-        if not seen[key]:
+        if not can_be_fetched(link.path, link.commit):
             where = f"the remote of {link.path}"
             raise _unreachable(f"{link.outer[:12]} ({link.subject})", link.path, link.commit, where)
 
@@ -69,8 +67,7 @@ def land(walk: Walk, *, squash: bool, pulls: PullRequests | None) -> str:
     old = outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
     new = _squash(project, branch, old, title, body) if squash else old
     if new != old:
-        kept = f"refs/mlir-release/landed/{branch}"
-        outer.run("update-ref", kept, old)
+        outer.run("update-ref", f"refs/mlir-release/landed/{branch}", old)
         if not outer.update_ref(f"refs/heads/{branch}", new, expected=old):
             raise local_branch_moved(branch, outer, why="another process committed to it meanwhile")
     _push(walk, branch, new)

@@ -1,7 +1,4 @@
-"""``integrate run``: walk to the end, keep the pull request up to date, and report where a person is needed.
-
-With ``wait``, a walk that has reached head begins again when the upstream has moved.
-"""
+"""``integrate run``: walk to the end, keep the pull request up to date, and report where a person is needed."""
 
 from __future__ import annotations
 
@@ -36,27 +33,15 @@ class RunOptions:
     until: str | None = None  #: an upstream commit
     probing: bool = True  #: False: use recorded verdicts only
     push: bool = False
-    wait: bool = False
+    wait: bool = False  #: at head, begin again when the upstream has moved
     every: float = 600  #: seconds between two looks at the upstream while waiting
     next_round: str | None = None  #: workflow to dispatch if more probes are needed
-
-
-class WalkStopped(NeedsPersonError):
-    """A walk that needs a person. ``details`` appear beside the error in ``--json``."""
-
-    def __init__(self, error: NeedsPersonError, details: dict[str, object]) -> None:
-        super().__init__(error.id, error.what, where=error.where, why=error.why, remedy=error.remedy)
-        self.details = details
-
-    def as_json(self) -> dict[str, object]:
-        """The error, the walk's end, and the report."""
-        return {**super().as_json(), **self.details}
 
 
 def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
     """Walk; yields each arrival at head, or the one end where more probes are needed.
 
-    :raises WalkStopped: if a person is needed; the report has been delivered then
+    :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
     pulls = forge_pulls.open_pulls() if options.push else None
@@ -106,12 +91,12 @@ def _dispatch_round(pulls: PullRequests | None, workflow: str, branch: str, opti
             why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",
             remedy="run this in GitHub Actions, or probe on this machine: mlir-release integrate run --push",
         )
-    given = {"branch": branch, "strategy": options.strategy or "", "width": str(options.width or "")}
-    inputs = {key: value for key, value in given.items() if value}
+    given = {"branch": branch, "strategy": options.strategy, "width": options.width}
+    inputs = {key: str(value) for key, value in given.items() if value}
     pulls.dispatch(workflow=workflow, branch=os.environ.get("GITHUB_REF_NAME", "main"), inputs=inputs)
 
 
-def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> WalkStopped:
+def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: list[ReleaseError]) -> NeedsPersonError:
     """Report a walk that stopped. Returns the error to raise; failed deliveries are only warned about."""
     conflict = end.conflict
     report = make_report(
@@ -131,14 +116,12 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
     undelivered = deliver(report, markdown=markdown, variable=walk.project.config.notify.variable, pulls=pulls)
     for failure in [*failures, *undelivered]:
         console.warn(str(failure))
-    return WalkStopped(
-        conflict
-        or NeedsPersonError(
-            "walk-needs-person",
-            f"the walk stopped: {end.outcome}",
-            where=end.bad,
-            why=f"the branch {end.branch} is at {end.base}",
-            remedy=report.advice,
-        ),
-        {**end.as_json(), "report": report.as_json()},
+    error = conflict or NeedsPersonError(
+        "walk-needs-person",
+        f"the walk stopped: {end.outcome}",
+        where=end.bad,
+        why=f"the branch {end.branch} is at {end.base}",
+        remedy=report.advice,
     )
+    error.details = {**end.as_json(), "report": report.as_json()}
+    return error

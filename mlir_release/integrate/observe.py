@@ -175,5 +175,4 @@ class Observer:
             if self.conflict_at(seen, position) is not None:
                 verdicts[position] = st.Verdict.UNTESTABLE
         factors = self._weigh(seen.ahead) if self._weigh else [1.0] * len(seen.ahead)
-        base_risk = st.BASE_RISK_FIXED if seen.fixed else st.BASE_RISK_START
-        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, base_risk=base_risk))
+        return st.Knowledge(len(seen.ahead), verdicts, st.risks(seen.rate, factors, fixed=seen.fixed))

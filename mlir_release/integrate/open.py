@@ -41,7 +41,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     project = Project(config, outer, UpstreamRepository(at, config), clock)
     if submodule:
         project.pin()  # fails if it is not a submodule
-        _have_submodule(project)
+        clone(outer, submodule, finish=project.check_out_pin)  # its own remote may lack the carried commits
         _refuse_treeless(project.upstream)
     else:
         _have_mirror(project.upstream)
@@ -68,39 +68,21 @@ def open_observer(directory: Path) -> Observer:
     return Observer(project, current_branch(project.outer) or "HEAD")
 
 
-def _have_submodule(project: Project) -> None:
-    """Clone the submodule (without old blobs) if it is not there yet."""
-
-    def finish() -> None:
-        """The submodule's own remote lacks the carried commits: they are on the export branch."""
-        pin, upstream = project.pin(), project.upstream
-        upstream.require(pin)
-        if upstream.resolve("HEAD") != pin:
-            # Where nothing was checked out yet, git takes all files for deleted.
-            force = () if (upstream.common / "index").exists() else ("--force",)
-            upstream.run("checkout", "--quiet", *force, "--detach", pin)
-
-    clone(project.outer, project.config.downstream.submodule, finish=finish)
-
-
 def _have_mirror(mirror: UpstreamRepository) -> None:
     """Make the private clone of the upstream for a downstream with a pin file: bare and without blobs."""
     folder = mirror.directory
-    if not folder.is_dir():
-        with locks.exclusive(folder.with_name("upstream.lock")):
-            _make_mirror(folder, mirror.config.upstream.url)
-
-
-def _make_mirror(folder: Path, url: str) -> None:
-    if folder.is_dir():  # another process made it
+    if folder.is_dir():
         return
-    # Git would ignore an incomplete repository and search the folders above, so it is renamed when complete.
-    unfinished = Git(folder.with_name("upstream.unfinished"))
-    shutil.rmtree(unfinished.directory, ignore_errors=True)
-    unfinished.directory.mkdir(parents=True)
-    unfinished.run("init", "--quiet", "--bare")
-    unfinished.run("config", "remote.origin.url", url)
-    unfinished.directory.rename(folder)
+    with locks.exclusive(folder.with_name("upstream.lock")):
+        if folder.is_dir():  # another process made it
+            return
+        # Git would ignore an incomplete repository and search the folders above, so it is renamed when complete.
+        unfinished = Git(folder.with_name("upstream.unfinished"))
+        shutil.rmtree(unfinished.directory, ignore_errors=True)
+        unfinished.directory.mkdir(parents=True)
+        unfinished.run("init", "--quiet", "--bare")
+        unfinished.run("config", "remote.origin.url", mirror.config.upstream.url)
+        unfinished.directory.rename(folder)
 
 
 def _refuse_treeless(git: Git) -> None:

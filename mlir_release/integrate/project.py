@@ -15,7 +15,6 @@ from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,10 +157,16 @@ class Project:
         """Set the pin in the work tree to that of HEAD."""
         self.outer.run("checkout", "--quiet", "HEAD", "--", self.config.downstream.carrier)
         if self.config.downstream.submodule:
-            pin = self.pin()
-            self.upstream.require(pin)
-            if self.upstream.resolve("HEAD") != pin:
-                self.upstream.run("checkout", "--quiet", "--detach", pin)
+            self.check_out_pin()
+
+    def check_out_pin(self) -> None:
+        """Check out LLVM's commit in its submodule. Carried commits are fetched from the export branch."""
+        pin, upstream = self.pin(), self.upstream
+        upstream.require(pin)
+        if upstream.resolve("HEAD") != pin:
+            # Where nothing was checked out yet, git takes all files for deleted.
+            force = () if (upstream.common / "index").exists() else ("--force",)
+            upstream.run("checkout", "--quiet", *force, "--detach", pin)
 
     def move_branch(self, branch: str, commit: str) -> None:
         """Fast-forward the checked-out ``branch`` and the work tree to ``commit``. :raises ConflictError:"""
@@ -183,10 +188,6 @@ class Project:
         tracking = f"refs/remotes/{remote}/{name}"
         found = fetch(self.outer, remote, f"+refs/heads/{name}:{tracking}")
         return self.outer.resolve(tracking) if found else None
-
-    def trailers(self, commit: str) -> dict[str, str]:
-        """The trailers of an outer commit."""
-        return parse_trailers(self.outer.message(commit))
 
     def log(self, name: str) -> Path:
         """A log in the repository's own folder, shared by its work trees."""

@@ -39,37 +39,35 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
     passed, breaks = totals(commits)
-    lines = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits.", ""]
-    patches = carried(project.upstream, base, pin)
-    if patches:
-        lines += ["### Carried patches", ""]
-        for patch in patches:
-            state = upstream_has(project.upstream, patch, base, head)
-            details = [
-                patch.kind,
-                patch.why,
-                patch.link,
-                f"drop when {patch.drop_when}" if patch.drop_when else "",
-                state,
-            ]
-            lines.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(d for d in details if d)})")
-        lines.append("")
-    changes = [(c, s) for c, s, t in commits if T_UPSTREAM not in t and T_PIN not in t]
-    if changes:
-        lines += ["### Changes to this repository", "", *(f"- `{c[:12]}` {shown(s)}" for c, s in changes), ""]
-    broken = [t[T_UPSTREAM] for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD]
-    if broken:
-        lines += ["### Upstream commits that broke this project", "", *(f"- {sha}" for sha in broken), ""]
-    lines.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
-    return f"Integrate LLVM at {base[:12]}", "\n".join(lines)
+    patches = []
+    for patch in carried(project.upstream, base, pin):
+        drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
+        contained = upstream_has(project.upstream, patch, base, head)
+        details = filter(None, (patch.kind, patch.why, patch.link, drop_when, contained))
+        patches.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(details)})")
+    sections = {
+        "Carried patches": patches,
+        "Changes to this repository": [
+            f"- `{commit[:12]}` {shown(subject)}"
+            for commit, subject, trailers in commits
+            if T_UPSTREAM not in trailers and T_PIN not in trailers
+        ],
+        "Upstream commits that broke this project": [
+            f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD
+        ],
+    }
+    paragraphs = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits."]
+    for title, items in sections.items():
+        if items:
+            paragraphs += [f"### {title}", "\n".join(items)]
+    paragraphs.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
+    return f"Integrate LLVM at {base[:12]}", "\n\n".join(paragraphs)
 
 
 def totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:
     """Affecting commits that the branch's commits passed, and breaks among them."""
     passed = sum(int(t.get(T_COMMITS, "0")) for _, _, t in commits)
-    breaks = sum(1 for _, _, t in commits if t.get(T_VERDICT) == Verdict.BAD) + sum(
-        int(t.get(T_BREAKS, "0")) for _, _, t in commits
-    )
+    breaks = sum(int(t.get(T_BREAKS, "0")) + (t.get(T_VERDICT) == Verdict.BAD) for _, _, t in commits)
     return passed, breaks
 
 

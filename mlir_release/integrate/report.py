@@ -138,18 +138,14 @@ class WalkReport:
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {
-            "outcome": self.outcome,
-            "branch": self.branch,
-            "good": self.good,
-            "bad": self.bad,
+        data = {
+            **vars(self),
             "culprit": self.bad if self.outcome == "culprit" else None,
             "range": [commit.as_json() for commit in self.range],
-            "findings": self.findings,
             "suspects": [{**suspect.commit.as_json(), "evidence": suspect.evidence} for suspect in self.suspects],
-            "log": self.log,
-            "advice": self.advice,
         }
+        del data["commit_url"]
+        return data
 
     def as_markdown(self) -> str:
         """For a pull-request comment, a step summary or a message."""

@@ -6,8 +6,6 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import GitError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -23,13 +21,9 @@ _INCLUDE = re.compile(rb"include\s*[<\"]([^>\"]+)[>\"]")
 
 def included_names(project: Project) -> frozenset[str]:
     """Base names of the headers and TableGen files that the downstream's own sources include."""
-    try:
-        output = project.outer.run(
-            *("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", "*.h", "*.hpp", "*.c", "*.cc"),
-            *("*.cpp", "*.td", "*.inc"),
-        ).stdout
-    except GitError:  # exit code 1: nothing found
-        return frozenset()
+    sources = ("*.h", "*.hpp", "*.c", "*.cc", "*.cpp", "*.td", "*.inc")
+    lines = ("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", *sources)
+    output = project.outer.run(*lines, check=False).stdout  # exit code 1: nothing found
     return frozenset(PurePosixPath(path.decode(errors="replace")).name for path in _INCLUDE.findall(output))
 
 
@@ -55,10 +49,8 @@ def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float
         new = [commit.sha for commit in commits if commit.sha not in seen]
         if new:
             stdin = "".join(f"{sha}\n" for sha in new).encode()
-            output = project.upstream.run(
-                *("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H"),
-                input=stdin,
-            ).stdout.decode(errors="replace")
+            listing = ("diff-tree", "--stdin", "-r", "-m", "--first-parent", "--root", "--name-only", "--format=%x01%H")
+            output = project.upstream.run(*listing, input=stdin).stdout.decode(errors="replace")
             for record in output.split("\x01")[1:]:
                 sha, *paths = record.split("\n")
                 seen[sha] = [path for path in paths if path]

@@ -75,8 +75,7 @@ def replay(
     while True:
         known: dict[int, st.Verdict] = {}
         factors = world.factors[here:] if world.factors else [1.0] * (world.n - here)
-        base_risk = st.BASE_RISK_FIXED if fixed else st.BASE_RISK_START
-        chances = st.risks(rate, factors, base_risk=base_risk)
+        chances = st.risks(rate, factors, fixed=bool(fixed))
         forced = retest and bool(fixed)
         while True:
             knowledge = st.Knowledge(world.n - here, known, chances)
@@ -90,14 +89,13 @@ def replay(
             case st.Done() | st.Stuck():
                 outcome.finished = isinstance(decision, st.Done)
                 return outcome
-            case st.Culprit(position):
-                broken = here + position
-                outcome.culprits.append(broken)
+            case st.Culprit(bad):
+                outcome.culprits.append(here + bad)
             case st.Range(good, bad):
-                broken = here + bad
-                outcome.ranges.append((here + good, broken))
-            case st.BaseBroken(position):
-                broken = here + position
+                outcome.ranges.append((here + good, here + bad))
+            case st.BaseBroken(bad):
+                pass
+        broken = here + bad
         culprits = {start for start in world.breaks if start <= broken} - fixed
         if not culprits:
             outcome.false_culprits += 1
@@ -196,9 +194,8 @@ def summarize(
     rate = st.BreakRate()
     outcomes = []
     for number, world in enumerate(worlds):
-        outcome = replay(
-            world, strategy, rate=rate, retries=retries, retest=retest, generator=random.Random(f"flaky {number}")
-        )
+        generator = random.Random(f"flaky {number}")
+        outcome = replay(world, strategy, rate=rate, retries=retries, retest=retest, generator=generator)
         outcomes.append(outcome)
         if learn:
             rate = rate.after(commits=world.n, breaks=len(outcome.culprits) + len(outcome.ranges))

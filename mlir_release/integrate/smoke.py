@@ -156,8 +156,10 @@ def _run(
         except subprocess.TimeoutExpired:
             output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
             return None
-        finally:
-            _end_group(process)
+        finally:  # end whatever the command left running
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     if code in (126, 127):
         raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
     if code < 0:
@@ -184,13 +186,6 @@ def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
         why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
         remedy="make room and run again; what was recorded before is kept",
     )
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End whatever the command left running."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _no_command(command: Sequence[str], why: str) -> MachineError:

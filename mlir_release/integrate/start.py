@@ -10,7 +10,7 @@ from mlir_release.git.trees import commit_tree, is_ancestor
 from mlir_release.integrate.pull_request import update_pull_request
 from mlir_release.integrate.state import T_START, T_UPSTREAM
 from mlir_release.integrate.walk import Walk
-from mlir_release.model.trailers import format_message
+from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
     from mlir_release.forge.pulls import PullRequests
@@ -82,14 +82,15 @@ def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
     plain = project.config.walk.branch.replace("{date}", date)
-    there = project.outer.text("ls-remote", "--heads", "--", project.config.downstream.remote, f"refs/heads/{plain}*")
+    outer = project.outer
+    there = outer.text("ls-remote", "--heads", "--", project.config.downstream.remote, f"refs/heads/{plain}*")
     taken = {line.partition("\t")[2] for line in there.splitlines()}
     number = 0
     while True:
         name = plain if number == 0 else f"{plain}_{number}"
-        local = project.outer.resolve(f"refs/heads/{name}")
+        local = outer.resolve(f"refs/heads/{name}")
         if local is None and f"refs/heads/{name}" not in taken:
             return name, None
-        if local is not None and project.trailers(local).get(T_START) == main:
+        if local is not None and parse_trailers(outer.message(local)).get(T_START) == main:
             return name, local
         number += 1

@@ -57,10 +57,6 @@ class Knowledge:
             return self.risks[position]
         return DEFAULT_BREAK_RATE if position else BASE_RISK_START
 
-    def untested(self, low: int, high: int) -> list[int]:
-        """Untested positions in ``low..high``, both included, ascending."""
-        return [position for position in range(low, high + 1) if position not in self.verdicts]
-
 
 @dataclass(frozen=True)
 class Probe:
@@ -204,7 +200,7 @@ class Adaptive:
         low, high = here.low, here.high
         top = known.n if high is None else high - 1
         base_open = low == 0 and 0 not in known.verdicts
-        ahead = known.untested(low + 1, top)
+        ahead = [position for position in range(low + 1, top + 1) if position not in known.verdicts]
         if high is not None:
             if not ahead:
                 return verified_end(known, low, high)
@@ -302,12 +298,14 @@ class BreakRate:
         return BreakRate(self.breaks + breaks, self.passes + max(0, commits - breaks))
 
 
-def risks(rate: BreakRate, factors: Sequence[float], *, base_risk: float) -> list[float]:
+def risks(rate: BreakRate, factors: Sequence[float], *, fixed: bool) -> list[float]:
     """Break probability by position, for ``len(factors)`` commits.
 
     :param factors: how many times likelier than the average each commit is to break the downstream; 1: nothing known
+    :param fixed: whether position 0 is a person's fix
     """
     mean = rate.mean()
+    base_risk = BASE_RISK_FIXED if fixed else BASE_RISK_START
     return [base_risk, *(min(0.95, max(1e-6, mean * factor)) for factor in factors)]
 
 

@@ -44,21 +44,15 @@ class WalkEnd:
     bad: str = ""  #: the culprit, or the first commit known bad
     suspects: tuple[UpstreamCommit, ...] = ()
     record: Record | None = None
-    tests: int = 0
+    smoke_tests: int = 0
     conflict: PatchConflict | None = field(default=None, compare=False)
 
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "outcome": self.outcome,
-            "branch": self.branch,
-            "base": self.base,
-            "remaining": self.remaining,
-            "good": self.good,
-            "bad": self.bad,
+            **vars(self),
             "suspects": [commit.as_json() for commit in self.suspects],
             "record": to_builtins(self.record),
-            "smoke_tests": self.tests,
             "conflict": self.conflict.as_json() if self.conflict else None,
         }
 
@@ -242,7 +236,7 @@ class Walk:
             self.probe_all(seen, decision.positions, width)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
-        end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), tests=self.tests)
+        end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), smoke_tests=self.tests)
         if self.publish:
             self.push_branch()
         match decision:

@@ -25,7 +25,5 @@ def integrate(ctx: click.Context, directory: Path) -> None:
 
 for command in (start, status, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
-for command in (probe, plan, gather):
-    integrate.add_command(command)
-for command in (bisect, patches, simulate):
+for command in (probe, plan, gather, bisect, patches, simulate):
     integrate.add_command(command)

@@ -11,33 +11,22 @@ from mlir_release.cli.options import json_option
 from mlir_release.console import console
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.option("--walks", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recorded walks (JSON).")
-@click.option(
-    "--commits",
-    help="Generated walks: affecting commits in each.",
-    type=click.IntRange(1),
-    default=150,
-    show_default=True,
-)
+@click.option("--commits", help="Generated walks: affecting commits in each.", type=click.IntRange(1), default=150)
 @click.option(
     "--break-rate",
     help="Generated walks: how likely each commit breaks the downstream.",
     type=click.FloatRange(0, 1),
     default=0.02,
-    show_default=True,
 )
 @click.option(
-    "--flaky",
-    help="How likely a smoke test fails though nothing is broken.",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    show_default=True,
+    "--flaky", help="How likely a smoke test fails though nothing is broken.", type=click.FloatRange(0, 1), default=0.0
 )
-@click.option("--seeds", help="Generated walks: how many.", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--strategy", "name", default="adaptive", show_default=True, help="The strategy to count for.")
-@click.option("--width", type=click.IntRange(1, 256), default=1, show_default=True, help="Probes side by side.")
-@click.option("--retries", type=click.IntRange(0), default=1, show_default=True, help="Of a failed smoke test.")
+@click.option("--seeds", help="Generated walks: how many.", type=click.IntRange(1), default=100)
+@click.option("--strategy", "name", default="adaptive", help="The strategy to count for.")
+@click.option("--width", type=click.IntRange(1, 256), default=1, help="Probes side by side.")
+@click.option("--retries", type=click.IntRange(0), default=1, help="Of a failed smoke test.")
 @json_option
 def simulate(walks: Path | None, flaky: float, name: str, width: int, retries: int, **generated: Any) -> None:
     """Replay recorded or generated walks through a strategy, counting smoke tests and rounds."""

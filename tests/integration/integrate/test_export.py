@@ -179,7 +179,7 @@ def test_probes_find_the_patched_submodule_here_and_on_another_machine(downstrea
     downstream.patch("patched\n")
     branch = world.git("symbolic-ref", "--short", "HEAD")
     end = Walk(downstream.project(), publish=True).run(st.Adaptive(), until=world.affecting[0])
-    assert (end.outcome, end.tests) == ("head", 1)
+    assert (end.outcome, end.smoke_tests) == ("head", 1)
     other = tmp_path / "other"
     miniature.git(tmp_path, "clone", "-q", "-b", branch, f"{URL}origin.git", str(other))
     elsewhere = Walk(open_project(other, clock=lambda: NOON), publish=True)

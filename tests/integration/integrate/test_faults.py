@@ -128,7 +128,8 @@ def test_megabump_a_crash_between_moving_llvm_and_committing_skips_nothing(world
     walk.next()
     miniature.git(llvm, "checkout", "-q", "--detach", pin)  # as if killed before the work tree followed
     walk.next()
-    passed = [walk.project.trailers(commit).get("Integrate-Upstream") for commit in ("HEAD~1", "HEAD")]
+    upstream = "--format=%(trailers:key=Integrate-Upstream,valueonly)"
+    passed = [miniature.git(world.checkout, "log", "-1", upstream, commit) for commit in ("HEAD~1", "HEAD")]
     assert passed == world.affecting[:2]
 
 

@@ -46,12 +46,12 @@ def test_another_machine_goes_on_and_derives_no_verdict_again(
     start(world.open(), publish=True)
     first = walking(world, publish=True).run(st.Adaptive())
     assert first.outcome == "culprit"
-    assert first.tests > 0
+    assert first.smoke_tests > 0
     branch = world.git("symbolic-ref", "--short", "HEAD")
     other = tmp_path / "other"
     miniature.git(tmp_path, "clone", "-q", "-b", branch, "https://mini.invalid/origin.git", str(other))
     again = Walk(open_project(other, clock=lambda: NOON), publish=True).run(st.Adaptive())
-    assert (again.outcome, again.bad, again.tests) == (first.outcome, first.bad, 0)
+    assert (again.outcome, again.bad, again.smoke_tests) == (first.outcome, first.bad, 0)
 
 
 def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

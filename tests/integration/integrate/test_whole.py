@@ -30,7 +30,7 @@ def drive(world: World, strategy: st.Strategy, width: int = 1) -> tuple[list[str
     for _ in range(20):
         walk = walking(world, publish=True)
         end = walk.run(strategy, width=width)
-        tests += end.tests
+        tests += end.smoke_tests
         if end.outcome == "head":
             return culprits, tests
         if end.outcome == "conflict":
