@@ -59,7 +59,7 @@ def _show(findings: Sequence[Finding], place: str) -> None:
             if finding.level == "problem":
                 console.warn(f"{finding.check}: {finding.text}\nto do: {finding.remedy}")
     if console.json_mode:
-        console.result("", [finding.to_json() for finding in findings])
+        console.result("", findings)
         return
     from rich.text import Text
 

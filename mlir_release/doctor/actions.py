@@ -50,7 +50,7 @@ def _defaults(seen: Observations, contents: Contents) -> Finding:
         what = "the default permissions of jobs"
         return hidden(seen, check, what, asked="workflow", usual="administration: read")
     if not seen.defaults.write:
-        return verdict(check, True, "a job without permissions of its own may only read", "")
+        return Finding(check, "ok", "a job without permissions of its own may only read")
     silent = sorted({w.name for w in contents.workflows.values() if any(job.permissions is None for job in w.jobs)})
     text = "a job without permissions of its own may write"
     return verdict(
@@ -79,13 +79,13 @@ def _allowed(seen: Observations, contents: Contents) -> Finding:
     levels = {uses: _level(seen.allowed_actions, uses) for uses in sorted(foreign)}
     names = [uses.partition("@")[0] for uses, level in levels.items() if level != "ok"]
     if not names:
-        return verdict(check, True, f"the {len(foreign)} actions that workflows use may run", "")
+        return Finding(check, "ok", f"the {len(foreign)} actions that workflows use may run")
     sure = "problem" in levels.values()
     return Finding(
-        check=check,
-        level="problem" if sure else "unknown",
-        text=f"{'' if sure else 'possibly '}not allowed to run: {', '.join(dict.fromkeys(names))}",
-        remedy="Settings > Actions > General > Actions permissions: allow all, or GitHub's own and others by name",
+        check,
+        "problem" if sure else "unknown",
+        f"{'' if sure else 'possibly '}not allowed to run: {', '.join(dict.fromkeys(names))}",
+        "Settings > Actions > General > Actions permissions: allow all, or GitHub's own and others by name",
     )
 
 

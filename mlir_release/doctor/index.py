@@ -71,7 +71,7 @@ def examine_index(
     if answer.size is None:
         text = f"the index does not report the size of {answer.name}"
         remedy = "check the project's settings there"
-        yield Finding(check=check, level="unknown", text=text, remedy=remedy)
+        yield Finding(check, "unknown", text, remedy)
         return
     yield verdict(
         check,
@@ -84,19 +84,19 @@ def examine_index(
 def _owner(project: IndexProject, owners: Collection[str] | None, ours: Collection[str]) -> Finding:
     check = "pypi-owner"
     if not project.files and project.owners is None:
-        return verdict(check, True, f"the name {project.name} is free: the first upload takes it", "")
+        return Finding(check, "ok", f"the name {project.name} is free: the first upload takes it")
     if project.owners is not None and owners is None:
         owner = ", ".join(sorted(project.owners)) or "nobody"
         return Finding(
-            check=check,
-            level="unknown",
-            text=f"{project.name} belongs to {owner}, which may or may not be us",
-            remedy=f"name the owner with --owner or the variable {OWNER_VARIABLE}",
+            check,
+            "unknown",
+            f"{project.name} belongs to {owner}, which may or may not be us",
+            f"name the owner with --owner or the variable {OWNER_VARIABLE}",
         )
     try:
         check_name(project, owners or (), ours=ours)
     except NeedsPersonError as error:
         return of_error(check, error)
     if project.owners is None:
-        return verdict(check, True, f"all versions of {project.name} are ours", "")
-    return verdict(check, True, f"{project.name} belongs to {', '.join(sorted(project.owners))}", "")
+        return Finding(check, "ok", f"all versions of {project.name} are ours")
+    return Finding(check, "ok", f"{project.name} belongs to {', '.join(sorted(project.owners))}")

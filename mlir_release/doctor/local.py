@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.repository_files import FILES, read_files
-from mlir_release.doctor.results import of_error, verdict
+from mlir_release.doctor.results import Finding, of_error, verdict
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.files import head_of
 from mlir_release.git.repository import Git
@@ -15,7 +15,6 @@ from mlir_release.git.repository import Git
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.doctor.results import Finding
     from mlir_release.forge.base import Forge
 
 
@@ -31,15 +30,14 @@ def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
     except ReleaseError as error:
         yield of_error("branch" if error.id == "branch-missing" else "git", error)
         return
-    yield verdict("branch", True, f"{branch} is at {commit[:12]}", "")
+    yield Finding("branch", "ok", f"{branch} is at {commit[:12]}")
     found = {path: content for path in FILES if (content := forge.read(path, commit=commit)) is not None}
     contents, findings = read_files(found, branch=branch, github=False)
     yield from findings
     if contents.matrix is not None and contents.matrix.release.branch != branch:
         text = f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {branch}"
-        yield verdict(
-            "default-branch", False, text, "correct branch in [release], or examine the other branch with --branch"
-        )
+        remedy = "correct branch in [release], or examine the other branch with --branch"
+        yield Finding("default-branch", "problem", text, remedy)
 
 
 def _git(shown: str) -> Finding:

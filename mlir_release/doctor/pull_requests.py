@@ -30,7 +30,7 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
     """Every check of integrate; none if there is no integrate.toml."""
     if not contents.integrates:
         return
-    uses = uses_of(contents)
+    check, uses = "pull-request-token", uses_of(contents)
     dispatched, why_not = _dispatched(seen, contents)
     tokens = [_token(seen, use) for use in uses]
     remedy = (
@@ -38,22 +38,19 @@ def examine_pull_requests(seen: Observations, contents: Contents) -> Iterator[Fi
         "integrate.yml as app_token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
     )
     if tokens and all(level == "ok" for level, _ in tokens):
-        yield Finding(check="pull-request-token", level="ok", text="; ".join(text for _, text in tokens))
+        yield Finding(check, "ok", "; ".join(text for _, text in tokens))
     elif dispatched == "ok":
-        yield Finding(check="pull-request-token", level="ok", text=why_not)
+        yield Finding(check, "ok", why_not)
     elif not tokens:
         text = f"no workflow here runs integrate, so its token is unknown; {why_not}"
-        yield Finding(check="pull-request-token", level="unknown", text=text, remedy=remedy)
+        yield Finding(check, "unknown", text, remedy)
     else:
         levels = {level for level, _ in tokens if level != "ok"}
         if "unknown" in levels:
             remedy = f"use a token that has secrets and variables: read; if the secret is missing, {remedy}"
         text = "; ".join([*(text for level, text in tokens if level != "ok"), why_not])
-        sure = "problem" in levels and dispatched == "problem"
-        yield Finding(
-            check="pull-request-token", level="problem" if sure else "unknown", text=f"CI on pull requests: {text}",
-            remedy=remedy,
-        )  # fmt: skip
+        level: Level = "problem" if "problem" in levels and dispatched == "problem" else "unknown"
+        yield Finding(check, level, f"CI on pull requests: {text}", remedy)
     yield from _own_token(seen, [level for level, _ in tokens])
     for use in uses:
         yield from _caller(seen, use, contents)
@@ -79,12 +76,14 @@ def _export(seen: Observations, use: Use, config: Config) -> Iterator[Finding]:
     remedy = "store a token that may push there as a secret, and pass it to integrate.yml as export_token"
     if use.export.secrets:
         level, words = availability(seen, use, use.export)
-        yield Finding(check=check, level=level, text=f"{where} {words}", remedy="" if level == "ok" else remedy)
+        yield Finding(check, level, f"{where} {words}", "" if level == "ok" else remedy)
     elif use.token.secrets:
         text = f"{where} its app_token; only its owner can see whether it may"
-        yield Finding(check=check, level="unknown", text=text, remedy=f"check it; if it may not, {remedy}")
+        yield Finding(check, "unknown", text, f"check it; if it may not, {remedy}")
     else:
-        yield verdict(check, False, f"{where} the job's own token, which may write to this repository alone", remedy)
+        yield Finding(
+            check, "problem", f"{where} the job's own token, which may write to this repository alone", remedy
+        )
 
 
 def _dispatched(seen: Observations, contents: Contents) -> tuple[Level, str]:
@@ -135,16 +134,15 @@ def _caller(seen: Observations, use: Use, contents: Contents) -> Iterator[Findin
     lacking = [name for name in _PERMISSIONS if (use.job.may(name) or by_default) != "write"]
     if lacking:
         asked = ", ".join(f"{name}: write" for name in lacking)
-        yield verdict(check, False, f"{path} ({use.job.name}) lacks {asked}", "add them to the job's permissions")
+        yield Finding(check, "problem", f"{path} ({use.job.name}) lacks {asked}", "add them to the job's permissions")
     name = str(use.job.inputs.get("next-workflow", "integrate.yml"))
     following = contents.workflows.get(_WORKFLOWS + name)
     takes = following.dispatch_inputs if following else frozenset()
     if following is None or "workflow_dispatch" not in following.triggers or not takes >= _ROUND_INPUTS:
-        text = f"{path} starts its next round with {name}, which "
-        if following is None:
-            text += "is missing"
-        else:
-            text += f"has no workflow_dispatch with the inputs {', '.join(sorted(_ROUND_INPUTS))}"
-        yield verdict(check, False, text, f"set next-workflow: {use.workflow.name}, and declare the inputs there")
+        inputs = ", ".join(sorted(_ROUND_INPUTS))
+        lacks = "is missing" if following is None else f"has no workflow_dispatch with the inputs {inputs}"
+        text = f"{path} starts its next round with {name}, which {lacks}"
+        remedy = f"set next-workflow: {use.workflow.name}, and declare the inputs there"
+        yield Finding(check, "problem", text, remedy)
     elif not lacking:
-        yield verdict(check, True, f"{path} gives integrate what it needs", "")
+        yield Finding(check, "ok", f"{path} gives integrate what it needs")

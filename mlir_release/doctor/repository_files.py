@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from mlir_release.doctor.results import Finding, of_error, verdict
+from mlir_release.doctor.results import Finding, of_error
 from mlir_release.doctor.workflows import Workflow, parse_workflow
 from mlir_release.errors import ReleaseError
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
@@ -101,10 +101,10 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
     if missing:
         text = f"{branch} lacks {', '.join(missing)}"
         remedy = "copy them from the toolkit's repository, and commit them to the default branch"
-        findings.insert(0, Finding(check="files", level="problem", text=text, remedy=remedy))
+        findings.insert(0, Finding("files", "problem", text, remedy))
     if not findings:
         read = sum(path in files for path in {*names, CONFIG_FILE}) + len(workflows.keys() - set(names))
-        findings.append(Finding(check="files", level="ok", text=f"{branch} has all files; {read} were read"))
+        findings.append(Finding("files", "ok", f"{branch} has all files; {read} were read"))
     return contents, tuple(findings)
 
 
@@ -133,15 +133,11 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
         missing = sorted(triggers - workflow.triggers)
         started.append(not missing)
         if missing:
-            yield Finding(
-                check="triggers",
-                level="problem",
-                text=f"{workflow.path} is not started by {' and '.join(missing)}",
-                remedy=f"add {', '.join(missing)} to its triggers (on)",
-            )
+            text = f"{workflow.path} is not started by {' and '.join(missing)}"
+            yield Finding("triggers", "problem", text, f"add {', '.join(missing)} to its triggers (on)")
         yield from _permissions(workflow, WRITES[standard], default_write)
     if started and all(started):
-        yield Finding(check="triggers", level="ok", text="every workflow has its triggers")
+        yield Finding("triggers", "ok", "every workflow has its triggers")
 
 
 def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: bool | None) -> Iterator[Finding]:
@@ -158,9 +154,9 @@ def _permissions(workflow: Workflow, wanted: tuple[str, ...], default_write: boo
     asked = ", ".join(f"{permission}: write" for permission in lacking or unclear)
     remedy = f"add {asked} to the permissions of the job that needs it, as in the toolkit's own {workflow.name}"
     if lacking:
-        yield verdict("job-permissions", False, f"no job of {workflow.path} has {asked}", remedy)
+        yield Finding("job-permissions", "problem", f"no job of {workflow.path} has {asked}", remedy)
     elif unclear:
         text = f"no job of {workflow.path} has {asked} of its own, and the default permissions are hidden"
-        yield Finding(check="job-permissions", level="unknown", text=text, remedy=remedy)
+        yield Finding("job-permissions", "unknown", text, remedy)
     else:
-        yield verdict("job-permissions", True, f"the jobs of {workflow.name} have the permissions that they need", "")
+        yield Finding("job-permissions", "ok", f"the jobs of {workflow.name} have the permissions that they need")

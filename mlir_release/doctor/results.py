@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Level = Literal["ok", "problem", "unknown"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """The result of a check."""
 
@@ -23,14 +23,10 @@ class Finding:
     text: str
     remedy: str = ""
 
-    def to_json(self) -> dict[str, str]:
-        """For ``--json``."""
-        return asdict(self)
-
 
 def verdict(check: str, ok: bool, text: str, remedy: str) -> Finding:
     """Ok, or a problem with its remedy."""
-    return Finding(check=check, level="ok" if ok else "problem", text=text, remedy="" if ok else remedy)
+    return Finding(check, "ok", text) if ok else Finding(check, "problem", text, remedy)
 
 
 def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str) -> Finding:
@@ -41,21 +37,18 @@ def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str)
     """
     refusal = next((refusal for path, refusal in seen.refusals.items() if asked in path.split("/")), None)
     if refusal is not None and refusal.by_plan:
-        text, remedy = (
-            f"{what}: {refusal.said}",
-            "make the repository public, or upgrade its owner's plan",
-        )
-    else:
-        permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
-        text = f"{what}: this token may not see it"
-        remedy = f"use a token that has {permission or usual}"
-    return Finding(check=check, level="unknown", text=text, remedy=remedy)
+        remedy = "make the repository public, or upgrade its owner's plan"
+        return Finding(check, "unknown", f"{what}: {refusal.said}", remedy)
+    permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
+    return Finding(
+        check, "unknown", f"{what}: this token may not see it", f"use a token that has {permission or usual}"
+    )
 
 
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:
     """An error of the toolkit as a finding; ``about``: the file concerned."""
     text = ": ".join(part for part in (about, error.what, error.why) if part)
-    return Finding(check=check, level=level, text=text, remedy=error.remedy)
+    return Finding(check, level, text, error.remedy)
 
 
 def to_do(findings: Sequence[Finding]) -> list[str]:

@@ -50,20 +50,19 @@ def examine_branch(seen: Observations) -> Iterator[Finding]:
         "a job's own token can't be put on a bypass list"
     )
     if blocking:
-        yield verdict(
-            "pin-branch", False, f"jobs may not commit to {seen.branch}: {', '.join(sorted(blocking))}", remedy
-        )
+        text = f"jobs may not commit to {seen.branch}: {', '.join(sorted(blocking))}"
+        yield Finding("pin-branch", "problem", text, remedy)
         return
     if unclear:
         text = f"{seen.branch} has rules that may block jobs: {', '.join(sorted(unclear))}"
-        yield Finding(check="pin-branch", level="unknown", text=text, remedy=remedy)
+        yield Finding("pin-branch", "unknown", text, remedy)
     if seen.branch_rules is None:
         yield hidden(seen, "pin-branch", f"the rules for {seen.branch}", asked="rules", usual="metadata: read")
     if seen.protection is None:
         text = f"how {seen.branch} is protected"
         yield hidden(seen, "pin-branch", text, asked="protection", usual="administration: read")
     if not unclear and seen.branch_rules is not None and seen.protection is not None:
-        yield verdict("pin-branch", True, f"jobs may commit the pin to {seen.branch}", "")
+        yield Finding("pin-branch", "ok", f"jobs may commit the pin to {seen.branch}")
 
 
 def _named(rule: Rule) -> str:
@@ -84,10 +83,10 @@ def examine_tags(seen: Observations) -> Iterator[Finding]:
         for rule in closed:
             sure = rule.bypass == "nobody"
             yield Finding(
-                check="tag-creation",
-                level="problem" if sure else "unknown",
-                text=f"a rule {'prevents' if sure else 'may prevent'} jobs from creating {pattern}: {_named(rule)}",
-                remedy="remove `Restrict creations` from that ruleset: a job's own token can't be put on a bypass list",
+                "tag-creation",
+                "problem" if sure else "unknown",
+                f"a rule {'prevents' if sure else 'may prevent'} jobs from creating {pattern}: {_named(rule)}",
+                "remove `Restrict creations` from that ruleset: a job's own token can't be put on a bypass list",
             )
         yield verdict(
             "tag-rules",

@@ -25,21 +25,15 @@ def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding
     """Whether the branch is the default branch and the one in targets.toml, and can be written to."""
     if seen.archived:
         remedy = "Settings > General > Unarchive this repository"
-        yield verdict("archived", False, "the repository is archived: nothing can be written", remedy)
+        yield Finding("archived", "problem", "the repository is archived: nothing can be written", remedy)
     if contents.releases and seen.branch != seen.default_branch:
-        yield Finding(
-            check="default-branch",
-            level="problem",
-            text=f"the pin is on {seen.branch}, but the default branch is {seen.default_branch}",
-            remedy="schedules and dispatches run from the default branch: make the two the same (Settings > General)",
-        )
+        text = f"the pin is on {seen.branch}, but the default branch is {seen.default_branch}"
+        remedy = "schedules and dispatches run from the default branch: make the two the same (Settings > General)"
+        yield Finding("default-branch", "problem", text, remedy)
     if contents.matrix is not None and contents.matrix.release.branch != seen.branch:
-        yield Finding(
-            check="default-branch",
-            level="problem",
-            text=f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {seen.branch}",
-            remedy=f'set branch = "{seen.default_branch}" in its [release], or examine the other branch with --branch',
-        )
+        text = f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {seen.branch}"
+        remedy = f'set branch = "{seen.default_branch}" in its [release], or examine the other branch with --branch'
+        yield Finding("default-branch", "problem", text, remedy)
 
 
 def examine_releases(seen: Observations) -> Iterator[Finding]:
@@ -90,7 +84,7 @@ def examine_environment(seen: Observations) -> Iterator[Finding]:
     found = seen.environments.get(PYPI_ENVIRONMENT)
     if found is None:
         text = f"there is no environment {PYPI_ENVIRONMENT}, which trusted publishing is bound to"
-        yield verdict("environment", False, text, remedy)
+        yield Finding("environment", "problem", text, remedy)
         return
     snapshot, numbered = (any(matches(pattern, tag) for pattern in found.tags) for tag in SAMPLE_TAGS)
     strict = found.refs == "selected" and numbered and not snapshot and not found.branches
