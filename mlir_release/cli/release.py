@@ -68,7 +68,7 @@ def release_show(tag: str, forge: Forge) -> None:
     draft = Draft.load(forge, tag)
     found, lacking = draft.release, draft.missing()
     if console.json_mode:
-        console.result("", {**_release_json(found), "missing": lacking.to_json()})
+        console.result("", {**_release_json(found), "missing": lacking})
         return
     click.echo(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(
@@ -161,5 +161,5 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
     from mlir_release.issues.tracking import track_release
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
-    console.result(found.text(), found.to_json())
+    console.outcome(found)
     console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")

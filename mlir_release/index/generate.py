@@ -68,19 +68,6 @@ class IndexOutcome:
             f"{self.reused} as they were{removed}"
         )
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "output": str(self.output),
-            "base_url": self.base_url,
-            "releases": self.releases,
-            "fetched": self.fetched,
-            "written": list(self.written),
-            "reused": self.reused,
-            "removed": list(self.removed),
-            "dry_run": self.dry_run,
-        }
-
 
 @dataclass(frozen=True)
 class _Page:

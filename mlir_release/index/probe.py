@@ -44,18 +44,6 @@ class ProbeStep:
         outcome = f"{self.got} ({format_seconds(self.seconds)})"
         return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "command": self.command.text,
-            "label": self.command.label,
-            "python": self.python,
-            "wanted": self.wanted,
-            "got": self.got,
-            "passed": self.passed,
-            "seconds": round(self.seconds, 3),
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOutcome:
@@ -77,10 +65,6 @@ class ProbeOutcome:
     def text(self) -> str:
         """A line a step."""
         return "\n".join([f"{self.tag}, in a clean environment:", *(f"  {step.text()}" for step in self.steps)])
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"tag": self.tag, "steps": [step.to_json() for step in self.steps]}
 
 
 def documented(

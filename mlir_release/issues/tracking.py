@@ -178,11 +178,7 @@ class Tracked:
         return {
             "tag": self.findings.tag,
             "failing": {
-                name: {
-                    "summary": failure.summary,
-                    "detail": failure.detail,
-                    "takes_down": list(failure.takes_down),
-                }
+                name: {"summary": failure.summary, "detail": failure.detail, "takes_down": failure.takes_down}
                 for name, failure in self.findings.failing.items()
             },
             "passing": sorted(self.findings.passing),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -101,7 +100,6 @@ def publish_to_index(
     owners: Collection[str] = (),
     file_limit: int = FILE_LIMIT,
     project_limit: int = PROJECT_LIMIT,
-    workdir: Path | None = None,
     dry_run: bool = False,
 ) -> PypiOutcome:
     """Put a published final release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
@@ -112,7 +110,6 @@ def publish_to_index(
     :param index_url: the simple index that belongs to it; empty: derived
     :param owners: users or the organization that must own the project where the index tells owners
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
-    :param workdir: where wheels are downloaded to; kept, so that a second run downloads less
     :raises UsageError: ``pypi-not-final``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; nothing was uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
@@ -121,8 +118,7 @@ def publish_to_index(
     final_tag(tag)
     _check_address(repository_url)
     simple = index_url or simple_url(repository_url)
-    holder = scratch_folder("pypi") if workdir is None else nullcontext(workdir)
-    with holder as folder:
+    with scratch_folder("pypi") as folder:
         release = _published(forge, tag)
         manifest = fetch_manifest(forge, release, folder)
         project = read_project(simple, DISTRIBUTION)

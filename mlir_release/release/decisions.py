@@ -6,7 +6,7 @@ already is returned as it was taken first.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
@@ -50,10 +50,6 @@ class Decision:
         signed = " ".join(part for part in (f"by {self.by}" if self.by else "", self.at) if part)
         why = f": {self.reason}" if self.reason else ""
         return f"{self.kind} {what}{why}" if self.new else f"{what} was {self.kind} already ({signed}){why}"
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return asdict(self)
 
 
 # -- waive ----------------------------------------------------------------------------------------------------------
@@ -209,10 +205,6 @@ class DiscardOutcome:
         """One line."""
         files = ", ".join(self.removed) if self.removed else "nothing was there"
         return f"{self.tag}: {self.target} starts over: {files}"
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"tag": self.tag, "target": self.target, "removed": list(self.removed)}
 
 
 def discard(draft: Draft, target: str, *, dry_run: bool = False) -> DiscardOutcome:

@@ -33,10 +33,6 @@ class Missing:
     wheels: tuple[str, ...]
     tests: tuple[str, ...]  #: no report, a failing one, or one about another build of the wheel
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"wheels": list(self.wheels), "tests": list(self.tests)}
-
 
 class Draft(RemoteRelease):
     """A tag's draft, or its release once that is published.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -57,16 +57,9 @@ class Installed:
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; the keys are the action's outputs, too."""
-        return {
-            "tag": self.tag,
-            "revision": self.revision,
-            "version": self.version,
-            "filename": self.filename,
-            "python": self.python,
-            "provenance": self.provenance,
-            "cmake-dir": self.cmake_dir,
-            "dry_run": self.dry_run,
-        }
+        fields = asdict(self)
+        fields["cmake-dir"] = fields.pop("cmake_dir")
+        return fields
 
 
 def install(

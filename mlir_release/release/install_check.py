@@ -33,10 +33,6 @@ class InstallCheck:
         """For people."""
         return f"{self.filename}: installed with CPython {self.python}, imported {', '.join(self.imported)}"
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {"filename": self.filename, "python": self.python, "imported": list(self.imported)}
-
 
 def clean_environment() -> dict[str, str]:
     """The process environment without anything that would change what pip or Python do."""

@@ -54,16 +54,6 @@ class MirrorOutcome:
             lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "copied": list(self.copied),
-            "present": self.present,
-            "size": self.size,
-            "yanks": self.yanks,
-            "dry_run": self.dry_run,
-        }
-
 
 def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = False) -> MirrorOutcome:
     """Bring ``destination`` up to ``source``: every published release that it lacks, oldest first, then the yanks.

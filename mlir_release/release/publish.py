@@ -6,7 +6,6 @@ everything else follows from it.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,7 @@ class PublishOutcome:
             "url": self.url,
             "already": self.already,
             "dry_run": self.dry_run,
-            "trials": [install.to_json() for install in self.installs],
+            "trials": self.installs,
             "manifest": self.manifest.to_json(),
         }
 
@@ -67,33 +66,31 @@ def publish(
     *,
     pythons: Sequence[Path] = (),
     dependencies: Sequence[str] | None = None,
-    workdir: Path | None = None,
     dry_run: bool = False,
 ) -> PublishOutcome:
     """Verify a draft from its own assets and publish it, once.
 
     :param pythons: CPythons of this machine that the wheels are installed with (see :func:`verify`)
     :param dependencies: pip's options that say where the wheels' dependencies come from; None: leave them out
-    :param workdir: where the assets are downloaded to; kept, so that a second run downloads less
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify`; :raises NeedsPersonError: ``version-published``
     """
     draft.refresh()
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
-    holder = scratch_folder("publish") if workdir is None else nullcontext(workdir)
-    with holder as folder:
-        if not draft.release.draft:
-            return PublishOutcome(manifest=fetch_manifest(draft.forge, draft.release, folder), url=url, already=True)
-        rivals = _rivals(draft)
-        _check_version(draft, rivals)
-        verified = verify(draft, workdir=folder, pythons=pythons, dependencies=dependencies)
-        if not dry_run:
-            with console.step(f"publish {draft.tag}"):
-                _finish(draft, verified, rivals)
-        return PublishOutcome(
-            manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
-        )
+    if not draft.release.draft:
+        with scratch_folder("publish") as folder:
+            manifest = fetch_manifest(draft.forge, draft.release, folder)
+        return PublishOutcome(manifest=manifest, url=url, already=True)
+    rivals = _rivals(draft)
+    _check_version(draft, rivals)
+    verified = verify(draft, pythons=pythons, dependencies=dependencies)
+    if not dry_run:
+        with console.step(f"publish {draft.tag}"):
+            _finish(draft, verified, rivals)
+    return PublishOutcome(
+        manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
+    )
 
 
 def _rivals(draft: Draft) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,28 +39,8 @@ class Verified:
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets
     installs: tuple[InstallCheck, ...]
 
-    def text(self) -> str:
-        """For people."""
-        installs = "".join(f"\n  {install.text()}" for install in self.installs)
-        return f"{self.manifest.tag} can be published: {len(self.manifest.wheels)} wheels{installs}"
 
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "tag": self.manifest.tag,
-            "manifest": self.manifest.to_json(),
-            "excluded": [asset.name for asset in self.excluded],
-            "trials": [install.to_json() for install in self.installs],
-        }
-
-
-def verify(
-    draft: Draft,
-    *,
-    workdir: Path | None = None,
-    pythons: Sequence[Path] = (),
-    dependencies: Sequence[str] | None = None,
-) -> Verified:
+def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence[str] | None = None) -> Verified:
     """Download a draft's (or a release's) assets and check that they form one complete, tested release.
 
     Digests, archives, metadata files, required targets, passing reports about these very wheels; then the wheels are
@@ -73,9 +52,7 @@ def verify(
     :raises NeedsPersonError: ``release-incomplete``, with every target that is missing or fails
     """
     _check_names(draft.release)
-    holder = scratch_folder("verify") if workdir is None else nullcontext(workdir)
-    with holder as folder:
-        folder.mkdir(parents=True, exist_ok=True)
+    with scratch_folder("verify") as folder:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
             wheels = _read_wheels(draft, folder)
             reports = draft.reports(folder)
