@@ -114,7 +114,7 @@ class Cost:
                 "source": prices().source,
                 "read_on": prices().read_on,
                 "currency": prices().currency,
-                "not_priced": list(prices().not_priced),
+                "not_priced": prices().not_priced,
             },
             "total": self.total.to_json(self.weeks),
             **{

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, convert, field
 
 from mlir_release.model.platforms import HOST_SYSTEMS
 
@@ -19,8 +21,7 @@ _SYSTEMS = {system.runner: system.name for system in HOST_SYSTEMS.values()}
 _STANDARD = {system.name: f"{system.runner}-latest" for system in HOST_SYSTEMS.values()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runner:
+class Runner(Struct, frozen=True, kw_only=True, rename="kebab"):
     """A kind of runner whose labels GitHub has chosen."""
 
     label: re.Pattern[str]
@@ -29,21 +30,15 @@ class Runner:
     cores: int | None = None  #: None: as many as the system's standard runner
     cores_in_public: int | None = None  #: None: the same
 
-    @classmethod
-    def read(cls, row: dict[str, Any]) -> Runner:
-        """From a table of ``prices.toml``."""
-        return cls(**{key.replace("-", "_"): value for key, value in row.items()} | {"label": re.compile(row["label"])})
 
-
-@dataclass(frozen=True, kw_only=True)
-class Prices:
+class Prices(Struct, frozen=True, kw_only=True, rename="kebab"):
     """GitHub's price list."""
 
     source: str
-    read_on: str  #: ISO date
+    read_on: date
     currency: str
     not_priced: tuple[str, ...]  #: what the figures leave out
-    runners: tuple[Runner, ...]
+    runners: tuple[Runner, ...] = field(name="runner")
 
     def runner(self, labels: Sequence[str]) -> Runner | None:
         """The kind of runner with these labels; None if it is self-hosted, or the labels do not tell."""
@@ -65,13 +60,7 @@ class Prices:
 def prices() -> Prices:
     """The list that comes with the toolkit."""
     data = tomllib.loads(resources.files(__package__).joinpath("prices.toml").read_text(encoding="utf-8"))
-    return Prices(
-        source=data["source"],
-        read_on=data["read-on"].isoformat(),
-        currency=data["currency"],
-        not_priced=tuple(data["not-priced"]),
-        runners=tuple(map(Runner.read, data["runner"])),
-    )
+    return convert(data, Prices, dec_hook=lambda _, label: re.compile(label))
 
 
 def system_of(labels: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,19 @@ class Python:
         """For people: ``3.12.1``, ``3.14.0t``."""
         return self.version + ("t" if self.cpython.free_threaded else "")
 
-    def wheel_tags(self) -> frozenset[Tag]:
-        """The wheel tags that its pip accepts on this machine."""
+    @cached_property
+    def _ranks(self) -> dict[Tag, int]:
+        """The wheel tags that its pip accepts on this machine, each with its place in pip's order, the best first."""
         from packaging.tags import cpython_tags, platform_tags
 
-        return frozenset(cpython_tags(self.cpython.release, [self.tag], list(platform_tags())))
+        tags = cpython_tags(self.cpython.release, [self.tag], list(platform_tags()))
+        return {tag: rank for rank, tag in enumerate(tags)}
+
+    def wheel_rank(self, filename: str) -> int | None:
+        """The place of a wheel in its pip's order of preference on this machine, 0 the best; None: it does not fit."""
+        from packaging.utils import parse_wheel_filename
+
+        return min((self._ranks[tag] for tag in parse_wheel_filename(filename)[3] if tag in self._ranks), default=None)
 
     @property
     def order(self) -> tuple[int, ...]:

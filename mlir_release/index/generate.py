@@ -30,9 +30,9 @@ from mlir_release.forge.files import read_yanks
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.pages import Pages
-from mlir_release.index.site import Channel, Published
+from mlir_release.index.site import FOLDERS, Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.names import order_of
 from mlir_release.model.schemas import read_schemas
 from mlir_release.release.remote import fetch, parse_manifest
 
@@ -183,15 +183,14 @@ def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[
     yanks = read_yanks(forge, branch)
     found, fetched = [], 0
     for release in forge.releases():
-        tag = parse_tag(release.tag)
-        if release.draft or tag is None:
+        order = order_of(release.tag)
+        if release.draft or order is None:
             continue
         asset = release.asset(MANIFEST_NAME)
         if asset is None:
             console.warn(f"{release.tag} is published without {MANIFEST_NAME}; no page shows it")
             continue
-        folder = output / ("snapshots" if isinstance(tag, SnapshotTag) else "releases") / release.tag
-        content = read_if_there(folder / MANIFEST_NAME)
+        content = read_if_there(output / FOLDERS[order.kind] / release.tag / MANIFEST_NAME)
         if content is None or _sha256(content) != asset.sha256:
             content = fetch(forge, release, asset, scratch).read_bytes()
             fetched += 1
@@ -284,7 +283,7 @@ def _release_files(
     """The files in a release's folder."""
     index = f"{pages.url}{channel.folder}/simple/"
     files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
-    for name in release.distributions:
+    for name in release.manifest.distributions:
         files[lockfiles.requirements_name(release, name)] = partial(lockfiles.requirements, release, name)
         files[lockfiles.pylock_name(release, name)] = partial(lockfiles.pylock, release, name, index=index)
     files["index.html"] = partial(pages.release, release, channel.previous(release), channels)

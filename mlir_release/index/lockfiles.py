@@ -31,7 +31,7 @@ def pylock_name(release: Published, distribution: str) -> str:
 
 
 def _suffix(release: Published, distribution: str, separator: str) -> str:
-    return "" if distribution == release.distributions[0] else separator + distribution
+    return "" if distribution == release.manifest.distributions[0] else separator + distribution
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.console import format_bytes
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
+from mlir_release.index.site import FOLDERS
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
@@ -144,7 +145,7 @@ class Pages:
 
     def install(self, channel: Channel) -> str:
         """The command that installs a channel's newest release."""
-        name = channel.latest.distributions[0] if channel.latest else "mlir"
+        name = channel.latest.manifest.distributions[0] if channel.latest else "mlir"
         return commands.newest(self.where(f"{channel.folder}/latest"), channel.kind, name).text
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
@@ -184,17 +185,16 @@ class Pages:
         manifest = release.manifest
         upstream = github_page(manifest.upstream)
         pythons = sorted({wheel.python for wheel in manifest.wheels}, key=_python_order)
-        folder = "snapshots" if manifest.kind == "snapshot" else "releases"
-        here = f"{self.url}{folder}/{release.tag}"
+        here = f"{FOLDERS[manifest.kind]}/{release.tag}"
         installs = [
             {
                 "distribution": name,
-                "by_version": commands.exact(self.where(f"{folder}/{release.tag}"), name, manifest.version).text,
-                "pin": commands.pinned(f"{here}/{requirements_name(release, name)}").text,
+                "by_version": commands.exact(self.where(here), name, manifest.version).text,
+                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release, name)}").text,
                 "requirements": requirements_name(release, name),
                 "pylock": pylock_name(release, name),
             }
-            for name in release.distributions
+            for name in manifest.distributions
         ]
         compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
         return {
@@ -214,7 +214,7 @@ class Pages:
             "requirements": installs[0]["requirements"] if installs else "",
             "page_url": release.page_url,
             "pythons": [python_name(python) for python in pythons],
-            "groups": [self._group(release, previous, name, pythons) for name in release.distributions],
+            "groups": [self._group(release, previous, name, pythons) for name in manifest.distributions],
             "files": [
                 {
                     "anchor": Markup(anchor(link)),

@@ -6,16 +6,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.utils import parse_wheel_filename
-
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.index.generate import observe
+from mlir_release.index.pages import Pages
+from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.release import commands
-from mlir_release.release.install_check import check_import, run_pip
+from mlir_release.release.install_check import best_wheel, check_import, run_pip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -67,37 +68,25 @@ class ProbeOutcome:
         return "\n".join([f"{self.tag}, in a clean environment:", *(f"  {step.text()}" for step in self.steps)])
 
 
-def documented(
-    manifest: Manifest, base_url: str, *, page_url: str = "", distribution: str = "", newest: bool = True
-) -> list[Command]:
-    """The commands that the pages at ``base_url`` (and the release's own page) give for a release.
+def documented(manifest: Manifest, base_url: str, *, page_url: str = "", newest: bool = True) -> list[Command]:
+    """The commands that the pages at ``base_url`` (and the release's own page) give for a release's main distribution.
 
-    :param distribution: the main one if empty
     :param newest: also those that name no version, which lead to the newest release
     """
-    main = main_distribution(manifest)
-    name = distribution or main
-    base = base_url.rstrip("/")
-    end = "index.html" if base.startswith("file:") else ""
-    root = f"{base}/{'snapshots' if manifest.kind == 'snapshot' else 'releases'}"
-    suffix = "" if name == main else f"-{name}"
+    pages, folder, name = Pages(base_url=base_url), FOLDERS[manifest.kind], manifest.distributions[0]
+    here = f"{folder}/{manifest.tag}"
     found = [
-        commands.exact(f"{root}/{manifest.tag}/{end}", name, manifest.version),
-        commands.pinned(f"{root}/{manifest.tag}/requirements-{manifest.tag}{suffix}.txt"),
+        commands.exact(pages.where(here), name, manifest.version),
+        commands.pinned(f"{pages.url}{here}/requirements-{manifest.tag}.txt"),
     ]
     if newest:
         found += [
-            commands.newest(f"{root}/latest/{end}", manifest.kind, name),
-            commands.by_index(f"{root}/simple/", manifest.kind, name),
+            commands.newest(pages.where(f"{folder}/latest"), manifest.kind, name),
+            commands.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
         ]
     if page_url:
         found.append(commands.exact(page_url, name, manifest.version))
     return found
-
-
-def main_distribution(manifest: Manifest) -> str:
-    """``mlir`` if the release has it, else the first in the alphabet."""
-    return min((wheel.distribution for wheel in manifest.wheels), key=lambda name: (name != "mlir", name))
 
 
 def probe_published(
@@ -114,9 +103,6 @@ def probe_published(
 
     :raises UsageError: ``tag-not-published``; :raises VerificationError: ``probe-failed``
     """
-    from mlir_release.index.generate import observe
-    from mlir_release.index.site import Channel
-
     with scratch_folder("probe") as scratch:
         published, _ = observe(forge, output, scratch, branch=branch)
     kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
@@ -146,7 +132,6 @@ def probe(
     *,
     pythons: Sequence[Path],
     page_url: str = "",
-    distribution: str = "",
     newest: bool = True,
     older: Collection[str] = (),
     pip_options: Sequence[str] = (),
@@ -166,14 +151,13 @@ def probe(
     """
     if not pythons:
         raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
-    name = distribution or main_distribution(manifest)
-    tried = documented(manifest, base_url, page_url=page_url, distribution=name, newest=newest)
-    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == name]
+    tried = documented(manifest, base_url, page_url=page_url, newest=newest)
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
     for interpreter in map(describe, pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
-            wheel = _best(wheels, interpreter)
+            wheel = best_wheel(wheels, interpreter)
             for number, command in enumerate(tried):
                 downloads = folder / str(number)
                 allowed = older if command.label in ("newest", "index") else ()
@@ -192,12 +176,6 @@ def probe(
             "cache and probe again; if the release itself is wrong, yank it",
         )
     return outcome
-
-
-def _best(wheels: Sequence[WheelEntry], interpreter: Python) -> WheelEntry | None:
-    """The wheel that the CPython's pip must choose; None: none fits."""
-    accepted = interpreter.wheel_tags()
-    return next((w for w in wheels if not accepted.isdisjoint(parse_wheel_filename(w.filename)[3])), None)
 
 
 def _try(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
+#: Each kind's folder on the site.
+FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
+
 #: How far the page for ``pip -f`` reaches back from the newest snapshot: a day's page stays small and pip fast.
 LATEST_WINDOW = timedelta(days=90)
 
@@ -80,12 +83,6 @@ class Published:
             for wheel in self.manifest.wheels
         )
 
-    @property
-    def distributions(self) -> tuple[str, ...]:
-        """Its distributions, ``mlir`` first."""
-        names = {wheel.distribution for wheel in self.manifest.wheels}
-        return tuple(sorted(names, key=lambda name: (name != "mlir", name)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
@@ -103,7 +100,7 @@ class Channel:
     @property
     def folder(self) -> str:
         """Its folder on the site."""
-        return "snapshots" if self.kind == "snapshot" else "releases"
+        return FOLDERS[self.kind]
 
     @property
     def latest(self) -> Published | None:

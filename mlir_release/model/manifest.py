@@ -143,6 +143,12 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         """Bytes of all wheels."""
         return sum(wheel.size for wheel in self.wheels)
 
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """The distributions of its wheels, the main one (``mlir`` if it has that) first."""
+        names = {wheel.distribution for wheel in self.wheels}
+        return tuple(sorted(names, key=lambda name: (name != "mlir", name)))
+
     def sorted(self) -> Manifest:
         """The same manifest with its rows in their one order."""
         return msgspec.structs.replace(

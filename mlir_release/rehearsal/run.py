@@ -226,8 +226,7 @@ class _Rehearsal:
             )
             results.append(f"{len(probed.installed)} commands install the wheel")
         latest = site / "snapshots" / "latest" / "index.html"
-        main = min((wheel.distribution for wheel in outcome.manifest.wheels), key=lambda name: (name != "mlir", name))
-        command = newest(str(latest), "snapshot", main)
+        command = newest(str(latest), "snapshot", outcome.manifest.distributions[0])
         self.arguments = command.arguments
         self.report.command = command.text
 

@@ -33,6 +33,11 @@ METADATA_SUFFIX = ".metadata"
 PROVENANCE_SUFFIX = ".provenance"
 
 
+def files_of_wheel(filename: str) -> list[str]:
+    """The assets that a wheel can have, itself last: it leads to the others."""
+    return [filename + METADATA_SUFFIX, filename + PROVENANCE_SUFFIX, filename]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """What the tag says every wheel of its release must be."""

@@ -21,7 +21,7 @@ from mlir_release.model.suites import needs_wheel
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
-from mlir_release.release.assets import METADATA_SUFFIX, PROVENANCE_SUFFIX
+from mlir_release.release.assets import files_of_wheel
 from mlir_release.release.draft import Draft, tag_abandoned
 from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
 from mlir_release.snapshot.state import abandon_tag, find_state
@@ -52,6 +52,10 @@ class Decision:
         return f"{self.kind} {what}{why}" if self.new else f"{what} was {self.kind} already ({signed}){why}"
 
 
+def _recorded(kind: str, tag: str, subject: str, entry: Waiver | Yank, *, new: bool) -> Decision:
+    return Decision(kind=kind, tag=tag, subject=subject, reason=entry.reason, by=entry.by, at=entry.at, new=new)
+
+
 # -- waive ----------------------------------------------------------------------------------------------------------
 
 
@@ -65,7 +69,10 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
     """
     reason = _one_line(reason)
     state = find_state(forge, tag)
-    _need_pending(state, "waive a target of")
+    if state.state == "published":
+        raise _already_published(tag, "waive a target of")
+    if state.state == "abandoned":
+        raise tag_abandoned(tag, why=state.reason)
     draft = Draft.of(forge, state)
     _check_target(draft, target)
     if not draft.release.draft:
@@ -76,16 +83,7 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
         put = draft.put_bytes(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
             known = _read_waiver(draft, target)
-    recorded = known or waiver
-    return Decision(
-        kind="waived",
-        tag=tag,
-        subject=target,
-        reason=recorded.reason,
-        by=recorded.by,
-        at=recorded.at,
-        new=known is None,
-    )
+    return _recorded("waived", tag, target, known or waiver, new=known is None)
 
 
 def _read_waiver(draft: Draft, target: str) -> Waiver | None:
@@ -154,7 +152,7 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         yanks = parse_yanks(content, where=f"{YANKS_PATH} on {branch}")
         known = next((yank for yank in yanks if yank.tag == tag and yank.file in ("", file)), None)
         if known is not None or dry_run:
-            return _yanked(known or wanted, file, new=known is None)
+            return _recorded("yanked", tag, file, known or wanted, new=known is None)
         # Sorted, one table an entry: two people's yanks of different releases merge without a conflict.
         text = format_yanks(sorted([*yanks, wanted], key=lambda yank: (yank.tag, yank.file)))
         subject = f"Yank {f'{file} of ' if file else ''}{tag}"
@@ -164,11 +162,7 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
         except BranchMoved as error:
             races.lose(f"yank {tag}", error)
         else:
-            return _yanked(wanted, file, new=True)
-
-
-def _yanked(yank: Yank, file: str, *, new: bool) -> Decision:
-    return Decision(kind="yanked", tag=yank.tag, subject=file, reason=yank.reason, by=yank.by, at=yank.at, new=new)
+            return _recorded("yanked", tag, file, wanted, new=True)
 
 
 def _check_file(forge: Forge, state: TagState, file: str) -> None:
@@ -228,7 +222,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
     if target in tests:
         names.append(target + REPORT_SUFFIX)
     elif release.asset(target) is not None:
-        names += [target + METADATA_SUFFIX, target + PROVENANCE_SUFFIX, target]
+        names += files_of_wheel(target)
     else:
         wheel = matrix.wheel(target)
         # A platform's suites test the SDK's tools, so they stay valid without this wheel.
@@ -236,7 +230,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         slot = Slot.of_target(wheel)
         for asset in release.assets:
             if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:
-                names += [asset.name + METADATA_SUFFIX, asset.name + PROVENANCE_SUFFIX, asset.name]
+                names += files_of_wheel(asset.name)
     return [asset for asset in map(release.asset, names) if asset is not None]
 
 
@@ -253,13 +247,6 @@ def _one_line(reason: str) -> str:
             remedy="give one with --reason",
         )
     return line
-
-
-def _need_pending(state: TagState, what: str) -> None:
-    if state.state == "published":
-        raise _already_published(state.name, what)
-    if state.state == "abandoned":
-        raise tag_abandoned(state.name, why=state.reason)
 
 
 def _already_published(tag: str, what: str) -> NeedsPersonError:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError, VerificationError
@@ -18,7 +18,7 @@ from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
-from mlir_release.release.install_check import check_import
+from mlir_release.release.install_check import best_wheel, check_import
 from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
 
 if TYPE_CHECKING:
@@ -121,18 +121,10 @@ def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
 
     :raises VerificationError: ``install-no-wheel``
     """
-    from packaging.tags import cpython_tags, platform_tags
-
-    # Best first: pip's own order.
-    rank = {tag: at for at, tag in enumerate(cpython_tags(python.cpython.release, [python.tag], list(platform_tags())))}
-    fitting = []
-    for wheel in manifest.wheels:
-        if canonicalize_name(wheel.distribution) == canonicalize_name(distribution):
-            ranks = [rank[tag] for tag in parse_wheel_filename(wheel.filename)[3] if tag in rank]
-            if ranks:
-                fitting.append((min(ranks), wheel.filename, wheel))
-    if fitting:
-        return min(fitting)[2]
+    name = canonicalize_name(distribution)
+    best = best_wheel((wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == name), python)
+    if best is not None:
+        return best
     raise VerificationError(
         "install-no-wheel",
         f"{manifest.tag} has no wheel of {distribution} for CPython {python.name} on this machine",

@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.utils import parse_wheel_filename
-
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import Captured, capture
@@ -15,9 +13,10 @@ from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.model.manifest import WheelEntry
     from mlir_release.release.assets import Wheel
 
 
@@ -59,11 +58,16 @@ def check_installs(
     """
     installs = []
     for interpreter in map(describe, pythons):
-        accepted = interpreter.wheel_tags()
         for wheel in wheels:
-            if not accepted.isdisjoint(parse_wheel_filename(wheel.filename)[3]):
+            if interpreter.wheel_rank(wheel.filename) is not None:
                 installs.append(_check_install(wheel, version, interpreter, dependencies))
     return tuple(installs)
+
+
+def best_wheel(wheels: Iterable[WheelEntry], python: Python) -> WheelEntry | None:
+    """The wheel that pip takes for ``python`` on this machine; None: none fits."""
+    ranks = ((python.wheel_rank(wheel.filename), wheel.filename, wheel) for wheel in wheels)
+    return min((row for row in ranks if row[0] is not None), default=(None, "", None))[2]
 
 
 def dependency_options(place: str) -> list[str]:

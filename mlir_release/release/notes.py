@@ -101,13 +101,12 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
     upstream = github_page(manifest.upstream)
     short = manifest.revision[:12]
     revision = f"[`{short}`]({upstream}/commit/{manifest.revision})" if upstream else f"`{manifest.revision}`"
-    name = next((w.distribution for w in manifest.wheels if w.distribution == "mlir"), manifest.wheels[0].distribution)
     lines = [
         f"Wheels of MLIR's Python bindings, built from llvm-project {revision}"
         + (f" (LLVM {escape(manifest.llvm_version)})." if manifest.llvm_version else "."),
         "",
         "```",
-        commands.exact(page_url, name, manifest.version).text,
+        commands.exact(page_url, manifest.distributions[0], manifest.version).text,
         "```",
         "",
         "| wheel | runs on | CPython | size | change |",

@@ -15,6 +15,7 @@ from mlir_release.release.assets import (
     PROVENANCE_SUFFIX,
     Wheel,
     check_wheel,
+    files_of_wheel,
     read_wheel,
 )
 from mlir_release.release.install_check import InstallCheck, check_installs
@@ -135,9 +136,7 @@ def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
 
 
 def _excluded(release: Release, judgement: Judgement) -> tuple[Asset, ...]:
-    names = set()
-    for wheel in judgement.excluded:
-        names |= {wheel.filename, wheel.filename + METADATA_SUFFIX, wheel.filename + PROVENANCE_SUFFIX}
+    names = {name for wheel in judgement.excluded for name in files_of_wheel(wheel.filename)}
     return tuple(asset for asset in release.assets if asset.name in names)
 
 
