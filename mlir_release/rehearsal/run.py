@@ -180,7 +180,7 @@ class _Rehearsal:
         if not report.passed:
             raise VerificationError(
                 "rehearsal-tests-failed",
-                f"{test.name} failed: {', '.join(failure.name for failure in report.suites[0].failures[:5])}",
+                f"{test.name} failed: {', '.join(failure.name for failure in report.failures[:5])}",
                 where=str(self.workspace / "tests" / test.name),
                 remedy="read its logs there, fix the cause, then run this again",
             )

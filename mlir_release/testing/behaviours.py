@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.testing.known_failures import version_in
-from mlir_release.testing.report import Outcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -211,16 +211,16 @@ def _run(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
     )
 
 
-def _judge(case: Case, expected: bool | None, seen: str) -> tuple[Outcome, str]:
+def _judge(case: Case, expected: bool | None, seen: str) -> tuple[TestOutcome, str]:
     match expected, not seen:
         case True, True:
-            return Outcome.PASS, ""
+            return TestOutcome.PASS, ""
         case True, False:
-            return Outcome.FAIL, seen
+            return TestOutcome.FAIL, seen
         case False, False:
-            return Outcome.EXPECTED_FAIL, case.reason
+            return TestOutcome.EXPECTED_FAIL, case.reason
         case False, True:
-            return Outcome.UNEXPECTED_PASS, f"fixed upstream? Record it in the case. It was: {case.reason}"
+            return TestOutcome.UNEXPECTED_PASS, f"fixed upstream? Record it in the case. It was: {case.reason}"
         case _:
             state = "holds" if not seen else f"does not hold: {seen}"
-            return Outcome.UNSUPPORTED, f"not recorded for this LLVM version; it {state}"
+            return TestOutcome.UNSUPPORTED, f"not recorded for this LLVM version; it {state}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.projects.mlir import KNOWN_FAILURES
-from mlir_release.testing.report import Outcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -137,34 +137,31 @@ def judge(
     relevant = [
         entry for entry in (load() if entries is None else entries) if entry.suite == suite and entry.holds(situation)
     ]
+    listed = [(entry, pattern) for entry in relevant for pattern in entry.tests]
     judged: list[TestResult] = []
     used: set[str] = set()
     for result in results:
-        found = _find(result.name, relevant)
+        found = [(entry, pattern) for entry, pattern in listed if fnmatchcase(result.name, pattern)]
         used.update(pattern for _, pattern in found)
         judged.append(_judge(result, found[0][0]) if found else result)
-    unused = [(entry, pattern) for entry in relevant for pattern in entry.tests if pattern not in used]
     judged += [
         TestResult(
             name=pattern,
-            outcome=Outcome.FAIL,
+            outcome=TestOutcome.FAIL,
             message=f"the list of known failures names {pattern!r} ({entry.reason}), but there is no such test",
         )
-        for entry, pattern in unused
+        for entry, pattern in listed
+        if pattern not in used
     ]
     return tuple(judged)
 
 
-def _find(name: str, entries: Sequence[KnownFailure]) -> list[tuple[KnownFailure, str]]:
-    return [(entry, pattern) for entry in entries for pattern in entry.tests if fnmatchcase(name, pattern)]
-
-
 def _judge(result: TestResult, entry: KnownFailure) -> TestResult:
-    if result.outcome is Outcome.FAIL:
-        return replace(result, outcome=Outcome.EXPECTED_FAIL, message=f"{entry.reason} ({entry.link})")
-    if result.outcome is Outcome.PASS:
+    if result.outcome is TestOutcome.FAIL:
+        return replace(result, outcome=TestOutcome.EXPECTED_FAIL, message=f"{entry.reason} ({entry.link})")
+    if result.outcome is TestOutcome.PASS:
         message = (
             f"it passes, but is on the list of known failures: {entry.reason} ({entry.link}); take it off the list"
         )
-        return replace(result, outcome=Outcome.UNEXPECTED_PASS, message=message)
+        return replace(result, outcome=TestOutcome.UNEXPECTED_PASS, message=message)
     return result

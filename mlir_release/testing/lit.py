@@ -20,7 +20,7 @@ from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import StepFailed, run_logged, tail
 from mlir_release.model.platforms import executable_name
 from mlir_release.testing.known_failures import version_in
-from mlir_release.testing.report import Outcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -31,15 +31,15 @@ _VARIABLE = re.compile(r"(?P<quote>\"|')?@(?P<name>\w+)@")
 
 #: lit's result codes. Source: lit/Test.py.
 _OUTCOMES = {
-    "PASS": Outcome.PASS,
-    "FLAKYPASS": Outcome.PASS,
-    "XFAIL": Outcome.EXPECTED_FAIL,
-    "FAIL": Outcome.FAIL,
-    "XPASS": Outcome.UNEXPECTED_PASS,
-    "UNRESOLVED": Outcome.FAIL,
-    "TIMEOUT": Outcome.FAIL,
-    "UNSUPPORTED": Outcome.UNSUPPORTED,
-    "SKIPPED": Outcome.UNSUPPORTED,
+    "PASS": TestOutcome.PASS,
+    "FLAKYPASS": TestOutcome.PASS,
+    "XFAIL": TestOutcome.EXPECTED_FAIL,
+    "FAIL": TestOutcome.FAIL,
+    "XPASS": TestOutcome.UNEXPECTED_PASS,
+    "UNRESOLVED": TestOutcome.FAIL,
+    "TIMEOUT": TestOutcome.FAIL,
+    "UNSUPPORTED": TestOutcome.UNSUPPORTED,
+    "SKIPPED": TestOutcome.UNSUPPORTED,
 }
 
 
@@ -197,7 +197,7 @@ def read_results(data: Mapping[str, object]) -> list[TestResult]:
     return [
         TestResult(
             name=test["name"].partition(" :: ")[2].strip() or test["name"],
-            outcome=_OUTCOMES.get(test["code"], Outcome.FAIL),
+            outcome=_OUTCOMES.get(test["code"], TestOutcome.FAIL),
             seconds=float(test.get("elapsed") or 0.0),
             message=test.get("output", "") if test["code"] != "PASS" else "",
         )

@@ -21,8 +21,10 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 MESSAGE_LIMIT = 4000
 
 
-class Outcome(StrEnum):
+class TestOutcome(StrEnum):
     """How a test ended. ``EXPECTED_FAIL``: it is on the list of known failures and did fail."""
+
+    __test__ = False  # not a pytest class, whatever its name
 
     PASS = "pass"
     FAIL = "fail"
@@ -33,84 +35,49 @@ class Outcome(StrEnum):
     @property
     def good(self) -> bool:
         """Does not make the suite fail."""
-        return self not in (Outcome.FAIL, Outcome.UNEXPECTED_PASS)
+        return self not in (TestOutcome.FAIL, TestOutcome.UNEXPECTED_PASS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestResult:
-    """One test.
+    """One test."""
 
-    :param seconds: wall time
-    :param message: the output of a failing or unsupported test; the reason, for an expected failure
-    """
-
-    __test__ = False  # not a pytest class, whatever its name
+    __test__ = False
 
     name: str
-    outcome: Outcome
-    seconds: float = 0.0
-    message: str = ""
+    outcome: TestOutcome
+    seconds: float = 0.0  #: wall time
+    message: str = ""  #: the output of a failing or unsupported test; the reason, for an expected failure
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuiteReport:
-    """The results of one suite."""
+class TestRun:
+    """The results of one test target: of its suite, on a wheel or, where that is ``None``, on the SDK."""
 
+    __test__ = False
+
+    target: str  #: ``bindings-mlir-linux-x86_64-cp312``
     suite: str
+    wheel: str | None  #: file name
+    wheel_sha256: str | None
     results: tuple[TestResult, ...]
-    seconds: float
+    seconds: float  #: wall time
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of results by outcome; every outcome is there."""
-        return {outcome.value: sum(result.outcome is outcome for result in self.results) for outcome in Outcome}
+        return {outcome.value: sum(result.outcome is outcome for result in self.results) for outcome in TestOutcome}
 
     @property
     def passed(self) -> bool:
         """At least one test ran, and none ended in a bad way."""
-        ran = any(result.outcome is not Outcome.UNSUPPORTED for result in self.results)
+        ran = any(result.outcome is not TestOutcome.UNSUPPORTED for result in self.results)
         return ran and all(result.outcome.good for result in self.results)
 
     @property
     def failures(self) -> tuple[TestResult, ...]:
         """The results that make the suite fail."""
         return tuple(result for result in self.results if not result.outcome.good)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestRun:
-    """The results of one test target.
-
-    :param target: the test target's name (``bindings-mlir-linux-x86_64-cp312``)
-    :param wheel: file name of the wheel that was tested, and its digest; ``None`` where the SDK was
-    """
-
-    __test__ = False
-
-    target: str
-    wheel: str | None
-    wheel_sha256: str | None
-    suites: tuple[SuiteReport, ...]
-
-    @property
-    def suite(self) -> str:
-        """The suites' names, ``+`` between them."""
-        return "+".join(suite.suite for suite in self.suites)
-
-    @property
-    def passed(self) -> bool:
-        """All suites passed."""
-        return bool(self.suites) and all(suite.passed for suite in self.suites)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of results by outcome, over all suites."""
-        return {outcome.value: sum(suite.counts[outcome.value] for suite in self.suites) for outcome in Outcome}
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of all suites."""
-        return sum(suite.seconds for suite in self.suites)
 
     @property
     def report(self) -> TestReport:
@@ -125,8 +92,7 @@ class TestRun:
             seconds=round(self.seconds, 1),
             failures=tuple(
                 TestFailure(name=result.name, message=shorten(result.message) or result.outcome.value)
-                for suite in self.suites
-                for result in suite.failures
+                for result in self.failures
             ),
         )
 
@@ -140,7 +106,29 @@ class TestRun:
 
     def markdown(self) -> str:
         """A summary for people, as GitHub renders it: counts, then what failed, then what is known to fail."""
-        return markdown(self)
+        lines = [f"### {'✅' if self.passed else '❌'} {self.target}", ""]
+        if self.wheel:
+            lines += [f"`{self.wheel}`", ""]
+        lines += ["| suite | pass | fail | known failures | unexpected passes | unsupported | time |"]
+        lines += ["|---|--:|--:|--:|--:|--:|--:|"]
+        order = (
+            TestOutcome.PASS,
+            TestOutcome.FAIL,
+            TestOutcome.EXPECTED_FAIL,
+            TestOutcome.UNEXPECTED_PASS,
+            TestOutcome.UNSUPPORTED,
+        )
+        cells = " | ".join(str(self.counts[outcome]) for outcome in order)
+        lines.append(f"| {self.suite} | {cells} | {self.seconds:.0f} s |")
+        for result in self.failures:
+            lines += ["", f"<details><summary>❌ <code>{result.name}</code> ({result.outcome.value})</summary>", ""]
+            lines += [_fence(shorten(result.message)), "</details>"]
+        known = [result for result in self.results if result.outcome is TestOutcome.EXPECTED_FAIL]
+        if known:
+            lines += ["", "<details><summary>Known failures</summary>", ""]
+            lines += _by_reason(known)
+            lines += ["", "</details>"]
+        return "\n".join(lines) + "\n"
 
 
 def shorten(message: str) -> str:
@@ -161,56 +149,30 @@ def junit(run: TestRun) -> str:
     from xml.etree import ElementTree as ET
 
     root = ET.Element("testsuites", name=run.target)
-    for suite in run.suites:
-        counts = suite.counts
-        node = ET.SubElement(
-            root,
-            "testsuite",
-            name=f"{run.target}.{suite.suite}",
-            tests=str(len(suite.results)),
-            failures=str(counts[Outcome.FAIL] + counts[Outcome.UNEXPECTED_PASS]),
-            skipped=str(counts[Outcome.UNSUPPORTED] + counts[Outcome.EXPECTED_FAIL]),
-            time=f"{suite.seconds:.3f}",
-        )
-        for result in suite.results:
-            folder, _, name = result.name.rpartition("/")
-            classname = ".".join(filter(None, [suite.suite, *folder.split("/")]))
-            case = ET.SubElement(node, "testcase", classname=classname, name=name, time=f"{result.seconds:.3f}")
-            text = _NOT_XML.sub("�", shorten(result.message))
-            if not result.outcome.good:
-                kind = "unexpected pass" if result.outcome is Outcome.UNEXPECTED_PASS else "failure"
-                ET.SubElement(case, "failure", message=kind).text = text
-            elif result.outcome is Outcome.EXPECTED_FAIL:
-                ET.SubElement(case, "skipped", message=f"known failure: {text}")
-            elif result.outcome is Outcome.UNSUPPORTED:
-                ET.SubElement(case, "skipped", message=text.splitlines()[0] if text else "unsupported")
+    counts = run.counts
+    node = ET.SubElement(
+        root,
+        "testsuite",
+        name=f"{run.target}.{run.suite}",
+        tests=str(len(run.results)),
+        failures=str(counts[TestOutcome.FAIL] + counts[TestOutcome.UNEXPECTED_PASS]),
+        skipped=str(counts[TestOutcome.UNSUPPORTED] + counts[TestOutcome.EXPECTED_FAIL]),
+        time=f"{run.seconds:.3f}",
+    )
+    for result in run.results:
+        folder, _, name = result.name.rpartition("/")
+        classname = ".".join(filter(None, [run.suite, *folder.split("/")]))
+        case = ET.SubElement(node, "testcase", classname=classname, name=name, time=f"{result.seconds:.3f}")
+        text = _NOT_XML.sub("�", shorten(result.message))
+        if not result.outcome.good:
+            kind = "unexpected pass" if result.outcome is TestOutcome.UNEXPECTED_PASS else "failure"
+            ET.SubElement(case, "failure", message=kind).text = text
+        elif result.outcome is TestOutcome.EXPECTED_FAIL:
+            ET.SubElement(case, "skipped", message=f"known failure: {text}")
+        elif result.outcome is TestOutcome.UNSUPPORTED:
+            ET.SubElement(case, "skipped", message=text.splitlines()[0] if text else "unsupported")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def markdown(run: TestRun) -> str:
-    """See :meth:`TestRun.markdown`."""
-    mark = "✅" if run.passed else "❌"
-    lines = [f"### {mark} {run.target}", ""]
-    if run.wheel:
-        lines += [f"`{run.wheel}`", ""]
-    lines += ["| suite | pass | fail | known failures | unexpected passes | unsupported | time |"]
-    lines += ["|---|--:|--:|--:|--:|--:|--:|"]
-    for suite in run.suites:
-        counts = suite.counts
-        order = (Outcome.PASS, Outcome.FAIL, Outcome.EXPECTED_FAIL, Outcome.UNEXPECTED_PASS, Outcome.UNSUPPORTED)
-        cells = " | ".join(str(counts[outcome]) for outcome in order)
-        lines.append(f"| {suite.suite} | {cells} | {suite.seconds:.0f} s |")
-    for suite in run.suites:
-        for result in suite.failures:
-            lines += ["", f"<details><summary>❌ <code>{result.name}</code> ({result.outcome.value})</summary>", ""]
-            lines += [_fence(shorten(result.message)), "</details>"]
-    known = [result for suite in run.suites for result in suite.results if result.outcome is Outcome.EXPECTED_FAIL]
-    if known:
-        lines += ["", "<details><summary>Known failures</summary>", ""]
-        lines += _by_reason(known)
-        lines += ["", "</details>"]
-    return "\n".join(lines) + "\n"
 
 
 def _by_reason(results: Sequence[TestResult]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.model.cpython import split_target
 from mlir_release.model.suites import SUITES, needs_wheel
+from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import RUNNERS, Subject
 from mlir_release.wheels.inspect import WheelReport, inspect
@@ -75,15 +77,19 @@ def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:
 
 def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> TestRun:
     with console.step(f"test suite {suite}" + (f" on {wheel.filename}" if wheel else "")):
-        report = RUNNERS[suite](subject)
-        counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in report.counts.items() if count)
+        start = time.monotonic()
+        results = judge(RUNNERS[suite](subject), suite, subject.situation())
+        run = TestRun(
+            target=name,
+            suite=suite,
+            wheel=wheel.filename if wheel else None,
+            wheel_sha256=wheel.sha256 if wheel else None,
+            results=results,
+            seconds=time.monotonic() - start,
+        )
+        counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in run.counts.items() if count)
         console.say(f"    {suite}: {counts}")
-    return TestRun(
-        target=name,
-        wheel=wheel.filename if wheel else None,
-        wheel_sha256=wheel.sha256 if wheel else None,
-        suites=(report,),
-    )
+    return run
 
 
 def install(wheel: WheelReport, subject: Subject, python: Python) -> Subject:
@@ -130,14 +136,14 @@ def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:
     from packaging.version import Version
 
     from mlir_release.wheels.build import build_addon
-    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.wheels.request import LOCAL_TAG, WheelRequest
 
     release = report.release
     request = WheelRequest(
         distribution=report.distribution,
         profile=release.profile if release else "host",
         version=Version(report.version),
-        tag=release.tag if release else "local",
+        tag=release.tag if release else LOCAL_TAG,
         target=release.target if release else "",
         revision=sdk.info.revision,
         sdk=sdk,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +19,9 @@ from mlir_release.host.process import capture
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import run_cases
-from mlir_release.testing.known_failures import Situation, judge
+from mlir_release.testing.known_failures import Situation
 from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
-from mlir_release.testing.report import Outcome, SuiteReport, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -91,10 +90,9 @@ class Subject:
         )
 
 
-def smoke(subject: Subject) -> SuiteReport:
+def smoke(subject: Subject) -> list[TestResult]:
     """Run the smoke test and the pinned behaviours with the installed wheel."""
     assert subject.environment is not None
-    start = time.monotonic()
     expected = {"revision": subject.sdk.info.revision, "llvm_version": subject.sdk.info.llvm_version}
     if subject.release is not None:
         expected |= {"tag": subject.release.tag, "target": subject.release.target}
@@ -106,14 +104,10 @@ def smoke(subject: Subject) -> SuiteReport:
             tools=subject.sdk.tools,
         )
         results += run_cases(mlir, subject.sdk.info.llvm_version)
-    return SuiteReport(
-        suite="smoke",
-        results=judge(results, "smoke", subject.situation()),
-        seconds=time.monotonic() - start,
-    )
+    return results
 
 
-def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestResult, ...]:
+def _first_steps(subject: Subject, expected: Mapping[str, str]) -> list[TestResult]:
     assert subject.environment is not None
     command = [str(subject.environment.python), "-I", str(SMOKE), subject.profile or "host", json.dumps(dict(expected))]
     environment = subject.environment.variables()
@@ -122,7 +116,7 @@ def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestRes
     results = [
         TestResult(
             name=line["name"],
-            outcome=Outcome.PASS if line["ok"] else Outcome.FAIL,
+            outcome=TestOutcome.PASS if line["ok"] else TestOutcome.FAIL,
             seconds=line["seconds"],
             message=line["message"],
         )
@@ -132,18 +126,17 @@ def _first_steps(subject: Subject, expected: Mapping[str, str]) -> tuple[TestRes
     if not lines or lines[-1]["name"] != "end":  # a crash: the checks after it never ran
         last = results[-1].name if results else "nothing"
         message = f"the interpreter ended after {last}: {done.ending}\n{done.stderr}"
-        results.append(TestResult(name="runs-to-the-end", outcome=Outcome.FAIL, message=message))
-    return tuple(results)
+        results.append(TestResult(name="runs-to-the-end", outcome=TestOutcome.FAIL, message=message))
+    return results
 
 
-def bindings(subject: Subject) -> SuiteReport:
+def bindings(subject: Subject) -> list[TestResult]:
     """Upstream's Python tests, with FileCheck, at the SDK's revision, on the wheel as it is shipped.
 
     Only the few tests that use upstream's test dialect run with the add-on laid over a copy: it brings a C API library
     of its own, so whatever runs with it does not test the shipped one.
     """
     assert subject.environment is not None
-    start = time.monotonic()
     needing = [name for name in NEED_TEST_DIALECT if (subject.sdk.source / "test" / name).is_file()]
     results = _bindings(subject, subject.environment, "bindings", without=needing)
     if subject.addon is not None:
@@ -151,13 +144,8 @@ def bindings(subject: Subject) -> SuiteReport:
         results += _bindings(subject, copy, "bindings-with-addon", only=needing)
     else:
         why = "needs upstream's test dialect: the add-on was not given"
-        results += [TestResult(name=name, outcome=Outcome.UNSUPPORTED, message=why) for name in needing]
-    results.sort(key=lambda result: result.name)
-    return SuiteReport(
-        suite="bindings",
-        results=judge(results, "bindings", subject.situation()),
-        seconds=time.monotonic() - start,
-    )
+        results += [TestResult(name=name, outcome=TestOutcome.UNSUPPORTED, message=why) for name in needing]
+    return sorted(results, key=lambda result: result.name)
 
 
 def _bindings(
@@ -197,9 +185,8 @@ def _bindings(
     )
 
 
-def regression(subject: Subject) -> SuiteReport:
+def regression(subject: Subject) -> list[TestResult]:
     """Upstream's whole ``mlir/test`` (but the Python tests) and our pinned behaviours, with the SDK's tools."""
-    start = time.monotonic()
     info = subject.sdk.info
     setup = lit.LitSetup(
         sdk=subject.sdk, python=Path(sys.executable), bindings=False, code_generators=info.code_generators
@@ -208,16 +195,11 @@ def regression(subject: Subject) -> SuiteReport:
     results = lit.run_lit(
         folder, lit=lit.find_lit(), environment=os.environ, title="upstream's regression tests of MLIR"
     )
-    own = run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)
-    return SuiteReport(
-        suite="regression",
-        results=(*judge(results, "regression", subject.situation()), *own),
-        seconds=time.monotonic() - start,
-    )
+    return [*results, *run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)]
 
 
-#: How each suite of :data:`mlir_release.model.suites.SUITES` is run.
-RUNNERS: Mapping[str, Callable[[Subject], SuiteReport]] = {
+#: How each suite of :data:`mlir_release.model.suites.SUITES` is run; known failures are judged afterwards.
+RUNNERS: Mapping[str, Callable[[Subject], list[TestResult]]] = {
     "smoke": smoke,
     "bindings": bindings,
     "regression": regression,

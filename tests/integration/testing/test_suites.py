@@ -17,7 +17,7 @@ from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing import suites
 from mlir_release.testing.behaviours import MlirError
 from mlir_release.testing.mlir import ToolsMlir, WheelMlir
-from mlir_release.testing.report import Outcome, SuiteReport, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import WheelReport, inspect
 from tests.wheel_factory import REVISION, make_wheel
@@ -119,12 +119,12 @@ def test_a_cached_environment_is_made_once_and_again_when_it_is_half_made(tmp_pa
 def test_a_wheel_that_does_not_work_fails_with_each_checks_traceback(sdk: Sdk, tmp_path: Path) -> None:
     report = run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke")
     assert not report.passed
-    failures = {result.name: result.message for result in report.suites[0].failures}
+    failures = {result.name: result.message for result in report.failures}
     assert "dialects" in failures
     assert "ModuleNotFoundError" in failures["passes"]
-    outcomes = {result.name: result.outcome for result in report.suites[0].results}
-    assert outcomes["import"] is Outcome.PASS
-    assert outcomes["release"] is Outcome.PASS
+    outcomes = {result.name: result.outcome for result in report.results}
+    assert outcomes["import"] is TestOutcome.PASS
+    assert outcomes["release"] is TestOutcome.PASS
     assert report.target == f"smoke-mlir-linux-x86_64-{TAG}"
     assert json.loads(report.write(tmp_path).read_text())["passed"] is False
 
@@ -132,8 +132,8 @@ def test_a_wheel_that_does_not_work_fails_with_each_checks_traceback(sdk: Sdk, t
 def test_a_crash_is_told(sdk: Sdk, tmp_path: Path) -> None:
     crash = {**FAKE_FILES, "mlir/passmanager.py": b"import os; os.abort()"}
     report = run(fake_wheel(tmp_path, crash), sdk, tmp_path / "work", "smoke")
-    (result,) = [result for result in report.suites[0].results if result.name == "runs-to-the-end"]
-    assert result.outcome is Outcome.FAIL
+    (result,) = [result for result in report.results if result.name == "runs-to-the-end"]
+    assert result.outcome is TestOutcome.FAIL
     assert "exit code -6" in result.message
 
 
@@ -151,9 +151,9 @@ def test_a_wheel_is_inspected_once(sdk: Sdk, tmp_path: Path, monkeypatch: pytest
         inspected.append(path)
         return original(path)
 
-    def passes(subject: suites.Subject) -> SuiteReport:
+    def passes(subject: suites.Subject) -> list[TestResult]:
         assert subject.environment is not None
-        return SuiteReport(suite="any", results=(TestResult(name="it", outcome=Outcome.PASS),), seconds=0.0)
+        return [TestResult(name="it", outcome=TestOutcome.PASS)]
 
     for module in [module for module in sys.modules.values() if getattr(module, "inspect", None) is inspect]:
         monkeypatch.setattr(module, "inspect", counted)

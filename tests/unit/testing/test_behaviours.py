@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from mlir_release.testing.behaviours import CASES, Case, MlirError, run_cases
-from mlir_release.testing.report import Outcome
+from mlir_release.testing.report import TestOutcome
 
 
 @dataclass
@@ -26,7 +26,7 @@ class FakeMlir:
         raise MlirError("no")
 
 
-def judge(case: Case, version: str = "22.1.8") -> Outcome:
+def judge(case: Case, version: str = "22.1.8") -> TestOutcome:
     (result,) = run_cases(FakeMlir(), version, [case])
     return result.outcome
 
@@ -38,15 +38,15 @@ def case(seen: str, **versions: str) -> Case:
 @pytest.mark.parametrize(
     ("seen", "versions", "expected"),
     [
-        ("", {"holds": ">=19"}, Outcome.PASS),
-        ("bad", {"holds": ">=19"}, Outcome.FAIL),
-        ("bad", {"fails": ">=19"}, Outcome.EXPECTED_FAIL),
-        ("", {"fails": ">=19"}, Outcome.UNEXPECTED_PASS),
-        ("", {"holds": ">=23", "fails": "<20"}, Outcome.UNSUPPORTED),
-        ("bad", {"holds": ">=23", "fails": "<20"}, Outcome.UNSUPPORTED),
+        ("", {"holds": ">=19"}, TestOutcome.PASS),
+        ("bad", {"holds": ">=19"}, TestOutcome.FAIL),
+        ("bad", {"fails": ">=19"}, TestOutcome.EXPECTED_FAIL),
+        ("", {"fails": ">=19"}, TestOutcome.UNEXPECTED_PASS),
+        ("", {"holds": ">=23", "fails": "<20"}, TestOutcome.UNSUPPORTED),
+        ("bad", {"holds": ">=23", "fails": "<20"}, TestOutcome.UNSUPPORTED),
     ],
 )
-def test_a_case_is_pinned_to_versions(seen: str, versions: dict[str, str], expected: Outcome) -> None:
+def test_a_case_is_pinned_to_versions(seen: str, versions: dict[str, str], expected: TestOutcome) -> None:
     assert judge(case(seen, **versions)) is expected
 
 
@@ -55,7 +55,7 @@ def test_a_crash_is_a_failure_with_its_message() -> None:
         raise MlirError("exit code -6")
 
     (result,) = run_cases(FakeMlir(), "22.1.8", [Case(name="x", check=crash, holds=">=19")])
-    assert (result.outcome, result.message, result.name) == (Outcome.FAIL, "exit code -6", "regressions/x")
+    assert (result.outcome, result.message, result.name) == (TestOutcome.FAIL, "exit code -6", "regressions/x")
 
 
 def test_names_are_unique_and_every_case_is_pinned_for_the_proven_versions() -> None:
@@ -68,9 +68,9 @@ def test_eight_kinds_of_location() -> None:
     kinds = [case for case in CASES if case.name.startswith("location-survives-bytecode/")]
     assert len(kinds) == 8
     good = run_cases(FakeMlir(), "22.1.8", kinds)
-    assert {result.outcome for result in good} == {Outcome.PASS}
+    assert {result.outcome for result in good} == {TestOutcome.PASS}
     bad = run_cases(FakeMlir(loses_locations=True), "22.1.8", kinds)
-    assert {result.outcome for result in bad} == {Outcome.FAIL}
+    assert {result.outcome for result in bad} == {TestOutcome.FAIL}
 
 
 def test_what_changed_between_versions_and_what_did_not() -> None:

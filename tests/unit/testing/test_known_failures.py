@@ -9,7 +9,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.model.suites import SUITES
 from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.known_failures import KnownFailure, Situation, judge, load, version_in
-from mlir_release.testing.report import Outcome, TestResult
+from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,41 +22,43 @@ def entry(*tests: str, suite: str = "bindings", llvm: str = ">=19", **narrower: 
     return KnownFailure(suite=suite, tests=tests, llvm=llvm, reason="why", link="where", **narrower)
 
 
-def outcomes(results: dict[str, Outcome], *entries: KnownFailure, suite: str = "bindings") -> dict[str, Outcome]:
+def outcomes(
+    results: dict[str, TestOutcome], *entries: KnownFailure, suite: str = "bindings"
+) -> dict[str, TestOutcome]:
     given = [TestResult(name=name, outcome=outcome, message="said") for name, outcome in results.items()]
     return {result.name: result.outcome for result in judge(given, suite, HERE, entries)}
 
 
 def test_a_listed_failure_is_expected_and_says_why() -> None:
-    (result,) = judge([TestResult(name="a", outcome=Outcome.FAIL, message="crash")], "bindings", HERE, [entry("a")])
-    assert result.outcome is Outcome.EXPECTED_FAIL
+    (result,) = judge([TestResult(name="a", outcome=TestOutcome.FAIL, message="crash")], "bindings", HERE, [entry("a")])
+    assert result.outcome is TestOutcome.EXPECTED_FAIL
     assert result.message == "why (where)"
 
 
 def test_an_unlisted_failure_stays_one() -> None:
-    assert outcomes({"a": Outcome.FAIL, "b": Outcome.FAIL}, entry("a"))["b"] is Outcome.FAIL
+    assert outcomes({"a": TestOutcome.FAIL, "b": TestOutcome.FAIL}, entry("a"))["b"] is TestOutcome.FAIL
 
 
 def test_a_listed_test_that_passes_is_unexpected() -> None:
-    assert outcomes({"a": Outcome.PASS}, entry("a")) == {"a": Outcome.UNEXPECTED_PASS}
+    assert outcomes({"a": TestOutcome.PASS}, entry("a")) == {"a": TestOutcome.UNEXPECTED_PASS}
 
 
 def test_a_listed_test_that_is_unsupported_stays_so() -> None:
-    assert outcomes({"a": Outcome.UNSUPPORTED}, entry("a")) == {"a": Outcome.UNSUPPORTED}
+    assert outcomes({"a": TestOutcome.UNSUPPORTED}, entry("a")) == {"a": TestOutcome.UNSUPPORTED}
 
 
 def test_a_listed_test_that_does_not_exist_is_a_failure() -> None:
-    assert outcomes({"a": Outcome.PASS}, entry("gone")) == {"a": Outcome.PASS, "gone": Outcome.FAIL}
+    assert outcomes({"a": TestOutcome.PASS}, entry("gone")) == {"a": TestOutcome.PASS, "gone": TestOutcome.FAIL}
 
 
 def test_each_pattern_of_an_entry_must_match() -> None:
-    found = outcomes({"CAPI/ir.c": Outcome.FAIL, "b": Outcome.PASS}, entry("CAPI/*.c", "Other/*.c"))
-    assert found == {"CAPI/ir.c": Outcome.EXPECTED_FAIL, "b": Outcome.PASS, "Other/*.c": Outcome.FAIL}
+    found = outcomes({"CAPI/ir.c": TestOutcome.FAIL, "b": TestOutcome.PASS}, entry("CAPI/*.c", "Other/*.c"))
+    assert found == {"CAPI/ir.c": TestOutcome.EXPECTED_FAIL, "b": TestOutcome.PASS, "Other/*.c": TestOutcome.FAIL}
 
 
 def test_every_match_of_a_pattern_must_fail() -> None:
-    found = outcomes({"CAPI/ir.c": Outcome.FAIL, "CAPI/pass.c": Outcome.PASS}, entry("CAPI/*.c"))
-    assert found["CAPI/pass.c"] is Outcome.UNEXPECTED_PASS
+    found = outcomes({"CAPI/ir.c": TestOutcome.FAIL, "CAPI/pass.c": TestOutcome.PASS}, entry("CAPI/*.c"))
+    assert found["CAPI/pass.c"] is TestOutcome.UNEXPECTED_PASS
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_every_match_of_a_pattern_must_fail() -> None:
     ],
 )
 def test_an_entry_about_another_situation_does_not_count(narrower: dict[str, str]) -> None:
-    assert outcomes({"a": Outcome.FAIL}, entry("a", **narrower)) == {"a": Outcome.FAIL}
+    assert outcomes({"a": TestOutcome.FAIL}, entry("a", **narrower)) == {"a": TestOutcome.FAIL}
 
 
 def test_an_entry_about_this_situation_counts() -> None:
@@ -83,7 +85,7 @@ def test_an_entry_about_this_situation_counts() -> None:
         providers=("debian",),
         platforms=(LINUX,),
     )
-    assert outcomes({"a": Outcome.FAIL}, narrower) == {"a": Outcome.EXPECTED_FAIL}
+    assert outcomes({"a": TestOutcome.FAIL}, narrower) == {"a": TestOutcome.EXPECTED_FAIL}
 
 
 @pytest.mark.parametrize(

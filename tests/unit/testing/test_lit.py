@@ -8,7 +8,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing.lit import LitSetup, fill_in, find_lit, read_results, run_lit, write_site_configuration
-from mlir_release.testing.report import Outcome
+from mlir_release.testing.report import TestOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,14 +80,14 @@ def test_results_are_read() -> None:
     tests = [{"name": f"MLIR :: python/{code}.py", "code": code, "elapsed": 1.5, "output": "said"} for code in codes]
     results = {result.name: result for result in read_results({"tests": tests})}
     assert {name: result.outcome for name, result in results.items()} == {
-        "python/PASS.py": Outcome.PASS,
-        "python/FAIL.py": Outcome.FAIL,
-        "python/XFAIL.py": Outcome.EXPECTED_FAIL,
-        "python/XPASS.py": Outcome.UNEXPECTED_PASS,
-        "python/UNSUPPORTED.py": Outcome.UNSUPPORTED,
-        "python/UNRESOLVED.py": Outcome.FAIL,
-        "python/TIMEOUT.py": Outcome.FAIL,
-        "python/NEWCODE.py": Outcome.FAIL,
+        "python/PASS.py": TestOutcome.PASS,
+        "python/FAIL.py": TestOutcome.FAIL,
+        "python/XFAIL.py": TestOutcome.EXPECTED_FAIL,
+        "python/XPASS.py": TestOutcome.UNEXPECTED_PASS,
+        "python/UNSUPPORTED.py": TestOutcome.UNSUPPORTED,
+        "python/UNRESOLVED.py": TestOutcome.FAIL,
+        "python/TIMEOUT.py": TestOutcome.FAIL,
+        "python/NEWCODE.py": TestOutcome.FAIL,
     }
     assert results["python/FAIL.py"].message == "said"
     assert results["python/PASS.py"].message == ""
@@ -115,8 +115,8 @@ def suite(tmp_path: Path) -> Path:
 def test_lit_really_runs(suite: Path) -> None:
     results = run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
     assert [(result.name, result.outcome) for result in results] == [
-        ("bad.txt", Outcome.FAIL),
-        ("good.txt", Outcome.PASS),
+        ("bad.txt", TestOutcome.FAIL),
+        ("good.txt", TestOutcome.PASS),
     ]
     assert "the reason" in results[0].message
 

@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from mlir_release.model.test_report import TestFailure
-from mlir_release.testing.report import MESSAGE_LIMIT, Outcome, SuiteReport, TestResult, TestRun, shorten
+from mlir_release.testing.report import MESSAGE_LIMIT, TestOutcome, TestResult, TestRun, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def result(name: str, outcome: Outcome, message: str = "", seconds: float = 0.5) -> TestResult:
+def result(name: str, outcome: TestOutcome, message: str = "", seconds: float = 0.5) -> TestResult:
     return TestResult(name=name, outcome=outcome, message=message, seconds=seconds)
 
 
 def report(*results: TestResult, target: str = "bindings-mlir-linux-x86_64-cp312") -> TestRun:
-    suite = SuiteReport(suite="bindings", results=results, seconds=12.34)
-    return TestRun(target=target, wheel="mlir-1-cp312-cp312-x.whl", wheel_sha256="ab" * 32, suites=(suite,))
+    wheel, digest = "mlir-1-cp312-cp312-x.whl", "ab" * 32
+    return TestRun(target=target, wheel=wheel, wheel_sha256=digest, suite="bindings", results=results, seconds=12.34)
 
 
 GOOD = (
-    result("python/a.py", Outcome.PASS),
-    result("python/b.py", Outcome.EXPECTED_FAIL, "a reason (a link)"),
-    result("python/c.py", Outcome.UNSUPPORTED, "Test requires x\nmore"),
+    result("python/a.py", TestOutcome.PASS),
+    result("python/b.py", TestOutcome.EXPECTED_FAIL, "a reason (a link)"),
+    result("python/c.py", TestOutcome.UNSUPPORTED, "Test requires x\nmore"),
 )
 
 
@@ -50,7 +50,7 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
 
 
 def test_failures_and_unexpected_passes_fail() -> None:
-    for outcome in (Outcome.FAIL, Outcome.UNEXPECTED_PASS):
+    for outcome in (TestOutcome.FAIL, TestOutcome.UNEXPECTED_PASS):
         bad = report(*GOOD, result("python/d.py", outcome, "said"))
         assert not bad.passed
         assert bad.report.failures == (TestFailure(name="python/d.py", message="said"),)
@@ -58,22 +58,11 @@ def test_failures_and_unexpected_passes_fail() -> None:
 
 def test_nothing_run_is_no_pass() -> None:
     assert not report().passed
-    assert not report(result("a", Outcome.UNSUPPORTED)).passed
-    assert not TestRun(target="t", wheel=None, wheel_sha256=None, suites=()).passed
-
-
-def test_one_bad_suite_fails_the_report() -> None:
-    good = SuiteReport(suite="smoke", results=(result("a", Outcome.PASS),), seconds=1.0)
-    bad = SuiteReport(suite="bindings", results=(result("b", Outcome.FAIL),), seconds=2.0)
-    both = TestRun(target="t", wheel=None, wheel_sha256=None, suites=(good, bad))
-    assert not both.passed
-    assert both.suite == "smoke+bindings"
-    assert both.seconds == 3.0
-    assert both.counts["pass"] == both.counts["fail"] == 1
+    assert not report(result("a", TestOutcome.UNSUPPORTED)).passed
 
 
 def test_junit(tmp_path: Path) -> None:
-    path = report(*GOOD, result("python/ir/d.py", Outcome.FAIL, "bad\x00\x1b[31m < & output")).write_junit(tmp_path)
+    path = report(*GOOD, result("python/ir/d.py", TestOutcome.FAIL, "bad\x00\x1b[31m < & output")).write_junit(tmp_path)
     suite = ET.parse(path).getroot().find("testsuite")
     assert suite is not None
     assert suite.attrib["name"] == "bindings-mlir-linux-x86_64-cp312.bindings"
@@ -89,7 +78,7 @@ def test_junit(tmp_path: Path) -> None:
 
 
 def test_markdown_shows_what_failed_and_what_is_known() -> None:
-    text = report(*GOOD, result("python/d.py", Outcome.FAIL, "a ``` fence")).markdown()
+    text = report(*GOOD, result("python/d.py", TestOutcome.FAIL, "a ``` fence")).markdown()
     assert text.startswith("### ❌ bindings-mlir-linux-x86_64-cp312")
     assert "| bindings | 1 | 1 | 1 | 0 | 1 | 12 s |" in text
     assert "<code>python/d.py</code>" in text
