@@ -154,7 +154,7 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     cmake_packages.write_packages(prefix, packages, output)
     programs.add_shared_libraries(prefix.library_path, output)
     programs.check_relocated(output)
-    copy_sources(upstream, output / "source")
+    copy_sources(upstream.root, output / "source")
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
     return linked
 

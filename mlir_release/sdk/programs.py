@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import capture
+from mlir_release.sdk.elf import ELF_MAGIC, read_elf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 #: The programs that an SDK carries where the prefix has them: those which builds use, and those which ``mlir/test`` and
 #: the tests of downstream projects run.
@@ -101,7 +102,7 @@ def add_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
         target = libraries / name
         if target.exists():
             continue
-        if "$ORIGIN" in _run_path(path) or not _needs_any(path, wanted):
+        if _finds_neighbours(path, wanted):
             link_or_copy(path, target)
         else:
             shutil.copy2(path, target)
@@ -167,33 +168,14 @@ def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
 
 def _is_elf(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
+        return file.read(len(ELF_MAGIC)) == ELF_MAGIC
 
 
-def _run_path(path: Path) -> str:
-    return _dynamic(path)[0]
-
-
-def _needs_any(path: Path, names: dict[str, Path]) -> bool:
-    return any(name in names for name in _dynamic(path)[1])
-
-
-def _dynamic(path: Path) -> tuple[str, list[str]]:
-    """``(run path, needed libraries)`` of an ELF file."""
-    from elftools.elf.dynamic import DynamicSection
-    from elftools.elf.elffile import ELFFile
-
-    run_path, needed = "", []
-    with path.open("rb") as file:
-        for section in ELFFile(file).iter_sections("SHT_DYNAMIC"):
-            assert isinstance(section, DynamicSection)
-            for tag in section.iter_tags():
-                # pyelftools gives each tag its value under the tag's own name.
-                if tag.entry.d_tag in {"DT_RUNPATH", "DT_RPATH"}:
-                    run_path = str(getattr(tag, tag.entry.d_tag.removeprefix("DT_").lower()))
-                elif tag.entry.d_tag == "DT_NEEDED":
-                    needed.append(str(getattr(tag, "needed")))  # noqa: B009
-    return run_path, needed
+def _finds_neighbours(library: Path, wanted: Collection[str]) -> bool:
+    """Whether a library needs none of the ``wanted`` ones, or looks for them relative to itself."""
+    with library.open("rb") as file:
+        facts = read_elf(file)
+    return any("$ORIGIN" in folder for folder in facts.runpath) or not set(facts.needed) & set(wanted)
 
 
 def _set_run_path(library: Path) -> None:

@@ -6,8 +6,12 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: What an SDK carries of the sources, in llvm-project's layout: to build the bindings, the test dialect and the runner
 #: libraries, and to run ``mlir/test``.
@@ -104,10 +108,10 @@ def split_requirements(lines: list[str]) -> tuple[list[str], list[str]]:
     return building, running
 
 
-def copy_sources(source: UpstreamSource, output: Path) -> None:
-    """Copy :data:`KEPT_SOURCES` into ``output`` (which becomes a small llvm-project tree)."""
-    for name in KEPT_SOURCES:
-        origin, target = source.root / name, output / name
+def copy_sources(tree: Path, output: Path, names: Iterable[str] = KEPT_SOURCES) -> None:
+    """Copy what ``tree`` has of ``names`` into ``output`` (which becomes a small llvm-project tree)."""
+    for name in names:
+        origin, target = tree / name, output / name
         if origin.is_dir():
             shutil.copytree(origin, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".git"))
         elif origin.is_file():

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
-from mlir_release.host.cache import cache_directory
+from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import check_room, disk_full
 from mlir_release.host.files import replacing
 from mlir_release.host.process import StepFailed, tail
-from mlir_release.host.pythons import OLDEST, Python, find_pythons, too_old
+from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import split_target
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.host.pythons import Python
     from mlir_release.model.platforms import Platform
     from mlir_release.wheels.request import WheelRequest
-
-__all__ = ["BuildFailed", "BuiltWheel", "Python", "build_addon", "build_wheels", "find_pythons"]
 
 BackendName = Literal["auto", "cibuildwheel", "build"]
 
@@ -226,12 +225,10 @@ def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[
 def _build_one(
     request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
 ) -> BuiltWheel:
-    from filelock import FileLock
-
     workdir = cache / "builds" / f"{key(request)}-{python.tag}"
     workdir.mkdir(parents=True, exist_ok=True)
     log = workdir / "build.log"
-    with FileLock(workdir.with_suffix(".lock")):
+    with locked(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
         job = BuildJob(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.host.cache import locked
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
 from mlir_release.host.process import Usage, capture, run_logged
@@ -173,29 +174,17 @@ def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
 
     :raises MachineError: ``pip-failed``
     """
-    from filelock import FileLock
-
-    arch = job.sdk.info.platform.arch
     wanted = [*job.requirements, *job.sdk.info.runtime_requirements, *_TEST_TOOLS]
     marker = wheelhouse / "requirements.json"
     wheelhouse.mkdir(parents=True, exist_ok=True)
-    with FileLock(wheelhouse.with_suffix(".lock")):
+    with locked(wheelhouse.with_suffix(".lock")):
         if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
             return
         command = [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheelhouse)),
-            *(
-                "--implementation",
-                "cp",
-                "--python-version",
-                job.python.short_version,
-                "--abi",
-                job.python.tag,
-                "--abi",
-                "abi3",
-            ),
-            *("--abi", "none"),
-            *(word for tag in _platforms(arch) for word in ("--platform", tag)),
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", f"--dest={wheelhouse}"),
+            *("--implementation=cp", f"--python-version={job.python.short_version}"),
+            *(f"--abi={abi}" for abi in (job.python.tag, "abi3", "none")),
+            *(word for tag in _platforms(job.sdk.info.platform.arch) for word in ("--platform", tag)),
             *wanted,
         ]
         done = capture(command)

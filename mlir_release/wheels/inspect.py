@@ -18,20 +18,12 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
-from mlir_release.wheels.elf import ELF_MAGIC, ElfFacts, read_elf
-from mlir_release.wheels.platform_tags import actual_platform, check_tags
+from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
+from mlir_release.wheels.platform_tags import Problem, actual_platform, check_tags
 
 if TYPE_CHECKING:
     from installer.records import RecordEntry
     from packaging.metadata import RawMetadata
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """Something about the wheel that is wrong. ``id`` is stable; ``message`` is for people."""
-
-    id: str
-    message: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +129,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     for info in members:
         data = archive.read(info)  # checks the CRC
         if info.filename in digests:
-            problems.append(Problem(id="duplicate-member", message=f"{info.filename} is in the archive twice"))
+            problems.append(Problem("duplicate-member", f"{info.filename} is in the archive twice"))
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         digests[info.filename] = (digest, len(data))
         if data.startswith(ELF_MAGIC):
@@ -147,10 +139,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf)
-    problems += [
-        Problem(id=id, message=message)
-        for id, message in check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests))
-    ]
+    problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests))
     files = tuple(
         WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
         for info in sorted(members, key=lambda info: -info.compress_size)
@@ -256,7 +245,7 @@ def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[RawMetadata, list[Pr
         Metadata.from_email(text, validate=True)
     except (InvalidMetadata, ExceptionGroup) as error:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else [error]
-        return raw, [Problem(id="metadata-invalid", message=f"METADATA: {cause}") for cause in causes]
+        return raw, [Problem("metadata-invalid", f"METADATA: {cause}") for cause in causes]
     return raw, []
 
 
@@ -266,10 +255,10 @@ def _check_identity(metadata: RawMetadata, name: str, version: str) -> list[Prob
     problems = []
     if canonicalize_name(metadata.get("name", "")) != name:
         message = f"the file name says {name}, METADATA says {metadata.get('name', 'nothing')}"
-        problems.append(Problem(id="name-mismatch", message=message))
+        problems.append(Problem("name-mismatch", message))
     if canonicalize_version(metadata.get("version", "")) != canonicalize_version(version):
         message = f"the file name says version {version}, METADATA says {metadata.get('version', 'nothing')}"
-        problems.append(Problem(id="version-mismatch", message=message))
+        problems.append(Problem("version-mismatch", message))
     return problems
 
 
@@ -284,34 +273,28 @@ def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, t
     try:
         entries = [RecordEntry.from_elements(*row) for row in parse_record_file(lines)]
     except InvalidRecordEntry as error:
-        return [Problem(id="record-invalid", message=f"RECORD can't be read: {error} in {','.join(error.elements)!r}")]
+        return [Problem("record-invalid", f"RECORD can't be read: {error} in {','.join(error.elements)!r}")]
     exempt = {f"{dist_info}/RECORD", f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
-    problems = [
-        problem
-        for entry in entries
-        if entry.path not in exempt and (problem := _check_entry(entry, digests.get(entry.path)))
-    ]
+    listed = {entry.path for entry in entries}
+    problems = [_check_entry(entry, digests.get(entry.path)) for entry in entries if entry.path not in exempt]
     problems += [
-        Problem(id="record-missing", message=f"{name} is not listed in RECORD")
-        for name in sorted(set(digests) - {entry.path for entry in entries} - exempt)
+        Problem("record-missing", f"{name} is not listed in RECORD") for name in sorted(set(digests) - listed - exempt)
     ]
-    return problems
+    return list(filter(None, problems))
 
 
 def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem | None:
     """Compare a line of ``RECORD`` with the member's digest and size."""
     if member is None:
-        return Problem(id="record-extra", message=f"RECORD lists {entry.path}, which is not in the wheel")
+        return Problem("record-extra", f"RECORD lists {entry.path}, which is not in the wheel")
     digest, size = member
     if entry.hash_ is None or entry.hash_.name != "sha256":
         kind = entry.hash_.name if entry.hash_ else "none"
-        message = f"RECORD gives {entry.path} a digest of kind {kind!r}, not sha256"
-        return Problem(id="record-digest", message=message)
+        return Problem("record-digest", f"RECORD gives {entry.path} a digest of kind {kind!r}, not sha256")
     if entry.hash_.value != digest:
-        return Problem(id="record-digest", message=f"RECORD has another digest for {entry.path} than its content")
+        return Problem("record-digest", f"RECORD has another digest for {entry.path} than its content")
     if entry.size is not None and entry.size != size:
-        message = f"RECORD says {entry.path} has {entry.size} bytes, it has {size}"
-        return Problem(id="record-size", message=message)
+        return Problem("record-size", f"RECORD says {entry.path} has {entry.size} bytes, it has {size}")
     return None
 
 

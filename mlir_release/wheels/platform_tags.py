@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.wheels.elf import ElfFacts
+    from mlir_release.sdk.elf import ElfFacts
 
-_EXTENSION = re.compile(r"\.(cpython|cp)-?(\d+t?)[-.].*\.?(so|pyd)$|\.abi3\.(so|pyd)$")
+#: An extension module that is for one interpreter only.
+_EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something about a wheel that is wrong. ``id`` is stable; ``message`` is for people."""
+
+    id: str
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +82,8 @@ def check_tags(
     actual: ActualPlatform,
     elf: Mapping[str, ElfFacts],
     members: Sequence[str],
-) -> list[tuple[str, str]]:
-    """Problems as ``(id, message)``.
+) -> list[Problem]:
+    """What is wrong with a wheel's tags, and with what its binaries ask of the loader.
 
     :param wheel_file: text of the ``WHEEL`` file
     :param tags: the file name's tags, expanded (``cp311-cp311-linux_x86_64``)
@@ -82,7 +91,7 @@ def check_tags(
     """
     from packaging.tags import parse_tag
 
-    problems: list[tuple[str, str]] = []
+    problems = []
     stated = sorted(
         str(tag)
         for line in wheel_file.splitlines()
@@ -90,9 +99,8 @@ def check_tags(
         for tag in parse_tag(line.removeprefix("Tag:").strip())
     )
     if stated != sorted(tags):
-        problems.append(
-            ("wheel-tags-mismatch", f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}")
-        )
+        message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
+        problems.append(Problem("wheel-tags-mismatch", message))
     problems += _check_platform(tags, actual, elf)
     problems += _check_interpreter(tags, members)
     guarded = _declaring(elf)
@@ -102,9 +110,9 @@ def check_tags(
                 f"{name} has packed relative relocations (DT_RELR), and neither it nor a library that it needs asks "
                 "for GLIBC_ABI_DT_RELR: a glibc before 2.36 loads it and crashes; link with -z pack-relative-relocs"
             )
-            problems.append(("relr-undeclared", message))
+            problems.append(Problem("relr-undeclared", message))
         if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
-            problems.append(("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
+            problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
     return problems
 
 
@@ -128,11 +136,11 @@ def _declaring(elf: Mapping[str, ElfFacts]) -> set[str]:
         found |= more
 
 
-def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[str, ElfFacts]) -> list[tuple[str, str]]:
-    problems: list[tuple[str, str]] = []
+def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[str, ElfFacts]) -> list[Problem]:
+    problems = []
     platforms = platforms_of(tags)
     if elf and "any" in platforms:
-        problems.append(("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
+        problems.append(Problem("platform-tag-untrue", "tagged for any platform, but it contains ELF binaries"))
     qualified = PlatformTag.parse(actual.tag).glibc
     for platform in platforms:
         claimed = PlatformTag.parse(platform).glibc
@@ -140,30 +148,26 @@ def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[st
             continue
         if qualified is None:
             why = f"needs {', '.join(actual.external)} from outside" if actual.external else "fits no manylinux policy"
-            problems.append(("platform-tag-untrue", f"tagged {platform}, but it {why}"))
+            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it {why}"))
         elif qualified > claimed:
-            problems.append(("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
+            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
     if actual.external and not problems:
-        problems.append(("needs-outside-library", f"needs {', '.join(actual.external)}, which it does not carry"))
+        problems.append(
+            Problem("needs-outside-library", f"needs {', '.join(actual.external)}, which it does not carry")
+        )
     return problems
 
 
-def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[tuple[str, str]]:
+def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[Problem]:
     """Extension modules must be for the interpreter that the tag names."""
     pythons = {tag.split("-")[0] for tag in tags}
     abis = {tag.split("-")[1] for tag in tags}
     problems = []
     for name in members:
         match = _EXTENSION.search(name)
-        if match is None:
-            continue
-        if match[2] is None:  # abi3
-            continue
-        interpreter = f"cp{match[2]}"
-        if interpreter not in pythons and interpreter not in abis:
-            problems.append(
-                ("interpreter-tag-untrue", f"tagged {', '.join(sorted(pythons))}, but {name} is for {interpreter}")
-            )
+        if match and f"cp{match[1]}" not in pythons | abis:
+            message = f"tagged {', '.join(sorted(pythons))}, but {name} is for cp{match[1]}"
+            problems.append(Problem("interpreter-tag-untrue", message))
     return problems
 
 

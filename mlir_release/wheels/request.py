@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from mlir_release.errors import UsageError
 from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     from mlir_release.model.matrix import WheelTarget
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
@@ -43,8 +43,6 @@ class WheelRequest:
 
         :param revision: of the release; empty: the SDK's
         """
-        from packaging.version import Version
-
         return cls(
             distribution=target.distribution,
             profile=target.profile,
@@ -59,8 +57,6 @@ class WheelRequest:
     @classmethod
     def of_profile(cls, profile: Profile, *, sdk: Sdk, version: str = LOCAL_VERSION) -> WheelRequest:
         """A local build without a ``targets.toml``."""
-        from packaging.version import Version
-
         distribution = DISTRIBUTIONS[profile]
         return cls(
             distribution=distribution,

@@ -10,10 +10,14 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.wheels.request import WheelRequest
 
 #: CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/
 SPEC_VERSION = "1.6"
+
+_LLVM_LICENSE = "Apache-2.0 WITH LLVM-exception"
 
 #: Licences of the binding libraries, as SPDX expressions. nanobind's shared library includes tsl::robin_map.
 _BINDING_LIBRARIES = {
@@ -31,29 +35,20 @@ def bill_of_materials(request: WheelRequest, *, binding_version: str, code_gener
     info = request.sdk.info
     wheel = f"pkg:pypi/{request.distribution}@{request.version}"
     llvm = f"pkg:github/llvm/llvm-project@{info.revision}"
-    components: list[dict[str, Any]] = [
-        {
-            "type": "library",
-            "bom-ref": llvm,
-            "name": "llvm-project",
-            "version": info.llvm_version,
-            "purl": llvm,
-            "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}],
-            "properties": [
-                {"name": "mlir-release:provider", "value": info.provider},
-                {"name": "mlir-release:code-generators", "value": ",".join(code_generators)},
-                {"name": "mlir-release:sdk-digest", "value": info.digest},
-            ],
-        }
-    ]
-    for library in info.linked:
-        components.append(_component(library.name, library.version, library.license))
-    for position, (name, license) in enumerate(_BINDING_LIBRARIES[info.binding_library]):
-        if position == 0:
-            components.append(_component(name, "", license, purl=f"pkg:pypi/{name}", requirement=binding_version))
+    made_from = {
+        "provider": info.provider,
+        "code-generators": ",".join(code_generators),
+        "sdk-digest": info.digest,
+    }
+    components = [_component("llvm-project", info.llvm_version, _LLVM_LICENSE, purl=llvm, properties=made_from)]
+    components += [_component(library.name, library.version, library.license) for library in info.linked]
+    for name, license in _BINDING_LIBRARIES[info.binding_library]:
+        if name == info.binding_library:
+            requirement = {"requirement": binding_version}
+            components.append(_component(name, "", license, purl=f"pkg:pypi/{name}", properties=requirement))
         else:
             components.append(_component(name, "", license))
-    references = [str(component["bom-ref"]) for component in components]
+    components.sort(key=lambda component: str(component["bom-ref"]))
     document = {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
         "bomFormat": "CycloneDX",
@@ -61,27 +56,18 @@ def bill_of_materials(request: WheelRequest, *, binding_version: str, code_gener
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, wheel + '#' + request.target + '#' + info.digest)}",
         "version": 1,
         "metadata": {
-            "component": {
-                "type": "library",
-                "bom-ref": wheel,
-                "name": request.distribution,
-                "version": str(request.version),
-                "purl": wheel,
-                "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}],
-            },
-            "properties": [
-                {"name": "mlir-release:profile", "value": request.profile},
-                {"name": "mlir-release:tag", "value": request.tag},
-                {"name": "mlir-release:target", "value": request.target},
-            ],
+            "component": _component(request.distribution, str(request.version), _LLVM_LICENSE, purl=wheel),
+            "properties": _properties({"profile": request.profile, "tag": request.tag, "target": request.target}),
         },
-        "components": sorted(components, key=lambda component: str(component["bom-ref"])),
-        "dependencies": [{"ref": wheel, "dependsOn": sorted(references)}],
+        "components": components,
+        "dependencies": [{"ref": wheel, "dependsOn": [component["bom-ref"] for component in components]}],
     }
     return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
-def _component(name: str, version: str, license: str, *, purl: str = "", requirement: str = "") -> dict[str, Any]:
+def _component(
+    name: str, version: str, license: str, *, purl: str = "", properties: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     purl = purl or f"pkg:generic/{name}" + (f"@{version}" if version else "")
     component: dict[str, Any] = {
         "type": "library",
@@ -92,6 +78,10 @@ def _component(name: str, version: str, license: str, *, purl: str = "", require
     }
     if version:
         component["version"] = version
-    if requirement:
-        component["properties"] = [{"name": "mlir-release:requirement", "value": requirement}]
+    if properties:
+        component["properties"] = _properties(properties)
     return component
+
+
+def _properties(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": f"mlir-release:{name}", "value": value} for name, value in values.items()]

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tomli_w
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -21,13 +22,11 @@ from mlir_release.errors import UsageError
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
+from mlir_release.sdk.upstream import copy_sources
 from mlir_release.wheels.sbom import bill_of_materials
 
 if TYPE_CHECKING:
     from mlir_release.wheels.request import WheelRequest
-
-#: Builds of one package: they install files of the same names, and report it at import if they are mixed.
-DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
 
 #: scikit-build-core from the first version with all settings that the project uses, below the next that may break it.
 _BUILD_BACKEND = "scikit-build-core>=1.1,<2"
@@ -57,14 +56,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
         if path.name != "build":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     shutil.copytree(WHEEL, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    sources = request.sdk.root / "source"
-    for name in _UPSTREAM:
-        origin, target = sources / name, into / "upstream" / name
-        if origin.is_dir():
-            shutil.copytree(origin, target)
-        elif origin.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(origin, target)
+    copy_sources(request.sdk.root / "source", into / "upstream", _UPSTREAM)
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
     _write(into / WHEEL_INFO, wheel_info(request).to_text())
     _write(
@@ -76,7 +68,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
         ),
     )
     template = tomllib.loads((WHEEL / "pyproject.toml").read_text(encoding="utf-8"))
-    _write(into / "pyproject.toml", _to_toml(fill_in(template, request)))
+    _write(into / "pyproject.toml", tomli_w.dumps(fill_in(template, request)))
     return into
 
 
@@ -176,8 +168,7 @@ def runtime_dependencies(requirements: tuple[str, ...]) -> list[str]:
     old NumPy, or compile one, wherever a new CPython has only newer ones.
     """
     result = []
-    for line in requirements:
-        requirement = Requirement(line)
+    for requirement in map(Requirement, requirements):
         kept = [str(specifier) for specifier in requirement.specifier if specifier.operator in {">=", ">", "!=", "~="}]
         requirement.specifier = SpecifierSet(",".join(kept))
         result.append(str(requirement))
@@ -192,12 +183,6 @@ def _description(request: WheelRequest) -> str:
         "host": "MLIR's Python bindings, with the execution engine and the host's code generator",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
     }[request.profile]
-
-
-def _to_toml(data: dict[str, Any]) -> str:
-    import tomli_w
-
-    return tomli_w.dumps(data)
 
 
 def _write(path: Path, text: str) -> None:

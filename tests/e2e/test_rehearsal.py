@@ -8,9 +8,10 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
+from mlir_release.host.pythons import find_pythons
 from mlir_release.rehearsal.run import rehearse
 from mlir_release.testing.run import run_suites
-from mlir_release.wheels.build import build_wheels, find_pythons
+from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
 

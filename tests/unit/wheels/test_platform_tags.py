@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_release.wheels.elf import ElfFacts
+from mlir_release.sdk.elf import ElfFacts
 from mlir_release.wheels.platform_tags import ActualPlatform, check_tags, platforms_of
 
 WHEEL = "Tag: cp311-cp311-{}\n"
@@ -14,7 +14,7 @@ def elf(**facts: object) -> ElfFacts:
 
 def check(platform: str, truth: ActualPlatform, files: dict[str, ElfFacts]) -> set[str]:
     tags = (f"cp311-cp311-{platform}",)
-    return {id for id, _ in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
+    return {problem.id for problem in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
 
 
 def test_platforms_keep_their_order() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from elftools.common.exceptions import ELFError
 
-from mlir_release.wheels.elf import read_elf
+from mlir_release.sdk.elf import read_elf
 
 if TYPE_CHECKING:
     from pathlib import Path
