@@ -19,10 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
-    "snapshot": (
-        "Release",
-        "Bump the pin, allocate a snapshot tag, open the draft, start the build.",
-    ),
+    "snapshot": ("Release", "Bump the pin, allocate a snapshot tag, open the draft, start the build."),
     "number": ("Release", "The same for a numbered release, llvm-<version>.NN."),
     "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("Release", "Look at releases; waive, abandon or yank."),

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from mlir_release.cli.options import (
-    EXISTING_FOLDER,
-    FOLDER,
-    force_option,
-    jobs_option,
-    json_option,
-    pythons_option,
-)
-from mlir_release.console import console
+from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, force_option, jobs_option, json_option, pythons_option
 from mlir_release.forge.open import DEFAULT_WORKSPACE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mlir_release.model.targets import Profile
 
 
 @click.command()
@@ -49,16 +36,7 @@ if TYPE_CHECKING:
 @jobs_option
 @force_option
 @json_option
-def rehearsal(
-    workspace: Path,
-    pythons: tuple[str, ...],
-    profiles: tuple[Profile, ...],
-    llvm: str | None,
-    prefix: Path | None,
-    source: Path | None,
-    jobs: int | None,
-    force: bool,
-) -> None:
+def rehearsal(**options: Any) -> None:
     """Run the whole main job on this machine, on real MLIR, with a local forge.
 
     The upstream moves, the pin follows, a tag is allocated, wheels are built from real LLVM, tested, published, indexed
@@ -67,18 +45,4 @@ def rehearsal(
     """
     from mlir_release.rehearsal.run import Options, rehearse
 
-    options = Options(
-        workspace=workspace,
-        pythons=pythons,
-        profiles=profiles,
-        llvm=llvm,
-        prefix=prefix,
-        source=source,
-        jobs=jobs,
-        force=force,
-    )
-    report = rehearse(options)
-    if console.json_mode:
-        console.result("", report.to_json())
-    else:
-        report.show()
+    rehearse(Options(**options)).show()

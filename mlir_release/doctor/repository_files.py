@@ -22,32 +22,26 @@ Thing = TypeVar("Thing")
 RELEASE_FILES = (PIN_FILE, TARGETS_FILE)
 FILES = (*RELEASE_FILES, CONFIG_FILE)
 
-_WORKFLOWS = ".github/workflows/"
+_FOLDER = ".github/workflows/"
 
-#: The workflows of a release repository and their triggers. ``targets.toml`` may name another ``release.yml``.
-TRIGGERS: Mapping[str, frozenset[str]] = {
-    "snapshot.yml": frozenset({"schedule", "workflow_dispatch"}),
-    "release.yml": frozenset({"workflow_dispatch"}),
-    "sdk.yml": frozenset({"workflow_call"}),
-    "compiler-caches.yml": frozenset({"workflow_dispatch"}),
-    "numbered-release.yml": frozenset({"workflow_dispatch"}),
-    "pages.yml": frozenset({"workflow_dispatch"}),
+#: The workflows of a release repository: their triggers, and the write permissions that at least one job of each must
+#: have. ``targets.toml`` may name another ``release.yml``.
+WORKFLOWS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
+    "snapshot.yml": (frozenset({"schedule", "workflow_dispatch"}), ("contents", "actions")),
+    "release.yml": (
+        frozenset({"workflow_dispatch"}),
+        ("contents", "actions", "issues", "id-token", "attestations"),
+    ),
+    "sdk.yml": (frozenset({"workflow_call"}), ()),
+    "compiler-caches.yml": (frozenset({"workflow_dispatch"}), ()),
+    "numbered-release.yml": (frozenset({"workflow_dispatch"}), ("contents", "actions")),
+    "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token")),
 }
 
-#: The write permissions that at least one job of each must have.
-WRITES: Mapping[str, tuple[str, ...]] = {
-    "snapshot.yml": ("contents", "actions"),
-    "release.yml": ("contents", "actions", "issues", "id-token", "attestations"),
-    "sdk.yml": (),
-    "compiler-caches.yml": (),
-    "numbered-release.yml": ("contents", "actions"),
-    "pages.yml": ("pages", "id-token"),
-}
-
-REQUIRED = (*RELEASE_FILES, *(_WORKFLOWS + name for name in TRIGGERS))
+REQUIRED = (*RELEASE_FILES, *(_FOLDER + name for name in WORKFLOWS))
 
 #: Files that only a release repository has.
-_OF_RELEASES = frozenset({TARGETS_FILE, _WORKFLOWS + "snapshot.yml"})
+_OF_RELEASES = frozenset({TARGETS_FILE, _FOLDER + "snapshot.yml"})
 
 #: Permissions that no repository grants by default.
 _NEVER_BY_DEFAULT = frozenset({"id-token"})
@@ -85,7 +79,7 @@ def read_files(files: Mapping[str, bytes], *, branch: str, github: bool = True) 
     config = attempt(CONFIG_FILE, lambda content: read_config(content, where=CONFIG_FILE))
     workflows = {}
     if github:
-        for path in sorted(path for path in files if path.startswith(_WORKFLOWS)):
+        for path in sorted(path for path in files if path.startswith(_FOLDER)):
             found = attempt(path, lambda content, path=path: parse_workflow(content, path=path))  # type: ignore[misc]
             if found is not None:
                 workflows[path] = found
@@ -113,7 +107,7 @@ def required(contents: Contents) -> tuple[str, ...]:
     if not contents.releases:
         return (CONFIG_FILE,)
     release = contents.matrix.release.workflow if contents.matrix else "release.yml"
-    return tuple(_WORKFLOWS + release if path == _WORKFLOWS + "release.yml" else path for path in REQUIRED)
+    return tuple(_FOLDER + release if path == _FOLDER + "release.yml" else path for path in REQUIRED)
 
 
 def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iterator[Finding]:
@@ -125,9 +119,9 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
         return
     release = contents.matrix.release.workflow if contents.matrix else "release.yml"
     started = []
-    for standard, triggers in TRIGGERS.items():
+    for standard, (triggers, writes) in WORKFLOWS.items():
         name = release if standard == "release.yml" else standard
-        workflow = contents.workflows.get(_WORKFLOWS + name)
+        workflow = contents.workflows.get(_FOLDER + name)
         if workflow is None:
             continue
         missing = sorted(triggers - workflow.triggers)
@@ -135,7 +129,7 @@ def examine_workflows(contents: Contents, *, default_write: bool | None) -> Iter
         if missing:
             text = f"{workflow.path} is not started by {' and '.join(missing)}"
             yield Finding("triggers", "problem", text, f"add {', '.join(missing)} to its triggers (on)")
-        yield from _permissions(workflow, WRITES[standard], default_write)
+        yield from _permissions(workflow, writes, default_write)
     if started and all(started):
         yield Finding("triggers", "ok", "every workflow has its triggers")
 

@@ -45,11 +45,10 @@ class Report:
         }
 
     def show(self) -> None:
-        """Print the tables, and the command that installs the result."""
-        console.table(
-            ["step", "result", ">time"],
-            [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows],
-        )
-        if self.wheels:
-            console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
+        """Print the tables, and the command that installs the result; or all of it as JSON."""
+        if not console.json_mode:
+            rows = [[step, result, format_seconds(seconds)] for step, result, seconds in self.rows]
+            console.table(["step", "result", ">time"], rows)
+            if self.wheels:
+                console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
         console.result(f"published {self.tag}; pages: {self.index}\n\n    {self.command}\n", self.to_json())

@@ -7,24 +7,33 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
+from mlir_release.forge.files import matrix_of_branch
+from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
+from mlir_release.index.generate import generate
+from mlir_release.index.probe import probe_published
+from mlir_release.model.names import Slot
+from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose_pythons, make_forge, make_upstream
 from mlir_release.release.commands import newest
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
 from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
+from mlir_release.testing.run import run_suites
+from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.request import WheelRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.forge.local.forge import LocalForge
     from mlir_release.model.matrix import TestTarget, WheelTarget
     from mlir_release.model.targets import Profile
-    from mlir_release.snapshot.transaction import TransactionOutcome
-    from mlir_release.snapshot.upstream import Revision
-    from mlir_release.wheels.request import WheelRequest
 
 #: A user's first program.
 FIRST_PROGRAM = """
@@ -54,16 +63,6 @@ class Options:
 def rehearse(options: Options) -> Report:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
     return _Rehearsal(options).run()
-
-
-def take_snapshot(forge: LocalForge, *, force: bool) -> tuple[Revision, TransactionOutcome]:
-    """What the scheduled job does."""
-    from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.snapshot.transaction import snapshot
-
-    config = matrix_of_branch(forge).release
-    revision = Upstream.of(config).resolve("head")
-    return revision, snapshot(forge, revision, config, force=force)
 
 
 class _Rehearsal:
@@ -99,8 +98,11 @@ class _Rehearsal:
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
+        """What the scheduled job does."""
         with self.report.step("select, pin, tag, draft, dispatch") as results:
-            self.revision, self.outcome = take_snapshot(self.forge, force=self.options.force)
+            config = matrix_of_branch(self.forge).release
+            self.revision = Upstream.of(config).resolve("head")
+            self.outcome = snapshot(self.forge, self.revision, config, force=self.options.force)
             selected = f"{self.revision.sha[:12]} ({self.revision.subject})"
             results += [f"selected {selected}", self.outcome.text().splitlines()[0], *self.outcome.steps]
         self.report.tag = self.outcome.tag
@@ -108,8 +110,6 @@ class _Rehearsal:
 
     def build_and_test(self) -> None:
         """Build and test only what the draft lacks."""
-        from mlir_release.release.draft import Draft
-
         self.draft = Draft.load(self.forge, self.outcome.tag)
         self.matrix = self.draft.matrix
         lacking = self.draft.missing()
@@ -137,8 +137,6 @@ class _Rehearsal:
         self.upload()
 
     def request(self, target: WheelTarget) -> WheelRequest:
-        from mlir_release.wheels.request import WheelRequest
-
         made = WheelRequest.of_target(
             target,
             sdk=self.sdk,
@@ -150,8 +148,6 @@ class _Rehearsal:
 
     def build(self, targets: Sequence[WheelTarget]) -> None:
         """Build the wheels of one configuration in parallel."""
-        from mlir_release.wheels.build import build_wheels
-
         wanted = {target.python for target in targets}
         pythons = [python for python in self.pythons if python.cpython in wanted]
         with self.report.step(f"build {targets[0].distribution} for {', '.join(p.tag for p in pythons)}") as results:
@@ -161,9 +157,6 @@ class _Rehearsal:
 
     def test(self, test: TestTarget) -> None:
         """Run one suite on one wheel; its report is uploaded with the wheel."""
-        from mlir_release.model.test_report import REPORT_SUFFIX
-        from mlir_release.testing.run import run_suites
-
         python = next(python for python in self.pythons if python.cpython == test.python)
         with self.report.step(f"test {test.name}") as results:
             (report,) = run_suites(
@@ -187,8 +180,6 @@ class _Rehearsal:
 
     def wheel_of(self, target: WheelTarget) -> Path:
         """The target's wheel: built in this run or an earlier one, else the draft's."""
-        from mlir_release.model.names import Slot
-
         slot = Slot.of_target(target)
         self.draft.refresh()
         asset = self.draft.wheels().get(slot)
@@ -200,16 +191,10 @@ class _Rehearsal:
     # -- the world ----------------------------------------------------------------------------------------------
 
     def upload(self) -> None:
-        from mlir_release.release.upload import upload
-
         with self.report.step("upload to the draft") as results:
             results.append(upload(self.draft, self.dist).text().splitlines()[0])
 
     def publish(self) -> None:
-        from mlir_release.index.generate import generate
-        from mlir_release.index.probe import probe_published
-        from mlir_release.release.publish import publish
-
         interpreters = [python.executable for python in self.pythons]
         with self.report.step("verify from the draft's assets, publish") as results:
             outcome = publish(self.draft, pythons=interpreters)
@@ -232,16 +217,12 @@ class _Rehearsal:
 
     def close_run(self) -> None:
         """Finish the dispatched run, as a workflow runner does."""
-        from mlir_release.forge.files import matrix_of_branch
-
         workflow = matrix_of_branch(self.forge).release.workflow
         while (run := self.forge.take_run(workflow)) is not None:
             self.forge.finish_run(run, "success" if run.ref == self.outcome.tag else "cancelled")
 
     def install_cleanly(self) -> None:
         """Run the command in the last line of the output, in a clean virtual environment."""
-        from mlir_release.host import venv
-
         python = self.pythons[0]
         with self.report.step(f"pip install in a clean environment (CPython {python.version})") as results:
             environment = venv.create(self.workspace / "installed", python.executable)

@@ -47,44 +47,19 @@ class Expected:
     version: str  #: canonical PEP 440
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wheel:
-    """A wheel on disk whose archive, RECORD, metadata and release information are sound."""
+class Wheel(WheelEntry, frozen=True, kw_only=True):
+    """A wheel on disk whose archive, RECORD, metadata and release information are sound: its row, and its content."""
 
     path: Path
-    filename: str
     slot: Slot
-    distribution: str
     version: str
-    platforms: tuple[str, ...]
-    requires_python: str
-    requires_dist: tuple[str, ...]
-    size: int  #: bytes
-    sha256: str
     metadata: bytes  #: METADATA as it is in the wheel
     info: WheelInfo
 
-    @property
-    def target(self) -> str:
-        """The row of the build matrix that it was built for."""
-        return self.info.target
-
     def entry(self, *, provenance: str = "") -> WheelEntry:
         """The wheel's row in the manifest."""
-        return WheelEntry(
-            filename=self.filename,
-            target=self.target,
-            distribution=self.distribution,
-            profile=self.info.profile,
-            python=self.slot.python,
-            platforms=self.platforms,
-            requires_python=self.requires_python,
-            requires_dist=self.requires_dist,
-            size=self.size,
-            sha256=self.sha256,
-            metadata_sha256=hashlib.sha256(self.metadata).hexdigest(),
-            provenance=provenance,
-        )
+        row = {name: getattr(self, name) for name in WheelEntry.__struct_fields__}
+        return WheelEntry(**row | {"provenance": provenance})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +101,15 @@ def read_wheel(path: Path) -> Wheel:
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
     if canonicalize_name(name) != filename_name or version != str(filename_version):
         raise corrupt(path, f"its METADATA says {name} {version}, its file name {filename_name} {filename_version}")
+    wheel_info = _read_info(path, info)
     return Wheel(
         path=path,
         filename=path.name,
         slot=slot,
+        target=wheel_info.target,
         distribution=canonicalize_name(name),
+        profile=wheel_info.profile,
+        python=slot.python,
         version=version,
         platforms=tuple(sorted({tag.platform for tag in tags})),
         requires_python=requires_python,
@@ -138,7 +117,8 @@ def read_wheel(path: Path) -> Wheel:
         size=path.stat().st_size,
         sha256=sha256_of(path),
         metadata=metadata,
-        info=_read_info(path, info),
+        metadata_sha256=hashlib.sha256(metadata).hexdigest(),
+        info=wheel_info,
     )
 
 

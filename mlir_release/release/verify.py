@@ -141,12 +141,10 @@ def _excluded(release: Release, judgement: Judgement) -> tuple[Asset, ...]:
 
 
 def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
-    state, names = draft.state, {asset.name for asset in draft.release.assets}
-
-    def provenance(wheel: Wheel) -> str:
-        name = wheel.filename + PROVENANCE_SUFFIX
-        return name if name in names else ""
-
+    state, wheels = draft.state, []
+    for wheel in judgement.wheels:
+        provenance = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
+        wheels.append(wheel.entry(provenance=provenance.name if provenance else ""))
     return Manifest(
         tag=state.name,
         kind=state.kind,
@@ -159,7 +157,7 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
-        wheels=tuple(wheel.entry(provenance=provenance(wheel)) for wheel in judgement.wheels),
+        wheels=tuple(wheels),
         tests=tuple(report.entry() for report in judgement.reports),
         waivers=judgement.waivers,
         left_out=judgement.left_out,

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.doctor.examine import examine as findings_of
-from mlir_release.doctor.repository_files import TRIGGERS
+from mlir_release.doctor.repository_files import WORKFLOWS
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.settings import Setup
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REPOSITORY = "llvm/mlir-wheels"
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*"], "exclude": []}}
 SETTINGS: dict[str, Any] = {
-    "workflows": (*TRIGGERS, "walk.yml"),
+    "workflows": (*WORKFLOWS, "walk.yml"),
     "immutable": True,
     "pages": "workflow",
     "environments": {"pypi": ["llvm-*"], "github-pages": None},
