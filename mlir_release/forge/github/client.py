@@ -7,22 +7,22 @@ asked: :meth:`GitHubClient.write` looks at the world before it asks again.
 from __future__ import annotations
 
 import base64
+import itertools
 import os
 import re
 import time
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.forge.github.refusals import Unavailable, refusal, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from github import Github
     from github.Commit import Commit
-    from github.Repository import Repository
 
 Answer = TypeVar("Answer")
 
@@ -43,6 +43,9 @@ LONGEST_WAIT = 3700.0
 
 #: Seconds for a connection, and between two pieces of an answer.
 TIMEOUT = 60
+
+#: Rows on a page of a list, at GitHub's most.
+PER_PAGE = 100
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 
@@ -98,7 +101,11 @@ class GitHubClient:
         self._sleep = sleep or time.sleep
         self._pace = Pace(sleep=self._sleep)
         self.github = _session(token, self.api)
-        self.repository = _repository(self.github, repository)
+        from github.Repository import Repository
+
+        # Nothing is asked of the repository before it is needed.
+        url = f"/repos/{repository}"
+        self.repository = Repository(self.github.requester, {}, {"url": url}, completed=False)
 
     @classmethod
     def of_environment(cls, repository: str, environ: Mapping[str, str] = os.environ) -> GitHubClient:
@@ -155,12 +162,28 @@ class GitHubClient:
             if not response.ok:
                 raise refusal(response, self.where, url)
             with destination.open("wb") as file:
-                for piece in response.iter_content(1 << 20):
-                    file.write(piece)
+                file.writelines(response.iter_content(1 << 20))
 
     def lazy_commit(self, sha: str) -> Commit:
         """A commit, of which nothing is asked before it is needed."""
-        return _commit(self.repository, sha)
+        from github.Commit import Commit
+
+        known = {"url": f"{self.repository.url}/commits/{sha}", "sha": sha}
+        return Commit(self.repository.requester, {}, known, completed=False)
+
+    def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
+        """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""
+        return self.repository.requester.requestJsonAndCheck(method, f"/repos/{self.name}{path}", **options)
+
+    def pages(self, path: str, key: str = "", **parameters: str) -> Iterator[list[dict[str, Any]]]:
+        """The pages of a list, which is the value at ``key`` or the whole answer; each is read when it is needed."""
+        for number in itertools.count(1):
+            asked = parameters | {"per_page": str(PER_PAGE), "page": str(number)}
+            _, data = self.read(lambda asked=asked: self.request("GET", path, parameters=asked), about=path)  # type: ignore[misc]
+            rows = data[key] if key else data
+            yield rows
+            if len(rows) < PER_PAGE:
+                return
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -216,22 +239,9 @@ def _session(token: str | None, api: str) -> Github:
         base_url=api,
         auth=Auth.Token(token) if token else None,
         retry=None,
-        per_page=100,
+        per_page=PER_PAGE,
         timeout=TIMEOUT,
         seconds_between_requests=0,
         seconds_between_writes=0,
         user_agent="mlir-release",
     )
-
-
-def _repository(github: Github, name: str) -> Repository:
-    """The repository, of which nothing is asked before it is needed."""
-    from github.Repository import Repository
-
-    return Repository(github.requester, {}, {"url": f"/repos/{name}"}, completed=False)
-
-
-def _commit(repository: Repository, sha: str) -> Commit:
-    from github.Commit import Commit
-
-    return Commit(repository.requester, {}, {"url": f"{repository.url}/commits/{sha}", "sha": sha}, completed=False)

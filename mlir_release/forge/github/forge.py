@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, Release, Run, Tag, Taken
+from mlir_release.forge.base import Asset, Release, Tag, Taken
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.refusals import NotFound, Refused
+from mlir_release.forge.github.runs import run_record
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
 from mlir_release.forge.refusals import (
@@ -30,10 +31,13 @@ from mlir_release.host.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
+
+    from mlir_release.forge.base import Run
 
 
 class GitHubForge:
@@ -62,7 +66,8 @@ class GitHubForge:
 
     def now(self) -> datetime:
         """See :class:`Forge`. GitHub's ``Date`` header, of a request that no rate limit counts."""
-        headers, _ = self.client.read(lambda: self._json("GET", "/rate_limit"))
+        request = self.repository.requester.requestJsonAndCheck
+        headers, _ = self.client.read(lambda: request("GET", "/rate_limit"))
         return parsedate_to_datetime(headers["date"]).astimezone(UTC)
 
     def whoami(self) -> str:
@@ -75,13 +80,6 @@ class GitHubForge:
             if error.id != "github-forbidden":
                 raise
             return "github-actions[bot]"
-
-    def _json(self, method: str, path: str, **options: Any) -> tuple[dict[str, Any], Any]:
-        """A request that PyGithub has no method for; ``path`` begins with a slash."""
-        return self.repository.requester.requestJsonAndCheck(method, path, **options)
-
-    def _path(self, *parts: str) -> str:
-        return "/".join([f"/repos/{self.client.name}", *(quote(part) for part in parts)])
 
     # -- repository ---------------------------------------------------------------------------------------------
 
@@ -97,7 +95,7 @@ class GitHubForge:
     def _object(self, name: str) -> dict[str, Any] | None:
         """``sha`` and ``type`` of the object that a ref names; None if there is no such ref."""
         try:
-            _, data = self.client.read(lambda: self._json("GET", self._path("git", "ref", name)), about=name)
+            _, data = self.client.read(lambda: self.client.request("GET", f"/git/ref/{quote(name)}"), about=name)
         except NotFound:
             return None
         found: dict[str, Any] = data["object"]
@@ -132,11 +130,11 @@ class GitHubForge:
         made = client.write(lambda: repository.create_git_commit(message, tree, [parent]))
         if self.head(branch) != expected:  # cheaper than a refused update, and the usual way to lose a race
             raise branch_moved(branch, expected, where=self.description)
-        path = self._path("git", "refs", f"heads/{branch}")
+        path = f"/git/refs/heads/{quote(branch)}"
         update = {"sha": made.sha, "force": False}
         try:
             # Asked for twice, the update to the same commit answers the same.
-            client.write(lambda: self._json("PATCH", path, input=update), about=branch)
+            client.write(lambda: client.request("PATCH", path, input=update), about=branch)
         except Refused as error:
             if self.head(branch) != expected:
                 raise branch_moved(branch, expected, where=self.description) from error
@@ -152,7 +150,7 @@ class GitHubForge:
         """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours."""
 
         def create() -> bool:
-            self._json("POST", self._path("git", "refs"), input={"ref": f"refs/{name}", "sha": object})
+            self.client.request("POST", "/git/refs", input={"ref": f"refs/{name}", "sha": object})
             return True
 
         def created() -> bool | None:
@@ -363,10 +361,10 @@ class GitHubForge:
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
         """See :class:`Forge`. A run that appeared although the answer was lost is taken for this one."""
         before = {run.id for run in self.runs(workflow, ref=ref)}
-        path = self._path("actions", "workflows", workflow, "dispatches")
+        path = f"/actions/workflows/{quote(workflow)}/dispatches"
 
         def start() -> bool:
-            self._json("POST", path, input={"ref": ref, "inputs": dict(inputs)})
+            self.client.request("POST", path, input={"ref": ref, "inputs": dict(inputs)})
             return True
 
         def started() -> bool | None:
@@ -385,22 +383,10 @@ class GitHubForge:
             ) from error
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
-        """See :class:`Forge`. GitHub does not tell the inputs of a run."""
-        path = self._path("actions", "workflows", workflow, "runs")
+        """See :class:`Forge`. The newest hundred."""
+        path = f"/actions/workflows/{quote(workflow)}/runs"
         try:
-            _, data = self.client.read(
-                lambda: self._json("GET", path, parameters={"branch": ref, "per_page": "100"}), about=workflow
-            )
+            newest = next(self.client.pages(path, "workflow_runs", branch=ref))
         except NotFound:
             return []
-        return [
-            Run(
-                id=str(run["id"]),
-                workflow=workflow,
-                ref=run["head_branch"],
-                status=run["status"] if run["status"] in ("in_progress", "completed") else "queued",
-                conclusion=run["conclusion"],
-                created_at=datetime.fromisoformat(run["created_at"]),
-            )
-            for run in data["workflow_runs"]
-        ]
+        return [run_record(run) for run in newest]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.forge.base import Issue
@@ -24,24 +25,11 @@ class GitHubTracker:
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
 
-    def _json(self, method: str, path: str, **options: Any) -> Any:
-        address = f"/repos/{self._client.name}/issues{path}"
-        return self._client.repository.requester.requestJsonAndCheck(method, address, **options)[1]
-
     def open_issues(self) -> Sequence[Issue]:
         """See :class:`Tracker`."""
-
-        def ask() -> list[Issue]:
-            rows: list[dict[str, Any]] = []
-            for page in range(1, 100):
-                given = {"state": "open", "labels": LABEL, "per_page": "100", "page": str(page)}
-                found = self._json("GET", "", parameters=given)
-                rows += [row for row in found if "pull_request" not in row]
-                if len(found) < 100:
-                    break
-            return [issue for row in rows if (issue := _record(row)) is not None]
-
-        return sorted(self._client.read(ask, about="issues"), key=lambda issue: issue.number)
+        pages = self._client.pages("/issues", state="open", labels=LABEL)
+        rows = [row for page in pages for row in page if "pull_request" not in row]
+        return sorted(filter(None, map(_record, rows)), key=lambda issue: issue.number)
 
     def open(self, key: str, title: str, body: str) -> Issue:
         """See :class:`Tracker`. One that appeared although the answer was lost is taken for this one."""
@@ -49,7 +37,7 @@ class GitHubTracker:
         given = {"title": title, "body": _marked(key, body), "labels": [LABEL]}
 
         def create() -> Issue:
-            issue = _record(self._json("POST", "", input=given))
+            issue = _record(self._client.request("POST", "/issues", input=given)[1])
             assert issue is not None
             return issue
 
@@ -61,13 +49,18 @@ class GitHubTracker:
     def update(self, issue: Issue, title: str, body: str) -> Issue:
         """See :class:`Tracker`."""
         given = {"title": title, "body": _marked(issue.key, body)}
-        row = self._client.write(lambda: self._json("PATCH", f"/{issue.number}", input=given), about=issue.url)
-        return Issue(number=issue.number, key=issue.key, title=row["title"], body=body, url=issue.url)
+        row = self._patch(issue, given)
+        return replace(issue, title=row["title"], body=body)
 
     def close(self, issue: Issue, comment: str) -> None:
         """See :class:`Tracker`. The comment becomes part of the body, so that repeating this adds nothing."""
         given = {"body": _marked(issue.key, f"{comment}\n\n{issue.body}"), "state": "closed"}
-        self._client.write(lambda: self._json("PATCH", f"/{issue.number}", input=given), about=issue.url)
+        self._patch(issue, given)
+
+    def _patch(self, issue: Issue, changes: dict[str, str]) -> dict[str, Any]:
+        request, path = self._client.request, f"/issues/{issue.number}"
+        row: dict[str, Any] = self._client.write(lambda: request("PATCH", path, input=changes), about=issue.url)[1]
+        return row
 
 
 def _marked(key: str, body: str) -> str:

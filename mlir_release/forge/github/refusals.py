@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.errors import ConflictError, ForgeError, ReleaseError, UsageError
+from mlir_release.errors import ForgeError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,7 +113,7 @@ def translated(where: str, about: str = "") -> Iterator[None]:
         raise unreachable(where=where, why=why, lost=True) from error
 
 
-def refusal(response: Any, where: str, about: str = "") -> ForgeError | UsageError | ConflictError:
+def refusal(response: Any, where: str, about: str = "") -> ForgeError:
     """The error for an answer that was got with requests."""
     try:
         said = str(response.json().get("message", ""))
@@ -139,9 +139,7 @@ def _said(error: Any) -> str:
     return "; ".join([str(data.get("message", "")), *reasons])
 
 
-def _refusal(
-    status: int, said: str, headers: Mapping[str, str], where: str, about: str
-) -> ForgeError | UsageError | ConflictError:
+def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, about: str) -> ForgeError:
     why = f"{status} {said}" + (f" ({about})" if about else "")
     lower = said.lower()
     limited = "rate limit" in lower or "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"

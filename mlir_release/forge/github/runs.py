@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import itertools
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.forge.base import Run, RunJob, RunStep
+from mlir_release.forge.github.client import PER_PAGE
+from mlir_release.model.manifest import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,9 +16,8 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.client import GitHubClient
 
-#: GitHub shows at most a thousand runs for one search, a hundred a page (docs.github.com, "List workflow runs").
-_PER_PAGE = 100
-_PAGES_OF_A_SEARCH = 10
+#: GitHub shows at most a thousand runs for one search (docs.github.com, "List workflow runs").
+_RUNS_OF_A_SEARCH = 1000
 
 
 class GitHubRuns:
@@ -24,40 +26,26 @@ class GitHubRuns:
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
 
-    def _page(self, path: str, list_name: str, page: int, **parameters: str) -> list[dict[str, Any]]:
-        asked = parameters | {"per_page": str(_PER_PAGE), "page": str(page)}
-        address = f"/repos/{self._client.name}/actions/{path}"
-        request = self._client.repository.requester.requestJsonAndCheck
-        _, data = self._client.read(lambda: request("GET", address, parameters=asked), about=path)
-        rows: list[dict[str, Any]] = data[list_name]
-        return rows
-
     def workflow_runs(self, since: datetime) -> Sequence[Run]:
         """See :class:`~mlir_release.forge.base.Timings`. A search that is full is followed by one of what is older."""
         found: dict[str, Run] = {}
         until = ""
         while True:
             before = len(found)
-            created = f"{_stamp(since)}..{until}" if until else f">={_stamp(since)}"
-            for page in range(1, _PAGES_OF_A_SEARCH + 1):
-                rows = self._page("runs", "workflow_runs", page, created=created)
-                found |= {run.id: run for run in map(run_record, rows)}
-                if len(rows) < _PER_PAGE:
-                    return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
-            if len(found) == before:  # a thousand runs in one second: no search can part them
+            created = f"{format_time(since)}..{until}" if until else f">={format_time(since)}"
+            pages = self._client.pages("/actions/runs", "workflow_runs", created=created)
+            rows = list(itertools.chain.from_iterable(itertools.islice(pages, _RUNS_OF_A_SEARCH // PER_PAGE)))
+            found |= {run.id: run for run in map(run_record, rows)}
+            # Where a thousand runs were created in one second, no search can part them.
+            if len(rows) < _RUNS_OF_A_SEARCH or len(found) == before:
                 return sorted(found.values(), key=lambda run: (run.created_at, run.id), reverse=True)
-            until = _stamp(min(run.created_at for run in found.values()))
+            until = format_time(min(run.created_at for run in found.values()))
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         """See :class:`~mlir_release.forge.base.Timings`."""
-        found: list[RunJob] = []
-        page = 1
-        while True:
-            rows = self._page(f"runs/{run.id}/jobs", "jobs", page, filter="all")
-            found += [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]
-            if len(rows) < _PER_PAGE:
-                return found
-            page += 1
+        pages = self._client.pages(f"/actions/runs/{run.id}/jobs", "jobs", filter="all")
+        rows = itertools.chain.from_iterable(pages)
+        return [_job(row) for row in rows if row["started_at"] and row["conclusion"] != "skipped"]
 
     def log(self, job: RunJob, destination: Path) -> None:
         """See :class:`~mlir_release.forge.base.JobLogs`. GitHub keeps logs for 90 days, unless it is told otherwise."""
@@ -108,7 +96,3 @@ def _status(status: str) -> str:
 
 def _when(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
-
-
-def _stamp(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

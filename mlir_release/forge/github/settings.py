@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
+from mlir_release.forge.github.client import PER_PAGE
 from mlir_release.forge.github.observations import (
     AllowedActions,
     Bypass,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 WORKFLOWS = ".github/workflows"
 
 _PASSES = ("always", "exempt")
-_PAGE = 100
 
 
 class Setup:
@@ -49,12 +49,8 @@ class Setup:
         :param absent: for a 404 (or 410, 422); a function of what GitHub says
         """
 
-        def request() -> Any:
-            address = f"/repos/{self._client.name}{path}"
-            return self._client.repository.requester.requestJsonAndCheck(method, address, input=body)[1]
-
         try:
-            return self._client.read(request, about=path)
+            return self._client.read(lambda: self._client.request(method, path, input=body), about=path)[1]
         except (NotFound, Refused) as error:
             return absent(error.why) if callable(absent) else absent
         except ForgeError as error:
@@ -70,12 +66,12 @@ class Setup:
         found: list[Any] = []
         for number in range(1, 100):
             mark = "&" if "?" in path else "?"
-            answer = self._ask(f"{path}{mark}per_page={_PAGE}&page={number}")
+            answer = self._ask(f"{path}{mark}per_page={PER_PAGE}&page={number}")
             if answer is None:
                 return None
             rows = answer[key] if key else answer
             found += rows
-            if len(rows) < _PAGE:
+            if len(rows) < PER_PAGE:
                 break
         return found
 
@@ -87,9 +83,7 @@ class Setup:
         :raises ForgeError: if the repository itself can't be seen
         """
         client = self._client
-        headers, data = client.read(
-            lambda: client.repository.requester.requestJsonAndCheck("GET", f"/repos/{client.name}")
-        )
+        headers, data = client.read(lambda: client.request("GET"))
         place = branch or str(data["default_branch"])
         token = self._token(headers.get("x-oauth-scopes"), data.get("permissions") or {})
         personal = data["owner"]["type"] == "User"

@@ -100,7 +100,7 @@ class TagReader:
         if said is not None and not _OF_LIMITS.search(said["words"]):
             return forbidden(where=self._client.git_url, why=why, needed="contents: read")
         with translated(self._client.where, "tags"):
-            self._client.repository.requester.requestJsonAndCheck("GET", f"/repos/{self._client.name}")
+            self._client.request("GET")
         why = f"{why} (while its REST API accepts the token)"
         hint = "if it never works, give the token contents: read"
         return rate_limited(where=self._client.git_url, why=why, hint=hint)
