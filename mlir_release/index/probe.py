@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
-    from mlir_release.model.names import Kind
+    from mlir_release.model.release_tags import Kind
     from mlir_release.release.commands import Command
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mlir_release.model.names import Kind, Order, order_of
+from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.yanks import Yank, yank_reason
 
 if TYPE_CHECKING:
@@ -58,11 +58,9 @@ class Published:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> ReleaseTag:
         """Its place among the releases of its kind."""
-        order = order_of(self.tag)
-        assert order is not None, self.tag  # a manifest's tag is a release tag: Manifest checks
-        return order
+        return parse_release_tag(self.tag)
 
     @property
     def yanked(self) -> str | None:

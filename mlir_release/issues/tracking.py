@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs
-from mlir_release.model.names import order_of
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.draft import Draft
 from mlir_release.snapshot.state import find_state
 
@@ -65,8 +65,8 @@ def plan_changes(
 
     :param evidence: by the failures' names
     """
-    order = order_of(findings.tag)
-    kind = order.kind if order else ""
+    parsed = parse_tag(findings.tag)
+    kind = parsed.kind if parsed else ""
     steps: list[IssueChange] = []
     mine: dict[str, Issue] = {}
     for issue in sorted(issues, key=lambda issue: issue.number):
@@ -105,7 +105,7 @@ def plan_changes(
 def _newer(issue: Issue, tag: str) -> bool:
     """Whether an issue's last failure is in a newer release than ``tag``."""
     match = _LAST.search(issue.body)
-    last, this = order_of(match["tag"]) if match else None, order_of(tag)
+    last, this = parse_tag(match["tag"]) if match else None, parse_tag(tag)
     return last is not None and this is not None and last.kind == this.kind and last > this
 
 

@@ -18,8 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, doc, from_json
-from mlir_release.model.names import Kind
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.release_tags import Kind, parse_tag
 
 #: Name of the manifest among a release's assets, and of its copy on the pages.
 MANIFEST_NAME = "release.json"
@@ -117,9 +116,8 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         parsed = parse_tag(self.tag)
         if parsed is None:
             raise MalformedError("tag", f"is {self.tag!r}, which is not a release tag")
-        kind: Kind = "snapshot" if isinstance(parsed, SnapshotTag) else "numbered"
-        if self.kind != kind:
-            raise MalformedError("kind", f"is not {kind!r}, which the tag {self.tag} says")
+        if self.kind != parsed.kind:
+            raise MalformedError("kind", f"is not {parsed.kind!r}, which the tag {self.tag} says")
         if not _is_canonical(self.version):
             raise MalformedError("version", f"is {self.version!r}, which is not a canonical PEP 440 version")
         try:

@@ -1,37 +1,17 @@
-"""What the names of wheels and of releases say."""
+"""What the names of wheels say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from mlir_release.model.platforms import Platform, PlatformTag
-from mlir_release.model.release_tags import SnapshotTag, parse_tag
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import WheelTarget
-
-Kind = Literal["snapshot", "numbered"]
-
-
-@dataclass(frozen=True, order=True)
-class Order:
-    """The place of a release among those of its kind: sort by it, oldest first."""
-
-    kind: Kind
-    version: Version  #: of LLVM, for a numbered release
-    number: int
-
-
-def order_of(tag: str) -> Order | None:
-    """The order of a release tag; None for any other tag (``v1.2.3`` of the toolkit itself, say)."""
-    parsed = parse_tag(tag)
-    if isinstance(parsed, SnapshotTag):
-        return Order("snapshot", parsed.version, parsed.number)
-    return None if parsed is None else Order("numbered", Version(parsed.version), parsed.number)
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

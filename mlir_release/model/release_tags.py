@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import cached_property, total_ordering
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from packaging.version import InvalidVersion, Version
 
@@ -29,6 +30,8 @@ TRAILER_REQUEST = "Request-Id"
 TRAILER_TOOLKIT = "Toolkit-Version"
 TRAILER_WHEEL_VERSION = "Wheel-Version"
 
+Kind = Literal["snapshot", "numbered"]
+
 #: NN has two digits and starts at 01.
 MAX_NUMBER = 99
 
@@ -36,16 +39,32 @@ _SNAPSHOT = re.compile(r"snapshot-(?P<date>[0-9]{8})\.(?P<number>[0-9]{2})")
 _NUMBERED = re.compile(r"llvm-(?P<version>[^-]+)\.(?P<number>[0-9]{2})")
 
 
-@dataclass(frozen=True, order=True)
-class SnapshotTag:
-    """``snapshot-YYYYMMDD.NN``. Orders as its wheel version does."""
+@total_ordering
+class _Tag:
+    """What both kinds have in common: a number, and an order by kind, version and number."""
 
-    date: date
+    kind: ClassVar[Kind]
     number: int
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= MAX_NUMBER:
-            raise ValueError(f"snapshot number {self.number} is not in 1..{MAX_NUMBER}")
+            raise ValueError(f"{self.kind} release's number {self.number} is not in 1..{MAX_NUMBER}")
+
+    @cached_property
+    def _order(self) -> tuple[str, Version, int]:
+        return self.kind, Version(str(self.version)), self.number  # type: ignore[attr-defined]
+
+    def __lt__(self, other: _Tag) -> bool:
+        return self._order < other._order
+
+
+@dataclass(frozen=True)
+class SnapshotTag(_Tag):
+    """``snapshot-YYYYMMDD.NN``."""
+
+    kind = "snapshot"
+    date: date
+    number: int
 
     def __str__(self) -> str:
         # isoformat, because strftime's %Y is not padded before the year 1000 on every C library.
@@ -58,33 +77,15 @@ class SnapshotTag:
 
 
 @dataclass(frozen=True)
-class NumberedTag:
+class NumberedTag(_Tag):
     """``llvm-<V>.NN``; ``version`` is V in its one spelling (see :func:`canonical_version`)."""
 
+    kind = "numbered"
     version: str
     number: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.number <= MAX_NUMBER:
-            raise ValueError(f"release number {self.number} is not in 1..{MAX_NUMBER}")
-
     def __str__(self) -> str:
         return f"llvm-{self.version}.{self.number:02d}"
-
-    def _key(self) -> tuple[Version, int]:
-        return (Version(self.version), self.number)
-
-    def __lt__(self, other: NumberedTag) -> bool:
-        return self._key() < other._key()
-
-    def __le__(self, other: NumberedTag) -> bool:
-        return self._key() <= other._key()
-
-    def __gt__(self, other: NumberedTag) -> bool:
-        return self._key() > other._key()
-
-    def __ge__(self, other: NumberedTag) -> bool:
-        return self._key() >= other._key()
 
 
 ReleaseTag = SnapshotTag | NumberedTag

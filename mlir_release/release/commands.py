@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlir_release.model.names import Kind
+    from mlir_release.model.release_tags import Kind
 
 #: The lowest version of each kind that could be ours.
 FLOORS: dict[Kind, str] = {"snapshot": ">=20200101", "numbered": ">=1"}

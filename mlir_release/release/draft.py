@@ -10,7 +10,8 @@ from mlir_release.forge.files import matrix_at
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
-from mlir_release.model.names import Slot, order_of
+from mlir_release.model.names import Slot
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch, release_of
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state
@@ -138,12 +139,12 @@ class Draft(RemoteRelease):
 
 def previous_manifest(forge: Forge, releases: Iterable[Release], tag: str, folder: Path) -> Manifest | None:
     """The manifest of the newest of the published ``releases`` that is of the same kind as ``tag`` and older."""
-    this = order_of(tag)
+    this = parse_tag(tag)
     older = [
         (order, release, asset)
         for release in releases
         if not release.draft
-        and (order := order_of(release.tag)) is not None
+        and (order := parse_tag(release.tag)) is not None
         and (asset := release.asset(MANIFEST_NAME)) is not None
         and this is not None
         and order.kind == this.kind

@@ -17,8 +17,8 @@ from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.names import order_of
 from mlir_release.model.pin import PIN_FILE
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
@@ -87,7 +87,7 @@ def _mirrored(source: Forge) -> Sequence[Release]:
     ordered = [
         (order, release)
         for release in source.releases()
-        if not release.draft and release.asset(MANIFEST_NAME) and (order := order_of(release.tag)) is not None
+        if not release.draft and release.asset(MANIFEST_NAME) and (order := parse_tag(release.tag)) is not None
     ]
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 

@@ -95,12 +95,12 @@ def publish(
 
 def _rivals(draft: Draft) -> Sequence[str]:
     """Other tags of the same kind whose wheels have the same version; a snapshot's version is its tag's own."""
-    if draft.state.kind == "snapshot":
+    if draft.state.tag.kind == "snapshot":
         return ()
     return [
         state.name
         for state in read_states(draft.forge.tags(), ())
-        if state.kind == draft.state.kind
+        if state.tag.kind == draft.state.tag.kind
         and state.wheel_version == draft.state.wheel_version
         and state.name != draft.tag
     ]

@@ -147,7 +147,7 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         wheels.append(wheel.entry(provenance=provenance.name if provenance else ""))
     return Manifest(
         tag=state.name,
-        kind=state.kind,
+        kind=state.tag.kind,
         version=state.wheel_version,
         revision=state.revision,
         commit=state.commit,

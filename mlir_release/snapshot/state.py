@@ -17,7 +17,6 @@ from mlir_release.model.release_tags import (
     TRAILER_REVISION,
     TRAILER_TOOLKIT,
     TRAILER_WHEEL_VERSION,
-    NumberedTag,
     ReleaseTag,
     SnapshotTag,
     next_numbered,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mlir_release.forge.base import Forge, Release, Tag
-    from mlir_release.model.names import Kind
 
 ABANDONED_PREFIX = "abandoned/"
 TRAILER_ABANDONED = "Abandoned-Tag"
@@ -61,23 +59,9 @@ class TagState:
         """The tag as the forge knows it."""
         return str(self.tag)
 
-    @property
-    def kind(self) -> Kind:
-        """Which of the two channels it belongs to."""
-        return "snapshot" if isinstance(self.tag, SnapshotTag) else "numbered"
-
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return {
-            "tag": self.name,
-            "state": self.state,
-            "commit": self.commit,
-            "revision": self.revision,
-            "request_id": self.request_id,
-            "wheel_version": self.wheel_version,
-            "toolkit_version": self.toolkit_version,
-            "reason": self.reason,
-        }
+        return vars(self) | {"tag": self.name}
 
 
 def tag_message(tag: ReleaseTag, *, revision: str, request_id: str, wheel_version: str, toolkit_version: str) -> str:
@@ -103,12 +87,7 @@ def read_states(tags: Iterable[Tag], releases: Iterable[Release]) -> list[TagSta
         for tag in by_name.values()
         if (state := _read_state(tag, by_name.get(ABANDONED_PREFIX + tag.name), tag.name in published)) is not None
     ]
-    snapshots = [(state.tag, state) for state in found if isinstance(state.tag, SnapshotTag)]
-    numbered = [(state.tag, state) for state in found if isinstance(state.tag, NumberedTag)]
-    return [
-        *(state for _, state in sorted(snapshots, key=lambda pair: pair[0])),
-        *(state for _, state in sorted(numbered, key=lambda pair: pair[0])),
-    ]
+    return sorted(found, key=lambda state: (state.tag.kind == "numbered", state.tag))
 
 
 def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | None:

@@ -173,3 +173,10 @@ def test_versions_that_llvm_does_not_have(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         canonical_version(text)
     assert caught.value.id == "llvm-version-invalid"
+
+
+def test_releases_are_ordered_by_version_and_number() -> None:
+    tags = ["llvm-9.0.1.02", "llvm-22.1rc1.01", "llvm-22.1.0.01", "llvm-9.0.1.01", "llvm-22.1.0.02"]
+    ordered = sorted(tags, key=lambda tag: parse_tag(tag) or pytest.fail(tag))
+    assert ordered == ["llvm-9.0.1.01", "llvm-9.0.1.02", "llvm-22.1rc1.01", "llvm-22.1.0.01", "llvm-22.1.0.02"]
+    assert parse_tag("v1.2.3") is None
