@@ -134,7 +134,9 @@ def wheels_inspect(wheel: Path, files: bool) -> None:
 
 
 def _show_wheel(report: WheelReport, *, files: bool) -> None:
-    release = report.release.to_json() if report.release else {}
+    from msgspec import structs
+
+    release = structs.asdict(report.release) if report.release else {}
     console.table(
         ["", report.filename],
         [
@@ -146,7 +148,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
             ["true platform tag", report.true_platform_tag],
             ["needs of the system", ", ".join(report.system)],
             ["needs and lacks", ", ".join(report.external) or "nothing"],
-            *([key, str(value)] for key, value in sorted(release.items()) if key != "schema"),
+            *([key, str(value)] for key, value in sorted(release.items())),
         ],
     )
     console.table(
@@ -203,6 +205,6 @@ def wheels_test(
         if not console.json_mode:
             click.echo(report.markdown())
     if console.json_mode:
-        console.result("", [run.report.to_json() for run in found])
+        console.result("", [run.report for run in found])
     if not all(report.passed for report in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

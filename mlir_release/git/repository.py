@@ -47,7 +47,6 @@ class Ref:
     name: str
     commit: str
     message: str
-    annotated: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,14 +147,8 @@ class Git:
                 continue
             name, kind, object_id, peeled, message = record.split("\0", 4)
             annotated = kind == "tag"
-            found.append(
-                Ref(
-                    name=name,
-                    commit=peeled if annotated else object_id,
-                    message=message if annotated else "",
-                    annotated=annotated,
-                )
-            )
+            commit, words = (peeled, message) if annotated else (object_id, "")
+            found.append(Ref(name=name, commit=commit, message=words))
         return found
 
     def message(self, revision: str) -> str:

@@ -28,18 +28,13 @@ class Entry:
 
 def entry_at(git: Git, treeish: str, path: str) -> Entry | None:
     """The tree entry at ``path``, or None. ``path`` has no trailing slash."""
-    output = git.run("ls-tree", "-z", "--full-tree", treeish, "--", path).stdout
-    for record in output.split(b"\0")[:-1]:
-        head, _, name = record.partition(b"\t")
-        if name == os.fsencode(path):
-            mode, kind, oid = head.decode().split()
-            return Entry(mode, kind, oid)
-    return None
+    record = _entries(git, treeish, path).get(os.fsencode(path))
+    return None if record is None else Entry(*record.partition(b"\t")[0].decode().split())
 
 
-def _entries(git: Git, treeish: str) -> dict[bytes, bytes]:
-    """The entries of a tree as ``mktree`` reads them, by name."""
-    output = git.run("ls-tree", "-z", "--full-tree", "--end-of-options", treeish).stdout
+def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
+    """The entries of a tree (or those at ``paths``) as ``mktree`` reads them, by name."""
+    output = git.run("ls-tree", "-z", "--full-tree", "--end-of-options", treeish, "--", *paths).stdout
     return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
 
 

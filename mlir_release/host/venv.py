@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.host.cache import locked
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
 
@@ -110,13 +111,10 @@ def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEn
     Its path depends on its content, so builds of different LLVMs can use theirs side by side. A lock lets two runs
     share one; a marker, written last, tells a complete environment from an unfinished one.
     """
-    from filelock import FileLock
-
     wanted = "\n".join([str(python), *requirements]) + "\n"
     root = folder / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     marker = root / ".requirements"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(root.with_name(root.name + ".lock")):
+    with locked(root.with_name(root.name + ".lock")):
         environment = VirtualEnvironment(root=root)
         if marker.is_file() and environment.python.exists():
             return environment

@@ -14,13 +14,13 @@ from mlir_release.errors import UsageError
 from mlir_release.model.decode import alternatives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     #: What a filter is asked about: the values of each key (``os`` -> ``{"linux"}``), and the tags under ``"tag"``.
     Facts = Mapping[str, Collection[str]]
     Predicate = Callable[[Facts], bool]
 
-_TOKEN = re.compile(r"\s*(?:(?P<symbol>[()]|!=|=)|(?P<word>[A-Za-z0-9_.*?:/+-]+))")
+_TOKEN = re.compile(r"[()]|!=|=|[A-Za-z0-9_.*?:/+-]+")
 
 TAG = "tag"
 
@@ -46,16 +46,13 @@ class _Parser:
     def _tokenize(self) -> Sequence[tuple[str, int]]:
         tokens: list[tuple[str, int]] = []
         position = 0
-        while self.text[position:].strip():
-            match = _TOKEN.match(self.text, position)
+        while rest := self.text[position:].lstrip():
+            position = len(self.text) - len(rest)
+            match = _TOKEN.match(rest)
             if match is None:
-                raise self._error(
-                    "unexpected character", position + len(self.text[position:]) - len(self.text[position:].lstrip())
-                )
-            tokens.append(
-                (match["symbol"] or match["word"], match.start("symbol") if match["symbol"] else match.start("word"))
-            )
-            position = match.end()
+                raise self._error("unexpected character", position)
+            tokens.append((match[0], position))
+            position += len(match[0])
         return tokens
 
     def _error(self, why: str, position: int) -> UsageError:
@@ -86,18 +83,17 @@ class _Parser:
         return predicate
 
     def _any(self) -> Predicate:
-        terms = [self._all()]
-        while self._peek() == "or":
-            self._take()
-            terms.append(self._all())
-        return terms[0] if len(terms) == 1 else lambda facts: any(term(facts) for term in terms)
+        return self._joined("or", self._all, any)
 
     def _all(self) -> Predicate:
-        terms = [self._negated()]
-        while self._peek() == "and":
+        return self._joined("and", self._negated, all)
+
+    def _joined(self, word: str, part: Callable[[], Predicate], combine: Callable[[Iterable[bool]], bool]) -> Predicate:
+        terms = [part()]
+        while self._peek() == word:
             self._take()
-            terms.append(self._negated())
-        return terms[0] if len(terms) == 1 else lambda facts: all(term(facts) for term in terms)
+            terms.append(part())
+        return lambda facts: combine(term(facts) for term in terms)
 
     def _negated(self) -> Predicate:
         if self._peek() == "not":
@@ -116,7 +112,7 @@ class _Parser:
     def _term(self) -> Predicate:
         position = self._position()
         word = self._peek()
-        if word is None or not _TOKEN.match(word) or word in ("(", ")", "=", "!=", "and", "or"):
+        if word is None or word in ("(", ")", "=", "!=", "and", "or"):
             raise self._error(
                 f"expected key=value or a tag, found {word!r}" if word else "the filter ends here", position
             )

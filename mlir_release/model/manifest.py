@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -156,11 +156,6 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             waivers=tuple(sorted(self.waivers, key=lambda waiver: waiver.target)),
             left_out=tuple(sorted(self.left_out, key=lambda target: target.target)),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for ``--json``, rows sorted."""
-        data: dict[str, Any] = msgspec.to_builtins(self.sorted())
-        return data
 
     def to_text(self) -> str:
         """The content of ``release.json``."""

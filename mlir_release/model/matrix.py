@@ -59,10 +59,20 @@ class WheelTarget:
         """What is linked in."""
         return self.configuration.profile
 
-    def test_name(self, suite: str) -> str:
-        """The name of the test target by which ``suite`` gates this wheel."""
-        parts = [suite, self.configuration.name, self.runtime.name]
-        return "-".join([*parts, self.python.tag] if needs_wheel(suite) else parts)
+    @property
+    def tests(self) -> tuple[TestTarget, ...]:
+        """The test targets that gate this wheel, one a suite; others may share them (see :attr:`Matrix.tests`)."""
+        return tuple(
+            TestTarget(
+                suite=suite,
+                configuration=self.configuration,
+                runtime=self.runtime,
+                python=self.python if needs_wheel(suite) else None,
+                required=self.required,
+                wheels=(self.name,),
+            )
+            for suite in self.suites
+        )
 
     def facts(self) -> dict[str, frozenset[str]]:
         """What filters see."""
@@ -123,17 +133,10 @@ class Matrix:
         """The test targets of all wheels; one that gates several wheels is listed once, required if any of them is."""
         found: dict[str, TestTarget] = {}
         for wheel in self.wheels:
-            for suite in wheel.suites:
-                name = wheel.test_name(suite)
-                known = found.get(name)
-                found[name] = TestTarget(
-                    suite=suite,
-                    configuration=wheel.configuration,
-                    runtime=wheel.runtime,
-                    python=wheel.python if needs_wheel(suite) else None,
-                    required=wheel.required or (known is not None and known.required),
-                    wheels=(*(known.wheels if known else ()), wheel.name),
-                )
+            for test in wheel.tests:
+                if known := found.get(test.name):
+                    test = replace(test, required=test.required or known.required, wheels=(*known.wheels, wheel.name))
+                found[test.name] = test
         return tuple(found.values())
 
     @property
@@ -207,11 +210,6 @@ class Matrix:
         return replace(
             self, wheels=tuple(wheel for wheel in self.wheels if every or wheel.configuration.cadence == "always")
         )
-
-    def named(self, names: Iterable[str]) -> Matrix:
-        """The matrix with only the wheels called ``names``, in the file's order."""
-        wanted = set(names)
-        return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel.name in wanted))
 
 
 def _expand(row: TargetRow, configuration: Configuration, runtime: Runtime) -> list[WheelTarget]:

@@ -34,8 +34,6 @@ class System:
     """Our name of each architecture -> the environment marker ``platform_machine``; in lower case, the wheel tag's."""
     executable_suffix: str = ""
     shared_suffix: str = ".so"  #: of shared libraries
-    static_suffix: str = ".a"  #: of static libraries
-    object_suffix: str = ".o"
     triple: str  #: what follows the architecture in LLVM's triples
 
     @property
@@ -118,8 +116,6 @@ SYSTEMS: Mapping[str, System] = {
             machines={"x86_64": "AMD64", "arm64": "ARM64"},
             executable_suffix=".exe",
             shared_suffix=".dll",
-            static_suffix=".lib",
-            object_suffix=".obj",
         ),
     )
 }

@@ -59,14 +59,9 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         """The report's row in the manifest."""
         return TestEntry(name=self.target, suite=self.suite, wheel=self.wheel or "", counts=self.counts)
 
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        data: dict[str, object] = msgspec.to_builtins(self)
-        return data
-
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(self.to_json(), indent=2) + "\n"
+        return json.dumps(msgspec.to_builtins(self), indent=2) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes, *, name: str, where: str) -> TestReport:

@@ -25,14 +25,9 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     toolkit_version: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        """Plain data for ``--json``."""
-        data: dict[str, object] = msgspec.to_builtins(self)
-        return data
-
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(self.to_json(), indent=2, sort_keys=True) + "\n"
+        return json.dumps(msgspec.to_builtins(self), indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes) -> WheelInfo:

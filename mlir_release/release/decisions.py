@@ -17,7 +17,6 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver, format_time
 from mlir_release.model.matrix import unknown_target
 from mlir_release.model.names import Slot
-from mlir_release.model.suites import needs_wheel
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
@@ -226,7 +225,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
     else:
         wheel = matrix.wheel(target)
         # A platform's suites test the SDK's tools, so they stay valid without this wheel.
-        names += [wheel.test_name(suite) + REPORT_SUFFIX for suite in wheel.suites if needs_wheel(suite)]
+        names += [test.name + REPORT_SUFFIX for test in wheel.tests if test.python is not None]
         slot = Slot.of_target(wheel)
         for asset in release.assets:
             if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:

@@ -64,7 +64,7 @@ def judge(
         shortfalls = _shortfalls(target, found, reports, waivers)
         if not shortfalls:
             accepted.append(found)
-            for name in map(target.test_name, target.suites):
+            for name in (test.name for test in target.tests):
                 if name in waivers and (name not in reports or _shortfall(found, reports[name])):
                     used[name] = waivers[name]
                 else:
@@ -93,7 +93,7 @@ def _left_out(target: WheelTarget, reports: Mapping[str, TestReport]) -> LeftOut
     """Why an experimental target is left out: from the reports alone, for its wheel may be deleted already."""
     failed = [
         f"{name}: {_shortfall(None, reports[name])}"
-        for name in map(target.test_name, target.suites)
+        for name in (test.name for test in target.tests)
         if name in reports and not reports[name].passed
     ]
     return LeftOut(target=target.name, reason="; ".join(failed) or "there is no tested wheel")
@@ -103,7 +103,7 @@ def _shortfalls(
     target: WheelTarget, wheel: Wheel, reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> list[str]:
     found = []
-    for name in map(target.test_name, target.suites):
+    for name in (test.name for test in target.tests):
         if name not in waivers:
             why = _shortfall(wheel, reports[name]) if name in reports else "was not run"
             if why:

@@ -57,7 +57,7 @@ class PublishOutcome:
             "already": self.already,
             "dry_run": self.dry_run,
             "trials": self.installs,
-            "manifest": self.manifest.to_json(),
+            "manifest": self.manifest.sorted(),
         }
 
 

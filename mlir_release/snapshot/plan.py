@@ -13,7 +13,7 @@ that made a tag re-reads it too:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import NeedsPersonError
@@ -175,7 +175,7 @@ class ReleasePlan:
     wheel_version: str
     commit: str | None  #: that the tag names; None while it is only planned
     steps: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 # -- planning -------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ Action = Literal["nothing-to-do", "under-way", "resumed", "started", "planned"]
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionOutcome:
-    """What a transaction did, or, ``planned``, would do. :meth:`text` for people, :meth:`to_json` for machines."""
+    """What a transaction did, or, ``planned``, would do."""
 
     action: Action
     tag: str
@@ -83,19 +83,6 @@ class TransactionOutcome:
             "planned": f"plan for {job}; nothing is changed",
         }[self.action]
         return "\n".join([headline, *(f"  - {step}" for step in self.steps), *(f"  note: {n}" for n in self.notes)])
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "action": self.action,
-            "tag": self.tag,
-            "revision": self.revision,
-            "wheel_version": self.wheel_version,
-            "branch": self.branch,
-            "commit": self.commit,
-            "steps": list(self.steps),
-            "notes": list(self.notes),
-        }
 
 
 def default_request_id() -> str:
@@ -122,14 +109,7 @@ def snapshot(
     :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``tag-contradicts-pin``
     :raises ConflictError: if the forge keeps changing meanwhile
     """
-    request = Request(
-        revision=revision.sha,
-        request_id=_checked(request_id),
-        branch=config.branch,
-        base_branch=config.branch,
-        workflow=config.workflow,
-        force=force,
-    )
+    request = _request(revision, config, request_id, force=force)
     return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
 
 
@@ -149,29 +129,27 @@ def number(
     :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid``, NeedsPersonError ``numbered-release-pending``.
     """
     version = canonical_version(version)
-    request = Request(
-        revision=revision.sha,
-        request_id=_checked(request_id),
-        branch=f"release/{version}",
-        base_branch=config.branch,
-        workflow=config.workflow,
-        version=version,
-        force=force,
-    )
+    request = _request(revision, config, request_id, force=force)
+    request = replace(request, branch=f"release/{version}", version=version)
     return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
 
 
-def _checked(request_id: str | None) -> str:
-    if request_id is None:
-        return default_request_id()
-    if not _REQUEST_ID.fullmatch(request_id):
+def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, *, force: bool) -> Request:
+    if request_id is not None and not _REQUEST_ID.fullmatch(request_id):
         raise UsageError(
             "request-id-invalid",
             f"{request_id!r} can't be a request id",
             why="it is recorded on one line of the tag",
             remedy="use up to 100 letters, digits and . _ : @ / + -",
         )
-    return request_id
+    return Request(
+        revision=revision.sha,
+        request_id=default_request_id() if request_id is None else request_id,
+        branch=config.branch,
+        base_branch=config.branch,
+        workflow=config.workflow,
+        force=force,
+    )
 
 
 class _Transaction:
@@ -235,7 +213,9 @@ class _Transaction:
         head = forge.head(request.branch)
         base_head = forge.head(request.base_branch)
         at = head or base_head
-        world = ForgeState(
+        chosen = focus(request, known, releases)
+        resumed = None if chosen is None or chosen.state == "published" else chosen
+        return ForgeState(
             now=forge.now(),
             head=head,
             base_head=base_head,
@@ -243,17 +223,10 @@ class _Transaction:
             tag_names=frozenset(tag.name for tag in tags),
             states=known,
             releases=releases,
-            runs=(),
+            runs=forge.runs(request.workflow, ref=resumed.name) if resumed else (),
+            focus_pin=forge.read(PIN_FILE, commit=resumed.commit) if resumed else None,
             pinned=self.pinned,
             made=self.made,
-        )
-        chosen = focus(request, known, releases)
-        if chosen is None or chosen.state == "published":
-            return world
-        return replace(
-            world,
-            focus_pin=forge.read(PIN_FILE, commit=chosen.commit),
-            runs=forge.runs(request.workflow, ref=chosen.name),
         )
 
     def apply(self, step: Step) -> None:

@@ -34,7 +34,6 @@ class Revision:
     sha: str
     epoch: int
     subject: str
-    selector: str  #: what was asked for
     trailers: Mapping[str, str]  #: of the commit message
 
 
@@ -61,7 +60,7 @@ class Upstream:
         :raises MachineError: if the upstream can't be reached
         """
         if SHA_PATTERN.fullmatch(selector):
-            return self._fetch(selector, selector)
+            return self._fetch(selector)
         name = self.branch if selector == "head" else selector
         refs = self._list(f"refs/heads/{name}", f"refs/tags/{name}", f"refs/tags/{name}^{{}}")
         branch = refs.get(f"refs/heads/{name}")
@@ -78,7 +77,7 @@ class Upstream:
             )
         found = tag or branch
         if found:
-            return self._fetch(found, selector)
+            return self._fetch(found)
         if _SHORT_SHA.fullmatch(selector):
             raise UsageError(
                 "revision-short",
@@ -103,7 +102,7 @@ class Upstream:
         pairs = (line.split("\t", 1) for line in output.splitlines())
         return {name: sha for sha, name in pairs}
 
-    def _fetch(self, sha: str, selector: str) -> Revision:
+    def _fetch(self, sha: str) -> Revision:
         self._ready()
         if self._git.resolve(sha) is None:
             try:
@@ -123,7 +122,6 @@ class Upstream:
             sha=sha,
             epoch=int(epoch),
             subject=message.splitlines()[0] if message else "",
-            selector=selector,
             trailers=parse_trailers(message),
         )
 

@@ -82,9 +82,11 @@ class WheelReport:
 
     def as_json(self) -> dict[str, Any]:
         """The report as ``--json`` prints it."""
+        from msgspec import to_builtins
+
         data = asdict(self)
         data["path"] = str(self.path)
-        data["release"] = self.release.to_json() if self.release else None
+        data["release"] = to_builtins(self.release)
         data["unpacked_size"] = self.unpacked_size
         for name, facts in self.elf.items():
             data["elf"][name]["glibc"] = ".".join(map(str, facts.glibc)) if facts.glibc else None

@@ -97,12 +97,11 @@ class LocalForge:
         root: Path,
         files: Mapping[str, bytes],
         *,
-        branch: str = "main",
         clock: Callable[[], datetime] = _utc_now,
         base_url: str | None = None,
         identity: str | None = None,
     ) -> LocalForge:
-        """Make a forge whose ``branch`` begins with ``files``; one that is there already is left as it is."""
+        """Make a forge whose branch ``main`` begins with ``files``; one that is there already is left as it is."""
         root = root.absolute()
         with answering(root, "be created"):
             for name in ("releases", "drafts", "runs", "scratch"):
@@ -112,12 +111,12 @@ class LocalForge:
                 repository = root / "repository.git"
                 if not repository.exists():
                     made = store.scratch / repository.name
-                    Git(root).run("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(made))
+                    Git(root).run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(made))
                     git = Git(made)
                     git.run("config", "core.fsync", "committed,reference")
                     signature = _signature(identity or _git_identity(git), clock())
                     first = commit_files(git, None, files, "Begin the release repository\n", signature)
-                    git.update_ref(f"refs/heads/{branch}", first, expected=NO_OBJECT)
+                    git.update_ref("refs/heads/main", first, expected=NO_OBJECT)
                     made.rename(repository)
                     sync_folder(root)
         return cls(root, clock=clock, base_url=base_url, identity=identity)

@@ -249,7 +249,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setenv(key, value)
         monkeypatch.setenv("GITHUB_RUN_ID", "12")
         forge = GitHubForge.open(REPOSITORY)
-        revision = Revision(sha=REVISION, epoch=1, subject="x", selector="head", trailers={})
+        revision = Revision(sha=REVISION, epoch=1, subject="x", trailers={})
         made = snapshot(forge, revision, Matrix.parse(TARGETS).release, request_id="r")
         (dispatched,) = github.dispatches
         github.add_job(

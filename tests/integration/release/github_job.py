@@ -47,7 +47,7 @@ def job(environ: Mapping[str, str], dist: Path) -> None:
     """What the workflows do, from selection to publication."""
     forge = GitHubForge.open(REPOSITORY, environ=environ)
     matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
-    revision = Revision(sha=REVISION, epoch=1, subject="A change", selector="head", trailers={})
+    revision = Revision(sha=REVISION, epoch=1, subject="A change", trailers={})
     tag = snapshot(forge, revision, matrix.release, request_id="run-1").tag
     draft = Draft.load(forge, tag, matrix=matrix)
     upload(draft, dist)

@@ -66,7 +66,7 @@ def make_forge(folder: Path) -> None:
 
 def revision(sha: str) -> Revision:
     """An upstream commit."""
-    return Revision(sha=sha, epoch=1_790_000_000, subject="[mlir] Do something (#1)", selector="head", trailers={})
+    return Revision(sha=sha, epoch=1_790_000_000, subject="[mlir] Do something (#1)", trailers={})
 
 
 # -- scenarios --------------------------------------------------------------------------------------------------------

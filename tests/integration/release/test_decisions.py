@@ -57,7 +57,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def begin(forge: LocalForge, sha: str) -> None:
-    revision = Revision(sha=sha, epoch=1, subject="s", selector="head", trailers={})
+    revision = Revision(sha=sha, epoch=1, subject="s", trailers={})
     snapshot(forge, revision, ReleaseConfig(upstream="x"), request_id=f"r-{sha[0]}")
 
 

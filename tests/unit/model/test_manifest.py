@@ -37,7 +37,7 @@ def test_text_does_not_depend_on_the_order_of_rows() -> None:
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:
-    data = {**full().to_json(), "mood": "sunny"}
+    data = {**json.loads(full().to_text()), "mood": "sunny"}
     assert Manifest.from_text(json.dumps(data), where="here") == full()
 
 
