@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
+from mlir_release.git.repository import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mlir_release.git.repository import Git, Signature
+    from mlir_release.git.repository import Git
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def entry_at(git: Git, treeish: str, path: str) -> Entry | None:
 
 def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
     """The entries of a tree (or those at ``paths``) as ``mktree`` reads them, by name."""
-    output = git.run("ls-tree", "-z", "--full-tree", "--end-of-options", treeish, "--", *paths).stdout
+    output = git.run("ls-tree", "-z", "--full-tree", "--end-of-options", treeish, *paths).stdout
     return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
 
 
@@ -115,11 +117,7 @@ class Merge:
     conflicts: tuple[str, ...] = ()
 
 
-_ANONYMOUS = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "mlir-release"), ("EMAIL", "mlir-release@localhost"), ("DATE", "1000000000 +0000"))
-}
+_ANONYMOUS = Signature(name="mlir-release", email="mlir-release@localhost", when=datetime.fromtimestamp(10**9, UTC))
 
 
 def merge_trees(git: Git, base: str, ours: str, theirs: str) -> Merge:
@@ -127,10 +125,7 @@ def merge_trees(git: Git, base: str, ours: str, theirs: str) -> Merge:
 
     Git 2.39 has no option for the merge base, so both sides become (unreachable) children of ``base`` first.
     """
-    sides = [
-        git.run("commit-tree", tree, "-p", base, input=b"side\n", env=_ANONYMOUS).stdout.decode().strip()
-        for tree in (ours, theirs)
-    ]
+    sides = [commit_tree(git, tree, [base], "side\n", _ANONYMOUS) for tree in (ours, theirs)]
     return merge_commits(git, *sides)
 
 

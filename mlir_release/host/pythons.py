@@ -106,25 +106,24 @@ def describe(executable: Path) -> Python:
     return found
 
 
-def find_pythons(wanted: Sequence[str] = (), *, oldest: tuple[int, int] = OLDEST) -> list[Python]:
+def find_pythons(wanted: Sequence[str] = ()) -> list[Python]:
     """The CPythons asked for, in that order, or, if none are, all suitable ones of this machine, newest first.
 
     :param wanted: versions (``3.12``, ``cp312``, ``3.13t``) or paths of interpreters
-    :param oldest: minor version below which the bindings do not work
     :raises UsageError: ``python-missing``, ``python-too-old``, ``python-not-understood``
     :raises MachineError: ``python-headers-missing``, ``no-python``
     """
     if wanted:
-        chosen = list({python.cpython: python for python in (_one(text, oldest) for text in wanted)}.values())
+        chosen = list({python.cpython: python for python in map(_one, wanted)}.values())
         for python in chosen:
             if not python.headers:
                 raise _no_headers(python)
         return chosen
-    found = [python for python in installed() if python.headers and python.cpython.release >= oldest]
+    found = [python for python in installed() if python.headers and python.cpython.release >= OLDEST]
     if not found:
         raise MachineError(
             "no-python",
-            f"there is no CPython {_dotted(oldest)} or newer with its headers on this machine",
+            f"there is no CPython {_dotted(OLDEST)} or newer with its headers on this machine",
             why=f"found: {_listing(installed())}",
             remedy="install one (pyenv install 3.12; apt install python3-dev), or name one with --python",
         )
@@ -147,20 +146,21 @@ def _everything() -> list[Python]:
         return [python for python in probed if isinstance(python, Python)]
 
 
-def _one(text: str, oldest: tuple[int, int]) -> Python:
+def _one(text: str) -> Python:
     wanted, micro = _read_version(text)
     if wanted is None:
         if os.sep in text or Path(text).is_file():
             python = describe(Path(text).absolute())
-            _check_age(python, oldest)
+            if python.cpython.release < OLDEST:
+                raise too_old(f"{python.executable} ({python.version})", OLDEST)
             return python
         raise UsageError(
             "python-not-understood",
             f"{text!r} is neither a CPython version nor the path of an interpreter",
             remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
         )
-    if wanted.release < oldest:
-        raise too_old(wanted.tag, oldest)
+    if wanted.release < OLDEST:
+        raise too_old(wanted.tag, OLDEST)
     fitting = [python for python in _everything() if python.cpython == wanted and micro in (None, python.order[2])]
     if fitting:
         return max(fitting, key=lambda python: (python.headers, python.order))
@@ -180,11 +180,6 @@ def _read_version(text: str) -> tuple[CPython | None, int | None]:
     except ValueError:
         return None, None
     return cpython, int(exact["micro"]) if exact else None
-
-
-def _check_age(python: Python, oldest: tuple[int, int]) -> None:
-    if python.cpython.release < oldest:
-        raise too_old(f"{python.executable} ({python.version})", oldest)
 
 
 def too_old(what: str, oldest: tuple[int, int], *, whose: str = "MLIR's bindings") -> UsageError:

@@ -72,9 +72,12 @@ def select(
             where="targets.toml",
             remedy='add [release.green] with checks = ["…"], depth = 50 and fallback = "head" or "stop"',
         )
-    asked = checks or _checks_on_github(config)
-    commits = asked.newest(config.upstream_branch, green.depth)
-    commit = newest_green(commits, lambda commit: asked.results(commit, green.checks), green.checks)
+    if checks is None:
+        from mlir_release.forge.github.checks import GitHubChecks
+
+        checks = GitHubChecks(client_of_upstream(config.upstream, os.environ))
+    commits = checks.newest(config.upstream_branch, green.depth)
+    commit = newest_green(commits, lambda commit: checks.results(commit, green.checks), green.checks)
     if commit is None:
         return _fall_back(green, upstream, len(commits))
     console.say(f"green: {commit[:12]}, {commits.index(commit)} commits behind {config.upstream_branch}")
@@ -92,12 +95,6 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, looked: int) -> Revision:
         )
     console.warn(f"{problem}; taking head")
     return upstream.resolve("head")
-
-
-def _checks_on_github(config: ReleaseConfig) -> Checks:
-    from mlir_release.forge.github.checks import GitHubChecks
-
-    return GitHubChecks(client_of_upstream(config.upstream, os.environ))
 
 
 def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:

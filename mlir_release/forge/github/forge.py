@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -272,11 +273,8 @@ class GitHubForge:
 
     def delete_draft(self, release: Release) -> None:
         """See :class:`Forge`."""
-        try:
-            found = self._get_draft(release)
-            self.client.write(found.delete_release, about=release.tag)
-        except NotFound:
-            return
+        with suppress(NotFound):
+            self.client.write(self._get_draft(release).delete_release, about=release.tag)
 
     def upload(self, release: Release, name: str, source: Path) -> Asset:
         """See :class:`Forge`. A half of ours that a broken connection left is deleted before the next try."""
@@ -311,10 +309,8 @@ class GitHubForge:
                 self._delete(found)
 
     def _delete(self, asset: GitReleaseAsset) -> None:
-        try:
+        with suppress(NotFound):
             self.client.write(asset.delete_asset, about=asset.name)
-        except NotFound:
-            return
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         """See :class:`Forge`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import weakref
 from contextlib import ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.base import Tag
@@ -46,34 +47,31 @@ class TagReader:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
-        self._git: Git | None = None
 
     def read(self) -> Sequence[Tag]:
         """All tags, sorted by name."""
-        git = self._repository()
-        self._client.read(lambda: self._fetch(git), about="tags")
+        self._client.read(self._fetch, about="tags")
         found = [
             Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message)
-            for ref in git.refs("refs/tags/")
+            for ref in self._git.refs("refs/tags/")
         ]
         return sorted(found, key=lambda tag: tag.name)
 
-    def _repository(self) -> Git:
-        if self._git is None:
-            stack = ExitStack()
-            weakref.finalize(self, stack.close)
-            git = Git(stack.enter_context(scratch_folder("tags")))
-            git.run("init", "--quiet", "--bare")
-            git.run("remote", "add", "origin", self._client.git_url)
-            self._git = git
-        return self._git
+    @cached_property
+    def _git(self) -> Git:
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        git = Git(stack.enter_context(scratch_folder("tags")))
+        git.run("init", "--quiet", "--bare")
+        git.run("remote", "add", "origin", self._client.git_url)
+        return git
 
-    def _fetch(self, git: Git) -> None:
+    def _fetch(self) -> None:
         # Git alone would wait indefinitely; a byte a second is less than a connection that works ever has.
         patience = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={client.TIMEOUT}")
         options = ("--quiet", "--prune", "--no-auto-gc", "--filter=tree:0", "--no-write-fetch-head")
         try:
-            git.run(
+            self._git.run(
                 *(*patience, "fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
                 env=self._client.git_environment(),
             )

@@ -77,16 +77,12 @@ class Records:
 
     def save(self, folder: Path, release: Release) -> None:
         """Write the record of the release in ``folder``."""
-        data = {
-            "id": release.id,
-            "tag": release.tag,
-            "title": release.title,
-            "body": release.body,
-            "prerelease": release.prerelease,
+        data = vars(release) | {
             "created_at": release.created_at.isoformat(),
             "published_at": release.published_at.isoformat() if release.published_at else None,
             "assets": {asset.name: {"size": asset.size, "sha256": asset.sha256} for asset in release.assets},
         }
+        del data["draft"]  # the place of the folder says it
         self._store.write(folder / _RECORD, json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")
 
     def load(self, folder: Path) -> Release:

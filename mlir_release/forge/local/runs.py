@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class RunQueue:
         return self._folder / f"{run.id}.json"
 
     def _save(self, run: Run) -> None:
-        data = asdict(run) | {"created_at": run.created_at.isoformat()}
+        data = vars(run) | {"created_at": run.created_at.isoformat()}
         self._store.write(self._path(run), json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")
 
     def _load(self, path: Path) -> Run:

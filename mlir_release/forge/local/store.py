@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -87,11 +87,9 @@ class Store:
             self._sweep()
             yield descriptor
 
-    @contextmanager
-    def shared(self) -> Iterator[None]:
+    def shared(self) -> AbstractContextManager[int]:
         """Keep writers out while several files are read. Not re-entrant."""
-        with self._locked(shared=True):
-            yield
+        return self._locked(shared=True)
 
     @contextmanager
     def _locked(self, *, shared: bool) -> Iterator[int]:
@@ -133,15 +131,13 @@ class Store:
     def incoming(self) -> Iterator[IO[bytes]]:
         """A scratch file to fill outside the lock, gone at the end unless it was renamed meanwhile."""
         with self.exclusive():  # so that nobody sweeps it between its creation and its lock
-            descriptor, name = tempfile.mkstemp(dir=self.scratch)
-            os.close(descriptor)
-            file = Path(name).open("wb")  # noqa: SIM115 - closed below
+            file = tempfile.NamedTemporaryFile(dir=self.scratch, delete=False)  # noqa: SIM115 - closed below
             locks.lock(file.fileno())
         try:
             with file:
                 yield file
         finally:
-            Path(name).unlink(missing_ok=True)
+            Path(file.name).unlink(missing_ok=True)
 
     def remove_folder(self, folder: Path) -> None:
         """Make ``folder`` vanish at once, then delete what was in it. Called under the exclusive lock."""
