@@ -32,7 +32,7 @@ from mlir_release.index import lockfiles, simple
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import FOLDERS, Channel, Published
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
-from mlir_release.model.names import order_of
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.schemas import read_schemas
 from mlir_release.release.remote import fetch, parse_manifest
 
@@ -183,14 +183,14 @@ def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[
     yanks = read_yanks(forge, branch)
     found, fetched = [], 0
     for release in forge.releases():
-        order = order_of(release.tag)
-        if release.draft or order is None:
+        parsed = parse_tag(release.tag)
+        if release.draft or parsed is None:
             continue
         asset = release.asset(MANIFEST_NAME)
         if asset is None:
             console.warn(f"{release.tag} is published without {MANIFEST_NAME}; no page shows it")
             continue
-        content = read_if_there(output / FOLDERS[order.kind] / release.tag / MANIFEST_NAME)
+        content = read_if_there(output / FOLDERS[parsed.kind] / release.tag / MANIFEST_NAME)
         if content is None or _sha256(content) != asset.sha256:
             content = fetch(forge, release, asset, scratch).read_bytes()
             fetched += 1
