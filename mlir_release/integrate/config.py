@@ -1,7 +1,4 @@
-"""``integrate.toml``: how a downstream carries LLVM, and how it is walked forward. Every mistake is one clear error.
-
-:class:`Config` has the file's own tables and keys; the file's JSON Schema is generated from it.
-"""
+"""``integrate.toml``: how a downstream carries LLVM, and how it is walked forward. Its JSON Schema comes from here."""
 
 from __future__ import annotations
 

@@ -19,12 +19,7 @@ ATTACHED = 4 << 20
 
 
 def deliver(report: WalkReport, *, markdown: str, variable: str, pulls: PullRequests | None) -> list[ReleaseError]:
-    """Comment on the pull request, and notify with the report and the end of the log attached.
-
-    Returns the deliveries that failed, after trying all of them.
-
-    :param variable: the environment variable that holds the notification addresses
-    """
+    """Comment on the pull request, and notify the addresses in the environment ``variable``; returns what failed."""
     failures: list[ReleaseError] = []
     if pulls is not None:
         try:

@@ -27,16 +27,14 @@ def check_reachable(project: Project, branch: str) -> None:
 
     :raises VerificationError: naming the first commit whose LLVM, or other submodule, others can't fetch
     """
-    head = project.upstream.fetch()
-    export = project.config.export.target
-    exported = ""
-    if export is not None and fetch_export(project.upstream, export).returncode == 0:
-        exported = export_ref(export)
+    upstream, export = project.upstream, project.config.export.target
+    public = [upstream.fetch()]
+    if export is not None and fetch_export(upstream, export).returncode == 0:
+        public.append(export_ref(export))
     for commit, subject, _ in branch_commits(project, branch):
         pin = project.pin(commit)
-        if is_ancestor(project.upstream, pin, head) or (exported and is_ancestor(project.upstream, pin, exported)):
-            continue
-        raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
+        if not any(is_ancestor(upstream, pin, head) for head in public):
+            raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
     can_be_fetched = cache(partial(fetchable, project))
     for link in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
         if not can_be_fetched(link.path, link.commit):

@@ -58,10 +58,7 @@ def open_walk(directory: Path, *, push: bool = False) -> Walk:
 
 
 def open_observer(directory: Path) -> Observer:
-    """Whatever is checked out there, only to be read.
-
-    All commits have the same weight: reading which files each of them touches would take longer than everything else.
-    """
+    """Whatever is checked out there, only to be read; commits are not weighed, which takes longer than all the rest."""
     from mlir_release.integrate.observe import Observer
 
     project = open_project(directory)

@@ -252,10 +252,7 @@ def report_known(observer: Observer) -> WalkReport:
 
 
 def report_log(observer: Observer, log: bytes) -> WalkReport:
-    """The report of a build log of the branch as it is, for example the full CI's.
-
-    Any upstream commit since the branch left main may be to blame.
-    """
+    """The report of any build log of the branch as it is: each upstream commit since it left main may be to blame."""
     project = observer.project
     seen = observer.look(fetch=False)
     good = project.started_from(seen.head)

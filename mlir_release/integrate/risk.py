@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.upstream import UpstreamCommit
@@ -25,13 +25,6 @@ def included_names(project: Project) -> frozenset[str]:
     lines = ("grep", "-h", "-I", "-E", r"^\s*#?\s*include\s*[<\"]", "HEAD", "--", *sources)
     output = project.outer.run(*lines, check=False).stdout  # exit code 1: nothing found
     return frozenset(PurePosixPath(path.decode(errors="replace")).name for path in _INCLUDE.findall(output))
-
-
-def factors(touched: Sequence[Iterable[str]], included: frozenset[str]) -> list[float]:
-    """Relative risk by commit, from the paths that each touches; the mean is 1."""
-    raw = [_factor(list(paths), included) for paths in touched]
-    mean = sum(raw) / len(raw) if raw else 1.0
-    return [value / mean for value in raw]
 
 
 def _factor(paths: list[str], included: frozenset[str]) -> float:
@@ -54,6 +47,8 @@ def weigher(project: Project) -> Callable[[Sequence[UpstreamCommit]], list[float
             for record in output.split("\x01")[1:]:
                 sha, *paths = record.split("\n")
                 seen[sha] = [path for path in paths if path]
-        return factors([seen.get(commit.sha, []) for commit in commits], included)
+        factors = [_factor(seen.get(commit.sha, []), included) for commit in commits]
+        mean = sum(factors) / len(factors) if factors else 1.0
+        return [factor / mean for factor in factors]
 
     return weigh

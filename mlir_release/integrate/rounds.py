@@ -26,11 +26,9 @@ def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -
     walk.store.pull(walk.project.config.downstream.remote)
     seen = walk.observer.look(until=until)
     while True:
-        known = walk.observer.knowledge(seen, walk.observer.verdicts(seen))
-        decision = strategy.decide(known)
-        if not isinstance(decision, st.Probe):
-            return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": []}
-        commits = [seen.upstream_at(position) for position in decision.positions]
+        decision = strategy.decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
+        positions = decision.positions if isinstance(decision, st.Probe) else ()
+        commits = [seen.upstream_at(position) for position in positions]
         applying = [commit for commit in commits if walk.observer.applies(seen, commit)]
         if applying == commits:
             return {"branch": seen.branch, "head": seen.head, "until": seen.until, "probes": commits}

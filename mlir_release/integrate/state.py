@@ -17,7 +17,7 @@ import msgspec
 from mlir_release.errors import MachineError
 from mlir_release.git.remotes import fetch, push
 from mlir_release.git.repository import NO_OBJECT, Git, GitError
-from mlir_release.git.trees import Entry, commit_files, commit_tree, merge_base, tree_of, tree_with
+from mlir_release.git.trees import Entry, commit_files, commit_tree, is_ancestor, tree_of, tree_with
 from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
@@ -158,10 +158,9 @@ class ProbeStore:
             races.lose("merge the remote's verdicts")
 
     def _union(self, ours: str, theirs: str) -> str:
-        base = merge_base(self.git, ours, theirs)
-        if base == theirs:
+        if is_ancestor(self.git, theirs, ours):
             return ours
-        if base == ours:
+        if is_ancestor(self.git, ours, theirs):
             return theirs
         mine = {name: Entry("100644", "blob", oid) for name, oid in self._blobs(ours).items()}
         tree = tree_with(self.git, theirs, mine)

@@ -15,7 +15,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import UsageError
@@ -174,14 +174,9 @@ class Linear:
 
     def reached(self, known: Knowledge) -> int:
         """The last good position with nothing bad or untested before it."""
-        low = 0
-        for position in range(1, known.n + 1):
-            verdict = known.verdicts.get(position)
-            if verdict is Verdict.GOOD:
-                low = position
-            elif verdict is not Verdict.UNTESTABLE:
-                break
-        return low
+        passed = (Verdict.GOOD, Verdict.UNTESTABLE)
+        settled = takewhile(lambda position: known.verdicts.get(position) in passed, range(1, known.n + 1))
+        return max((position for position in settled if known.verdicts[position] is Verdict.GOOD), default=0)
 
 
 @dataclass(frozen=True)
@@ -264,19 +259,17 @@ def _nearest(known: Knowledge, here: Bracket, candidates: Sequence[int], ideal: 
 
 def make_strategy(name: str, width: int = 1) -> Strategy:
     """``linear``, ``head``, ``adaptive`` (default) or ``parallel`` (adaptive, 8 wide by default)."""
+    if name not in STRATEGIES:
+        raise UsageError(
+            "strategy-unknown",
+            f"there is no strategy called {name!r}",
+            remedy=f"use one of: {', '.join(STRATEGIES)}",
+        )
     if name == "linear":
         return Linear()
-    if name == "head":
-        return Adaptive(width=width, head_first=True)
-    if name == "adaptive":
-        return Adaptive(width=width)
-    if name == "parallel":
-        return Adaptive(width=width if width > 1 else 8)
-    raise UsageError(
-        "strategy-unknown",
-        f"there is no strategy called {name!r}",
-        remedy=f"use one of: {', '.join(STRATEGIES)}",
-    )
+    if name == "parallel" and width == 1:
+        width = 8
+    return Adaptive(width=width, head_first=name == "head")
 
 
 STRATEGIES = ("linear", "head", "adaptive", "parallel")

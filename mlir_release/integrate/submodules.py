@@ -75,7 +75,8 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
             if not (folder.is_dir() and any(folder.iterdir())):  # else these are a person's files, and git refuses
-                made = _git_folder(outer, path)
+                inside = f"modules/{listed(outer).get(path, path)}"
+                made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
             update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
             done = outer.run(*update, check=False, pass_fds=(lock,))
@@ -101,12 +102,6 @@ def _write_down(begun: Path, text: str) -> None:
     from mlir_release.host.files import write_atomically  # a look at an integrate needs no hashes and random names
 
     write_atomically(begun, text.encode(errors="surrogateescape"))
-
-
-def _git_folder(outer: SharedGit, path: str) -> Path:
-    """Where the repository of the submodule at ``path`` is, or will be."""
-    name = listed(outer).get(path, path)
-    return Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", f"modules/{name}"))
 
 
 def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:

@@ -52,11 +52,7 @@ class UpstreamRepository(SharedGit):
     def __init__(self, directory: Path, config: Config) -> None:
         super().__init__(directory)
         self.config = config
-
-    @property
-    def ref(self) -> str:
-        """Where the upstream's head is remembered."""
-        return f"refs/mlir-release/upstream/{self.config.upstream.branch}"
+        self.ref = f"refs/mlir-release/upstream/{config.upstream.branch}"  #: the upstream's head as last fetched
 
     def fetch(self) -> str:
         """Fetch and return the upstream's head.
@@ -88,8 +84,7 @@ class UpstreamRepository(SharedGit):
 
     def head(self) -> str:
         """The upstream's head as last fetched."""
-        head = self.resolve(self.ref)
-        return head if head is not None else self.fetch()
+        return self.resolve(self.ref) or self.fetch()
 
     def base_of(self, pin: str, head: str, *, recorded: str = "") -> str:
         """The upstream commit that ``pin`` is based on.

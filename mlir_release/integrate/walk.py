@@ -62,7 +62,7 @@ class Walk:
 
     :param branch: default: the integrate branch that is checked out
     :param publish: push the branch and the verdicts as they come
-    :param weigh: gives the relative risk of each commit ahead (default: all alike)
+    :param weigh: see :class:`Observer`
     """
 
     def __init__(
@@ -242,23 +242,8 @@ class Walk:
         match decision:
             case st.Probe():
                 return end(outcome="untested")
-            case st.Culprit(position):
-                return end(
-                    outcome="culprit",
-                    good=seen.upstream_at(position - 1),
-                    bad=seen.upstream_at(position),
-                    suspects=(seen.ahead[position - 1],),
-                    record=records.get(position),
-                )
-            case st.Range(good, bad):
-                return end(
-                    outcome="range",
-                    good=seen.upstream_at(good),
-                    bad=seen.upstream_at(bad),
-                    suspects=seen.ahead[good:bad],
-                    record=records.get(bad),
-                    conflict=self._conflict_in(seen, good + 1, bad - 1),
-                )
+            case st.Done():
+                return end(outcome="head", good=seen.base)
             case st.BaseBroken(position):
                 record = records.get(0) or records.get(position)
                 return end(outcome="broken-base", bad=seen.upstream_at(position), record=record)
@@ -271,7 +256,18 @@ class Walk:
                     suspects=seen.ahead[good : good + 1] if conflict else seen.ahead[good:],
                     conflict=conflict,
                 )
-        return end(outcome="head", good=seen.base)
+            case st.Culprit(bad):
+                good = bad - 1
+            case st.Range(good, bad):
+                pass
+        return end(
+            outcome="culprit" if good == bad - 1 else "range",
+            good=seen.upstream_at(good),
+            bad=seen.upstream_at(bad),
+            suspects=seen.ahead[good:bad],
+            record=records.get(bad),
+            conflict=self._conflict_in(seen, good + 1, bad - 1),
+        )
 
     def _conflict_in(self, seen: Observation, low: int, high: int) -> PatchConflict | None:
         positions = range(low, min(high, len(seen.ahead)) + 1)
