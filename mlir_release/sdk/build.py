@@ -103,6 +103,10 @@ class BuildTree:
         """Where ``install-distribution`` puts what an SDK is made of."""
         return self.root / "prefix"
 
+    def ninja(self, *words: str) -> list[str]:
+        """The command that runs Ninja in the build folder."""
+        return self.environment.command("ninja", "-C", self.environment.path(self.build_dir), *words)
+
 
 def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) -> Sdk:
     """Build LLVM and MLIR and make an SDK of them at ``tree.output``. Takes an hour or more.
@@ -248,9 +252,8 @@ def configure(tree: BuildTree) -> None:
     words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
     with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
-        command = environment.command("cmake", *words)
         run_step(
-            command,
+            environment.command("cmake", *words),
             environment=_variables(tree),
             log=tree.root / "configure.log",
             what="CMake could not configure LLVM",
@@ -259,15 +262,14 @@ def configure(tree: BuildTree) -> None:
 
 def count_steps(tree: BuildTree, target: str) -> int:
     """How many of Ninja's steps are to be done for ``target``."""
-    command = tree.environment.command("ninja", "-C", tree.environment.path(tree.build_dir), "-n", target)
-    printed = capture(command, environment=_variables(tree)).stdout
+    printed = capture(tree.ninja("-n", target), environment=_variables(tree)).stdout
     steps = re.findall(r"^\[\d+/(\d+)\]", printed, re.MULTILINE)
     return int(steps[-1]) if steps else 0
 
 
 def _variables(tree: BuildTree) -> dict[str, str]:
     common = {"SOURCE_DATE_EPOCH": str(tree.source_epoch), "NINJA_STATUS": "[%f/%t] "}
-    return {**tree.environment.variables(), **common}
+    return tree.environment.variables() | common
 
 
 def estimate(steps: int, jobs: int) -> float:
@@ -279,9 +281,7 @@ def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> 
     """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
     with console.step(f"build {target} of LLVM {tree.source.version}"):
         run_step(
-            tree.environment.command(
-                "ninja", "-C", tree.environment.path(tree.build_dir), "-j", str(tree.jobs), target
-            ),
+            tree.ninja("-j", str(tree.jobs), target),
             environment=_variables(tree),
             log=tree.root / "build.log",
             what=f"building {target} failed",

@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
@@ -36,27 +37,37 @@ _FIND_PYTHON = (
 )
 
 
-class BuildEnvironment(Protocol):
-    """Where compilers run."""
+@dataclass(frozen=True, kw_only=True)
+class BuildEnvironment(ABC):
+    """Where compilers run.
 
-    @property
-    def key(self) -> str:
-        """Identifies what compiled code depends on, besides sources and settings."""
+    :param source: llvm-project
+    :param root: of the build tree
+    """
 
+    source: Path
+    root: Path
+    tools: VirtualEnvironment
+
+    @abstractmethod
     def check(self) -> None:
         """Make sure that everything needed is there. :raises MachineError: naming what is missing"""
 
+    @abstractmethod
     def settings(self) -> dict[str, str]:
         """CMake's cache variables that depend on the environment."""
 
-    def path(self, path: Path) -> str:
-        """A file of the sources or the build, as compilers see it."""
-
+    @abstractmethod
     def command(self, program: str, *words: str) -> list[str]:
         """The command that runs ``cmake`` or ``ninja`` there."""
 
+    def path(self, path: Path) -> str:
+        """A file of the sources or the build, as compilers see it."""
+        return str(path)
+
     def variables(self) -> dict[str, str]:
         """Environment variables of that command."""
+        return dict(os.environ)
 
 
 def build_tools(cache: Path) -> VirtualEnvironment:
@@ -72,17 +83,8 @@ def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Native:
-    """This machine.
-
-    :param source: llvm-project
-    :param root: of the build tree
-    """
-
-    source: Path
-    root: Path
-    tools: VirtualEnvironment
-    key: str = "native"
+class Native(BuildEnvironment):
+    """This machine."""
 
     def check(self) -> None:
         """See :class:`BuildEnvironment`."""
@@ -96,10 +98,6 @@ class Native:
             found["LLVM_USE_LINKER"] = "lld"
         return found
 
-    def path(self, path: Path) -> str:
-        """See :class:`BuildEnvironment`."""
-        return str(path)
-
     def command(self, program: str, *words: str) -> list[str]:
         """See :class:`BuildEnvironment`."""
         return [str(_programs(self.tools)[program]), *words]
@@ -111,23 +109,12 @@ class Native:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Container:
-    """A container of a manylinux image.
+class Container(BuildEnvironment):
+    """A container of a manylinux image. ``compiler_cache`` is sccache's folder."""
 
-    :param compiler_cache: folder of sccache's; default: ``SCCACHE_DIR``, or one in ``cache``
-    """
-
-    source: Path
-    root: Path
-    tools: VirtualEnvironment
     engine: Engine
     image: str
     compiler_cache: Path
-
-    @property
-    def key(self) -> str:
-        """See :class:`BuildEnvironment`."""
-        return self.image
 
     def check(self) -> None:
         """See :class:`BuildEnvironment`."""
@@ -158,10 +145,6 @@ class Container:
         name = f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
         capture([self.engine.name, "rm", "--force", name])
         return self._run("--name", name, words=(self._tool(program), *words))
-
-    def variables(self) -> dict[str, str]:
-        """See :class:`BuildEnvironment`."""
-        return dict(os.environ)
 
     def _run(self, *options: str, words: tuple[str, ...]) -> list[str]:
         mounts = [

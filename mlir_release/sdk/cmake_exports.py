@@ -54,10 +54,6 @@ class Target:
         value = self.properties.get("INTERFACE_LINK_LIBRARIES", "")
         return [entry for entry in value.split(";") if entry]
 
-    @links.setter
-    def links(self, entries: Iterable[str]) -> None:
-        self.properties["INTERFACE_LINK_LIBRARIES"] = ";".join(entries)
-
 
 def linked_name(entry: str) -> str:
     """The library that a link entry names: ``LLVM`` for both ``LLVM`` and ``$<LINK_ONLY:LLVM>``."""
@@ -117,12 +113,10 @@ def _read_into(targets: dict[str, Target], text: str, *, suffix: str = "") -> No
         elif command == "add_library":
             targets[arguments[0]] = Target(name=arguments[0], kind=arguments[1])
         elif command == "set_target_properties" and arguments[0] in targets:
-            pairs = zip(arguments[2::2], arguments[3::2], strict=True)
-            for key, value in pairs:
-                plain = key.removesuffix(suffix) if suffix else key
-                if suffix and plain not in _PER_BUILD_TYPE:
-                    continue
-                targets[arguments[0]].properties[plain] = value
+            for key, value in zip(arguments[2::2], arguments[3::2], strict=True):
+                plain = key.removesuffix(suffix)
+                if not suffix or plain in _PER_BUILD_TYPE:
+                    targets[arguments[0]].properties[plain] = value
         elif command == "set_property" and len(arguments) == 5 and arguments[1] in targets:
             # set_property(TARGET mlir-opt PROPERTY ENABLE_EXPORTS 1); the APPEND form only lists build types.
             targets[arguments[1]].properties[arguments[3]] = arguments[4]

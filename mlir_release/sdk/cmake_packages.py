@@ -130,9 +130,9 @@ def _replace_shared(packages: Packages) -> None:
             if target.kind == "STATIC" and name not in outside and not left_out.fullmatch(name)
         ]
         targets.pop(library, None)
-        interface = Target(name=library, kind="INTERFACE")
-        interface.links = members
-        targets[library] = interface
+        targets[library] = Target(
+            name=library, kind="INTERFACE", properties={"INTERFACE_LINK_LIBRARIES": ";".join(members)}
+        )
     # These are linked to libLLVM.so; beside the static libraries they would load LLVM into a process twice.
     for name in ("LTO", "Remarks", "MLIRExecutionEngineShared", "MLIR-C"):
         packages.llvm.pop(name, None)
@@ -172,14 +172,12 @@ def _replace_third_party(packages: Packages) -> None:
 
 
 def _drop(packages: Packages, names: set[str]) -> None:
-    for targets in (packages.llvm, packages.mlir):
-        for name in names & targets.keys() - {ZLIB, ZSTD}:
-            del targets[name]
     gone: dict[str, str | None] = dict.fromkeys(names - {ZLIB, ZSTD})
-    for name in ("LLVM", "MLIR"):
-        for targets in (packages.llvm, packages.mlir):
-            if name in targets:
-                cmake_exports.replace_links(targets[name], gone)
+    for targets in (packages.llvm, packages.mlir):
+        for name in gone.keys() & targets.keys():
+            del targets[name]
+        for name in {"LLVM", "MLIR"} & targets.keys():
+            cmake_exports.replace_links(targets[name], gone)
 
 
 def _drop_unsatisfiable(packages: Packages) -> None:
@@ -223,19 +221,12 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
                 f"\nif(NOT TARGET {name})\n  add_custom_target({name})\nendif()\n" for name in _PHANTOM_TARGETS
             )
         (target_dir / f"{exports}.cmake").write_text(text, encoding="utf-8")
-    llvm = output / "lib" / "cmake" / "llvm"
-    _rewrite(llvm / "LLVMConfig.cmake", lambda text: _clean_llvm_config(text, packages.dropped))
-    _rewrite(
-        output / "lib" / "cmake" / "mlir" / "MLIRConfig.cmake", lambda text: _clean_mlir_config(text, packages.dropped)
-    )
-    extensions = llvm / "LLVMConfigExtensions.cmake"
+    for config, clean in (("llvm/LLVMConfig.cmake", _clean_llvm_config), ("mlir/MLIRConfig.cmake", _clean_mlir_config)):
+        file = output / "lib" / "cmake" / config
+        file.write_text(clean(file.read_text(encoding="utf-8"), packages.dropped), encoding="utf-8")
+    extensions = output / "lib" / "cmake" / "llvm" / "LLVMConfigExtensions.cmake"
     if extensions.is_file():
         extensions.write_text("set(LLVM_STATIC_EXTENSIONS)\n", encoding="utf-8")
-
-
-def _rewrite(file: Path, change: object) -> None:
-    assert callable(change)
-    file.write_text(change(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _clean_llvm_config(text: str, dropped: set[str]) -> str:

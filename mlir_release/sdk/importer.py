@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -24,11 +25,11 @@ from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 if TYPE_CHECKING:
     from mlir_release.sdk.cmake_packages import Packages
 
-#: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "for the SDK"
 _MAKE_ROOM = "free some space, or give another output folder; the unfinished SDK has been removed"
 
+#: Programs without which wheels cannot be built, or built but not tested: name -> kind of package.
 _REQUIRED_TOOLS = {
     "mlir-tblgen": "mlir-tools",
     "mlir-opt": "mlir-tools",
@@ -111,7 +112,7 @@ def _import(
         (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
         _move_into_place(staging, output, info)
     except OSError as error:
-        if error.errno is not None and error.errno == 28:  # ENOSPC
+        if error.errno == errno.ENOSPC:
             raise disk_full(staging.parent, purpose=_PURPOSE, why=str(error), remedy=_MAKE_ROOM) from error
         raise
     finally:
@@ -146,8 +147,9 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     packages = cmake_packages.read_packages(prefix, added)
     linked = _add_third_party(prefix, packages, output)
     for file in packages.static_libraries:
-        if not (output / "lib" / Path(file).name).exists():
-            programs.link_or_copy(prefix.root / file, output / "lib" / Path(file).name)
+        target = output / "lib" / Path(file).name
+        if not target.exists():
+            programs.link_or_copy(prefix.root / file, target)
     objects = _add_objects(prefix, packages, output)
     _normalise_library_dir(packages)
     cmake_packages.add_object_libraries(packages, objects)
@@ -192,9 +194,7 @@ def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, 
 
 
 def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
-    command = next(
-        (path for path in (shutil.which("ar"), str(prefix.tools / "llvm-ar")) if path and Path(path).is_file()), None
-    )
+    command = shutil.which("ar") or shutil.which(str(prefix.tools / "llvm-ar"))
     if command is None:
         raise MachineError(
             "archiver-missing",
@@ -277,10 +277,8 @@ def _find_license(library: Path, package: str, kind: str) -> Path | None:
 def _package_version(library: Path, package: str) -> str:
     for folder in (library.parent / "pkgconfig", library.parent.parent / "share" / "pkgconfig"):
         file = folder / f"{ {'zlib': 'zlib', 'zstd': 'libzstd'}[package] }.pc"
-        if file.is_file():
-            match = re.search(r"^Version:\s*(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
-            if match:
-                return match[1]
+        if file.is_file() and (match := re.search(r"^Version:\s*(\S+)", file.read_text("utf-8"), re.MULTILINE)):
+            return match[1]
     return ""
 
 

@@ -14,18 +14,18 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.platforms import Platform
 
-SCHEMA = 1
 DESCRIPTION = "sdk.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkedLibrary:
+class LinkedLibrary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A third-party library whose code ends up in what is linked against the SDK."""
 
     name: str
@@ -33,8 +33,7 @@ class LinkedLibrary:
     license: str  #: SPDX expression
 
 
-@dataclass(frozen=True, kw_only=True)
-class SdkInfo:
+class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="schema", tag=1):
     """The content of ``sdk.json``."""
 
     revision: str  #: llvm-project commit, 40 hex digits
@@ -56,23 +55,15 @@ class SdkInfo:
 
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
-        return (
-            json.dumps({"schema": SCHEMA, **asdict(self), "platform": str(self.platform)}, indent=2, sort_keys=True)
-            + "\n"
-        )
+        return json.dumps(msgspec.to_builtins(self) | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> SdkInfo:
         """Read ``sdk.json``. :raises UsageError: if it is none that this version of the toolkit can read."""
         try:
-            data: dict[str, Any] = json.loads(text)
-            if data.pop("schema") != SCHEMA:
-                raise ValueError("another schema version")
-            data["platform"] = Platform.parse(data["platform"])
-            data["linked"] = tuple(LinkedLibrary(**entry) for entry in data["linked"])
-            for key in ("code_generators", "binding_requirements", "runtime_requirements"):
-                data[key] = tuple(data[key])
-            return cls(**data)
+            data = json.loads(text)
+            data["platform"] = asdict(Platform.parse(data["platform"]))
+            return msgspec.convert(data, cls)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 "sdk-description-invalid",
@@ -126,14 +117,9 @@ class Sdk:
         """Upstream's ``mlir/`` folder: binding sources and tests, at the SDK's revision."""
         return self.root / "source" / "mlir"
 
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """All requirements for building and running the bindings."""
-        return self.info.binding_requirements + self.info.runtime_requirements
-
     def copy_to(self, folder: Path) -> Sdk:
         """A copy of the tree at ``folder``, replacing an SDK there."""
-        if (folder / "sdk.json").is_file():
+        if (folder / DESCRIPTION).is_file():
             shutil.rmtree(folder)
         shutil.copytree(self.root, folder, symlinks=True)
         return Sdk.load(folder)

@@ -68,24 +68,18 @@ class Prefix:
         build_type = self.settings.get("LLVM_BUILD_TYPE", "").lower() or "release"
         if build_type in {"relwithdebinfo", "minsizerel"}:
             build_type = "release"
-        return build_type + ("+asserts" if is_on(self.settings.get("LLVM_ENABLE_ASSERTIONS", "")) else "")
+        assertions = self.settings.get("LLVM_ENABLE_ASSERTIONS", "").upper() in {"1", "ON", "TRUE", "YES", "Y"}
+        return build_type + ("+asserts" if assertions else "")
 
     def package(self, kind: str) -> str:
         """What to install to get ``kind`` (``llvm-dev``, ``mlir-dev``, ``mlir-tools``, ``llvm-tools``, ``lld``)."""
         return package_name(kind, provider=self.provider, major=self.major)
 
 
-def is_on(value: str) -> bool:
-    """CMake's idea of a true constant."""
-    return value.upper() in {"1", "ON", "TRUE", "YES", "Y"}
-
-
 def package_name(kind: str, *, provider: str, major: int | str) -> str:
     """The package of a distribution that holds ``kind``."""
     if provider == "homebrew":
-        return {"lld": "the formula lld", "zstd": "the formula zstd", "zlib": "the formula zlib"}.get(
-            kind, f"the formula llvm@{major}"
-        )
+        return f"the formula {kind if kind in {'lld', 'zstd', 'zlib'} else f'llvm@{major}'}"
     debian = {
         "llvm-dev": f"llvm-{major}-dev",
         "mlir-dev": f"libmlir-{major}-dev",

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.host.cache import locked
+from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, read_catalogue
 
 if TYPE_CHECKING:
@@ -35,8 +38,6 @@ def available_release(*, cache: Path, prefix: Path | None = None, version: str |
     if version is not None:
         return choose_release([version])
     if prefix is not None:
-        from mlir_release.sdk.prefix import inspect_prefix
-
         return choose_release([inspect_prefix(prefix).version])
     versions = DebianPackages(cache).versions() if DebianPackages.available() else {}
     return choose_release(list(versions.values())) if versions else read_catalogue()[-1]
@@ -70,11 +71,7 @@ def provide_sdk(
             release.commit, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None
         )
         if installed is None:
-            from mlir_release.sdk.build import build_sdk, prepare
-
             return build_sdk(prepare(tree.root, output=root, source_epoch=source_epoch, jobs=jobs), revision=revision)
-        from mlir_release.sdk.importer import import_sdk
-
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
 
 
@@ -92,8 +89,6 @@ def provide_for(
     known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
     if known is not None and not is_too_new(floor) and _packaged_major(known, cache) is not None:
         return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    from mlir_release.sdk.build import build_sdk, prepare
-
     output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{_code_digest()[:12]}"
     if (output / "sdk.json").is_file():
         return Sdk.load(output)

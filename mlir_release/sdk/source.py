@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tomllib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,13 +40,17 @@ class KnownRelease:
     @property
     def epoch(self) -> int:
         """The release's day in seconds since 1970, for where the commit itself can't be asked."""
-        return int(datetime(self.date.year, self.date.month, self.date.day, tzinfo=UTC).timestamp())
+        return int(datetime.combine(self.date, time(), tzinfo=UTC).timestamp())
 
 
 def read_catalogue(path: Path = CATALOGUE) -> tuple[KnownRelease, ...]:
     """The releases in the catalogue, oldest first."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     return tuple(KnownRelease(**entry) for entry in data["release"])
+
+
+def _release_at(commit: str) -> KnownRelease | None:
+    return next((release for release in read_catalogue() if release.commit == commit), None)
 
 
 def fetch_source(
@@ -68,17 +72,17 @@ def fetch_source(
     """
     if directory is not None:
         return read_source(directory)
-    tree = cache / "sources" / (revision + ("" if whole else "-mlir"))
-    for found in (tree, cache / "sources" / revision):
+    sources = cache / "sources"
+    tree = sources / (revision if whole else f"{revision}-mlir")
+    for found in (tree, sources / revision):
         if found.is_dir():
             return read_source(found)
     places: list[tuple[str, Callable[[Path], None]]] = []
     if upstream:
         places.append((f"git ({upstream})", lambda into: _from_git(revision, upstream, into, whole=whole)))
-    known = next((release for release in read_catalogue() if release.commit == revision), None)
-    if known is not None:
+    if known := _release_at(revision):
         places.append(("Debian's source package", lambda into: _from_debian(known, cache, into, whole=whole)))
-    with locked(cache / "sources" / ".lock"):
+    with locked(sources / ".lock"):
         if not tree.is_dir():
             _first_that_answers(revision, places, tree)
     return read_source(tree)
@@ -186,13 +190,10 @@ def identify_revision(version: str, revision: str | None = None, source_epoch: i
     :param source_epoch: by default the catalogue's date of the commit
     :raises UsageError: ``llvm-not-in-catalogue``, ``source-epoch-missing``
     """
-    known: KnownRelease | None
     if revision is None:
-        known = choose_release([version])
-        revision = known.commit
-    else:
-        known = next((release for release in read_catalogue() if release.commit == revision), None)
+        revision = choose_release([version]).commit
     if source_epoch is None:
+        known = _release_at(revision)
         if known is None:
             raise UsageError(
                 "source-epoch-missing",

@@ -163,25 +163,25 @@ def run_lit(
         workdir = workdir.parent
     output = workdir / "lit.json"
     output.unlink(missing_ok=True)
-    command = [*map(str, lit), "--quiet", "--output", str(output)]
+    command = [*lit, "--quiet", "--output", output]
     command += ["--filter", _any_of(only)] if only else []
     command += ["--filter-out", _any_of(without)] if without else []
-    command += [str(folder)]
+    command.append(folder)
     log = workdir / "lit.log"
     log.unlink(missing_ok=True)
-    ending = "exit code 0"
+    returncode = 0
     with console.waiting(title):
         try:
             run_logged(command, log=log, environment=environment, cwd=workdir)
         except StepFailed as failed:  # with a test's failure, too
-            ending = f"exit code {failed.returncode}"
+            returncode = failed.returncode
     if not output.is_file():
         raise VerificationError(
             "lit-failed",
             "the test runner stopped before it had run the tests",
             where=str(log),
             why=tail(log, 15),
-            remedy=f"lit ended with {ending}; its output says why",
+            remedy=f"lit ended with exit code {returncode}; its output says why",
         )
     return read_results(json.loads(output.read_text(encoding="utf-8")))
 

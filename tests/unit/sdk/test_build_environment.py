@@ -75,7 +75,7 @@ def test_a_container_only_where_it_must_be(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(choose_environment(tmp_path, tmp_path, floor="manylinux_2_39", cache=tmp_path), Native)
     chosen = choose_environment(tmp_path, tmp_path, floor="manylinux_2_28", cache=tmp_path)
     assert isinstance(chosen, Container)
-    assert "manylinux_2_28" in chosen.key
+    assert "manylinux_2_28" in chosen.image
 
 
 def test_everything_has_a_fixed_place_in_the_container(tmp_path: Path) -> None:

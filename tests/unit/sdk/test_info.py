@@ -44,12 +44,6 @@ def test_the_platform_is_text_in_the_document() -> None:
     assert other.platform == Platform("windows", "x86_64")
 
 
-def test_all_requirements_are_for_building_and_running() -> None:
-    from pathlib import Path
-
-    assert Sdk(root=Path("/sdk"), info=INFO).requirements == ("nanobind>=2.9", "numpy>=1")
-
-
 @pytest.mark.parametrize(
     "text",
     [
