@@ -1,12 +1,6 @@
 """Release tags and the wheel versions that belong to them: parse, order, allocate, map.
 
-Two kinds of tags, which never share a page or an index:
-
-- ``snapshot-YYYYMMDD.NN``: UTC date, NN from 01 to 99; the wheel version is ``YYYYMMDD.N`` (PEP 440 drops the zero);
-- ``llvm-<V>.NN``: V is ``X.Y.Z`` or a release candidate, spelled in exactly one way; the wheel version is V, or
-  ``V.post<n>`` once n releases of V are published, and is fixed (in the tag's trailers) when the tag is made.
-
-All functions are pure; the clock and the existing tags come in as arguments.
+The rules are in docs/design.md, "Versions and tags". The clock and the existing tags come in as arguments.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from mlir_release.model.release_tags import (
 from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mlir_release.forge.base import Forge, Release, Tag
 
@@ -187,8 +187,3 @@ def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:
         why="a published release can't be abandoned; the record of it is without effect",
         remedy=f"if nobody should use it: mlir-release release yank {tag} --reason …",
     )
-
-
-def pending_others(states: Sequence[TagState], tag: str | None) -> list[TagState]:
-    """Pending jobs other than ``tag``: a person may want to resume or abandon them."""
-    return [state for state in states if state.state == "pending" and state.name != tag]

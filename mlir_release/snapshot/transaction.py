@@ -41,7 +41,7 @@ from mlir_release.snapshot.plan import (
     focus,
     make_plan,
 )
-from mlir_release.snapshot.state import abandon_tag, pending_others, read_states, tag_message
+from mlir_release.snapshot.state import abandon_tag, read_states, tag_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -282,7 +282,8 @@ class _Transaction:
         others = [
             f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
             f"mlir-release release abandon {state.name}"
-            for state in pending_others(world.states, str(plan.tag))
+            for state in world.states
+            if state.state == "pending" and state.name != str(plan.tag)
         ]
         return TransactionOutcome(
             action=action,

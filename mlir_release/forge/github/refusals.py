@@ -107,7 +107,7 @@ def translated(where: str, about: str = "") -> Iterator[None]:
     except ReleaseError:
         raise
     except GithubException as error:
-        raise _refusal(error.status, _said(error), _headers(error), where, about) from error
+        raise _refusal(error.status, _said(error), error.headers or {}, where, about) from error
     except (requests.RequestException, ConnectionError, TimeoutError) as error:
         why = type(error).__name__ + (f", {about}" if about else "")
         raise unreachable(where=where, why=why, lost=True) from error
@@ -119,12 +119,7 @@ def refusal(response: Any, where: str, about: str = "") -> ForgeError:
         said = str(response.json().get("message", ""))
     except (ValueError, AttributeError):
         said = str(response.reason)
-    headers = {key.lower(): value for key, value in response.headers.items()}
-    return _refusal(response.status_code, said, headers, where, about)
-
-
-def _headers(error: Any) -> dict[str, str]:
-    return {str(key).lower(): str(value) for key, value in (error.headers or {}).items()}
+    return _refusal(response.status_code, said, response.headers, where, about)
 
 
 def _said(error: Any) -> str:
@@ -141,6 +136,7 @@ def _said(error: Any) -> str:
 
 def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, about: str) -> ForgeError:
     why = f"{status} {said}" + (f" ({about})" if about else "")
+    headers = {str(key).lower(): str(value) for key, value in headers.items()}
     lower = said.lower()
     limited = "rate limit" in lower or "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
     if status == 429 or (status == 403 and limited):
