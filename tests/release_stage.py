@@ -11,6 +11,7 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.remote import release_of
 from mlir_release.snapshot.state import tag_message
+from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -23,40 +24,12 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
 NEXT_REVISION = "b" * 40
 
-TARGETS = f"""\
-schema = 1
-
-[release]
-upstream = "https://github.com/llvm/llvm-project.git"
-
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-
-[llvm.mlir-core]
-distribution = "mlir-core"
-profile = "core"
-
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["{OTHER_PYTHON}", "{PYTHON}"]
-
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke"]
-required = true
-
-[[target]]
-llvm = "mlir-core"
-runtime = "linux-x86_64"
-pythons = ["{PYTHON}"]
-suites = ["smoke"]
-required = false
-"""
+TARGETS = make_targets(
+    make_row(),
+    make_row("mlir-core", pythons=[PYTHON], required=False),
+    pythons=[OTHER_PYTHON, PYTHON],
+    upstream="https://github.com/llvm/llvm-project.git",
+)
 
 
 def find_release(forge: Forge, tag: str) -> Release:

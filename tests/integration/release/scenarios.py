@@ -21,6 +21,7 @@ from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import number, snapshot
 from mlir_release.snapshot.upstream import Revision
+from tests.targets_factory import UPSTREAM, make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -30,26 +31,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
 OLD, NEW, NEXT = "a" * 40, "b" * 40, "c" * 40
 TAG = "snapshot-20261120.01"
-CONFIG = ReleaseConfig(upstream="https://example.org/llvm-project.git")
-TARGETS = b"""\
-schema = 1
-[release]
-upstream = "https://example.org/llvm-project.git"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312", "cp313"]
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke"]
-required = true
-"""
+CONFIG = ReleaseConfig(upstream=UPSTREAM)
+TARGETS = make_targets(make_row()).encode()
 TARGET = "mlir-linux-x86_64-cp312"
 
 

@@ -16,6 +16,7 @@ from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Revision
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,25 +26,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ADA = "Ada Lovelace <ada@example.org>"
 BOB = "Bob <bob@example.org>"
 TAG = "snapshot-20261120.01"
-TARGETS = b"""\
-schema = 1
-[release]
-upstream = "https://example.org/llvm-project.git"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312"]
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-suites = ["smoke", "bindings"]
-required = true
-"""
+TARGETS = make_targets(make_row(suites=["smoke", "bindings"]), pythons=["cp312"]).encode()
 TARGET = "mlir-linux-x86_64-cp312"
 
 

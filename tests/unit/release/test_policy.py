@@ -10,6 +10,7 @@ from mlir_release.model.manifest import Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.assets import Wheel, read_report, read_wheel
 from mlir_release.release.policy import Judgement, judge
+from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -18,32 +19,12 @@ if TYPE_CHECKING:
 
     from mlir_release.model.test_report import TestReport
 
-MATRIX = Matrix.parse("""\
-schema = 1
-[release]
-upstream = "https://example.org/llvm-project.git"
-[llvm.mlir]
-distribution = "mlir"
-profile = "host"
-[runtime.linux-x86_64]
-os = "linux"
-arch = "x86_64"
-runner = "ubuntu-24.04"
-floor = "manylinux_2_28"
-pythons = ["cp312", "cp313"]
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-pythons = ["cp312"]
-suites = ["smoke", "regression"]
-required = true
-[[target]]
-llvm = "mlir"
-runtime = "linux-x86_64"
-pythons = ["cp313"]
-suites = ["smoke"]
-required = false
-""")
+MATRIX = Matrix.parse(
+    make_targets(
+        make_row(suites=["smoke", "regression"], pythons=["cp312"]),
+        make_row(suites=["smoke"], pythons=["cp313"], required=False),
+    )
+)
 REQUIRED, EXPERIMENTAL = "mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"
 REGRESSION = "regression-mlir-linux-x86_64"
 

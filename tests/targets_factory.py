@@ -1,0 +1,38 @@
+"""Small ``targets.toml`` files: one platform, and the rows that a test is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from mlir_release.model.targets import DISTRIBUTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UPSTREAM = "https://example.org/llvm-project.git"
+RUNTIME = "linux-x86_64"
+_PROFILES = {distribution: profile for profile, distribution in DISTRIBUTIONS.items()}
+
+
+def make_row(llvm: str = "mlir", *, suites: Sequence[str] = ("smoke",), required: bool = True, **keys: Any) -> Any:
+    """A row of the matrix; ``keys``: ``pythons`` and ``tags``."""
+    return {"llvm": llvm, "runtime": RUNTIME, "suites": list(suites), "required": required, **keys}
+
+
+def make_targets(*rows: dict[str, Any], pythons: Sequence[str] = ("cp312", "cp313"), upstream: str = UPSTREAM) -> str:
+    """The content of a ``targets.toml`` for Linux x86_64.
+
+    :param rows: of :func:`make_row`; the LLVM configurations are those that they name
+    """
+    runtime = {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"}
+    return tomli_w.dumps(
+        {
+            "schema": 1,
+            "release": {"upstream": upstream},
+            "llvm": {row["llvm"]: {"distribution": row["llvm"], "profile": _PROFILES[row["llvm"]]} for row in rows},
+            "runtime": {RUNTIME: {**runtime, "pythons": list(pythons)}},
+            "target": list(rows),
+        }
+    )
