@@ -174,6 +174,8 @@ class WalkReport:
             paragraphs += [f"### Errors ({len(self.findings)})", f"```text\n{shown}\n```"]
         if blamed and self.outcome != "culprit":
             paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
+        if self.outcome in ("culprit", "range", "broken-base"):
+            paragraphs.append(f"Reproduce on `{self.branch}`: `mlir-release integrate probe {self.bad[:12]}`")
         if self.advice:
             paragraphs.append(self.advice)
         return "\n\n".join(paragraphs) + "\n"

@@ -24,7 +24,7 @@ from mlir_release.integrate.open import open_project
 from mlir_release.integrate.patches import PatchConflict
 from mlir_release.integrate.pull_request import pull_request_text
 from mlir_release.integrate.report import make_report
-from mlir_release.integrate.rounds import gather, plan_round
+from mlir_release.integrate.rounds import gather, plan_round, probe
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect, render
 from mlir_release.integrate.sync import sync
@@ -156,6 +156,8 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
     assert Path(report.log).is_file()
     markdown = report.as_markdown()
     assert world.commits["rename scale"][:12] in markdown
+    assert f"Reproduce on `{end.branch}`: `mlir-release integrate probe {end.bad[:12]}`" in markdown
+    assert probe(walk, end.bad[:12]).verdict == "bad"
     assert json.loads(json.dumps(report.as_json()))["suspects"]
 
 
