@@ -27,7 +27,7 @@ from mlir_release.sdk.progress import BudgetSpent
 try:
     tree = prepare(Path(sys.argv[1]), output=Path(sys.argv[2]), source_epoch=1, floor="{FLOOR}", jobs=1)
     build_until(tree, "LLVMDemangle", budget=float(sys.argv[3]) or None)
-    print("built in", tree.environment.key)
+    print("built in", tree.environment.image)
 except BudgetSpent:
     print("time is up")
 """
