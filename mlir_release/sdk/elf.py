@@ -47,15 +47,22 @@ class ElfFacts:
         Packed relative relocations count even where the linker wrote no version need for them (lld before
         ``-z pack-relative-relocs``): on an older glibc such a file crashes.
         """
-        found = [
-            (int(match[1]), int(match[2]))
-            for names in self.versions.values()
-            for name in names
-            if (match := _GLIBC.fullmatch(name))
-        ]
         if self.packed_relocations:
-            found.append(RELR_GLIBC)
-        return max(found, default=None)
+            return max(self._symbols_glibc or RELR_GLIBC, RELR_GLIBC)
+        return self._symbols_glibc
+
+    @property
+    def refuses_old_glibc(self) -> bool:
+        """Whether a glibc that does not know packed relative relocations refuses the file, with a message.
+
+        That is so where it asks for ``GLIBC_ABI_DT_RELR``, and where it takes a symbol of :data:`RELR_GLIBC` or newer.
+        """
+        return self.declares_packed_relocations or (self._symbols_glibc or (0, 0)) >= RELR_GLIBC
+
+    @property
+    def _symbols_glibc(self) -> tuple[int, int] | None:
+        matches = (_GLIBC.fullmatch(name) for names in self.versions.values() for name in names)
+        return max(((int(match[1]), int(match[2])) for match in matches if match), default=None)
 
 
 def read_elf(file: IO[bytes]) -> ElfFacts:

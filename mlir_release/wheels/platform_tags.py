@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.sdk.elf import RELR_GLIBC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,28 +104,48 @@ def check_tags(
         problems.append(Problem("wheel-tags-mismatch", message))
     problems += _check_platform(tags, actual, elf)
     problems += _check_interpreter(tags, members)
-    guarded = _declaring(elf)
+    problems += _check_packed_relocations(tags, elf)
     for name, facts in elf.items():
-        if facts.packed_relocations and name not in guarded:
-            message = (
-                f"{name} has packed relative relocations (DT_RELR), and neither it nor a library that it needs asks "
-                "for GLIBC_ABI_DT_RELR: a glibc before 2.36 loads it and crashes; link with -z pack-relative-relocs"
-            )
-            problems.append(Problem("relr-undeclared", message))
         if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
             problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
     return problems
 
 
-def _declaring(elf: Mapping[str, ElfFacts]) -> set[str]:
-    """Members that an older glibc refuses cleanly: they ask for ``GLIBC_ABI_DT_RELR``, or need a member that does.
+def _check_packed_relocations(tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> list[Problem]:
+    """A glibc that does not know packed relative relocations must refuse the files: by the wheel's tag, or by theirs.
 
-    The dynamic linker checks the versions that all loaded files need before it relocates the first of them. lld leaves
-    the need out of a file that takes no versioned symbol from libc itself.
+    An installer offers a ``manylinux_2_36`` wheel to no older glibc, so its files need not say it again: the linker
+    leaves ``GLIBC_ABI_DT_RELR`` out of a file that takes no versioned symbol from libc. ``linux_x86_64`` promises
+    nothing of glibc, and is offered to all; musl has no such versions.
+    """
+    if not any(_admits_glibc_before(platform, RELR_GLIBC) for platform in platforms_of(tags)):
+        return []
+    guarded = _refusing_old_glibc(elf)
+    why = (
+        "has packed relative relocations (DT_RELR), and neither it nor a library that it needs asks for "
+        "GLIBC_ABI_DT_RELR: a glibc before 2.36, which the wheel's tag admits, loads it and crashes; "
+        "link with -z pack-relative-relocs"
+    )
+    return [
+        Problem("relr-undeclared", f"{name} {why}")
+        for name, facts in elf.items()
+        if facts.packed_relocations and name not in guarded
+    ]
+
+
+def _admits_glibc_before(platform: str, version: tuple[int, int]) -> bool:
+    tag = PlatformTag.parse(platform)
+    return tag.family in {"linux", "any"} or (tag.glibc is not None and tag.glibc < version)
+
+
+def _refusing_old_glibc(elf: Mapping[str, ElfFacts]) -> set[str]:
+    """Members that a glibc before 2.36 refuses cleanly: by their own version needs, or those of a member they need.
+
+    The dynamic linker checks the versions that all loaded files need before it relocates the first of them.
     """
     by_library = {name.rsplit("/", 1)[-1]: name for name in elf}
     by_library |= {facts.soname: name for name, facts in elf.items() if facts.soname}
-    found = {name for name, facts in elf.items() if facts.declares_packed_relocations}
+    found = {name for name, facts in elf.items() if facts.refuses_old_glibc}
     while True:
         more = {
             name

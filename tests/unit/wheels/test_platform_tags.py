@@ -26,8 +26,40 @@ def test_packed_relocations_need_a_new_glibc_even_where_they_do_not_say_so() -> 
     quiet = elf(packed_relocations=True, versions={"libc.so.6": ("GLIBC_2.14",)})
     assert quiet.glibc == (2, 36)
     truth = ActualPlatform(tag="manylinux_2_36_x86_64")
-    assert check("manylinux_2_36_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared"}
     assert check("manylinux_2_28_x86_64", truth, {"mlir/libx.so": quiet}) == {"relr-undeclared", "platform-tag-untrue"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"),
+    [
+        ("manylinux2014_x86_64", {"relr-undeclared"}),
+        ("manylinux_2_35_x86_64", {"relr-undeclared"}),
+        ("linux_x86_64", {"relr-undeclared"}),  # promises nothing of glibc: any is offered the wheel
+        ("manylinux_2_35_x86_64.manylinux_2_39_x86_64", {"relr-undeclared"}),
+        ("manylinux_2_36_x86_64", set()),
+        ("manylinux_2_39_x86_64", set()),
+        ("musllinux_1_2_x86_64", set()),
+    ],
+)
+def test_packed_relocations_must_say_so_where_the_tag_admits_a_glibc_before_them(
+    platform: str, expected: set[str]
+) -> None:
+    """Debian 13's linker leaves the need out of libraries that take no versioned symbol from libc."""
+    quiet = elf(packed_relocations=True)
+    tags = tuple(f"cp311-cp311-{part}" for part in platform.split("."))
+    truth = ActualPlatform(tag="manylinux_2_17_x86_64")
+    problems = check_tags(WHEEL.format(platform), tags, truth, {"mlir/libx.so": quiet}, ())
+    assert {problem.id for problem in problems} == expected
+
+
+@pytest.mark.parametrize(("symbol", "expected"), [("GLIBC_2.35", {"relr-undeclared"}), ("GLIBC_2.36", set())])
+def test_a_symbol_that_is_as_new_as_packed_relocations_refuses_older_ones_as_well(
+    symbol: str, expected: set[str]
+) -> None:
+    library = elf(packed_relocations=True, versions={"libc.so.6": (symbol,)}, soname="liba.so")
+    module = elf(packed_relocations=True, needed=("liba.so",))
+    truth = ActualPlatform(tag="linux_x86_64")
+    assert check("linux_x86_64", truth, {"m/liba.so": library, "m/_x.so": module}) == expected
 
 
 def test_packed_relocations_that_say_so_are_honest() -> None:
@@ -36,8 +68,8 @@ def test_packed_relocations_that_say_so_are_honest() -> None:
         declares_packed_relocations=True,
         versions={"libc.so.6": ("GLIBC_2.14", "GLIBC_ABI_DT_RELR")},
     )
-    actual = ActualPlatform(tag="manylinux_2_36_x86_64")
-    assert check("manylinux_2_36_x86_64", actual, {"mlir/libx.so": honest}) == set()
+    actual = ActualPlatform(tag="linux_x86_64")
+    assert check("linux_x86_64", actual, {"mlir/libx.so": honest}) == set()
 
 
 def test_a_file_is_guarded_by_what_it_needs() -> None:
@@ -47,9 +79,9 @@ def test_a_file_is_guarded_by_what_it_needs() -> None:
     module = elf(packed_relocations=True, needed=("libb.so",))
     alone = elf(packed_relocations=True, needed=("libc.so.6",))
     files = {"m/liba.so": library, "m/libb.so": middle, "m/_x.cpython-311-x86_64-linux-gnu.so": module}
-    truth = ActualPlatform(tag="manylinux_2_36_x86_64")
-    assert check("manylinux_2_36_x86_64", truth, files) == set()
-    assert check("manylinux_2_36_x86_64", truth, {**files, "m/alone.so": alone}) == {"relr-undeclared"}
+    truth = ActualPlatform(tag="linux_x86_64")
+    assert check("linux_x86_64", truth, files) == set()
+    assert check("linux_x86_64", truth, {**files, "m/alone.so": alone}) == {"relr-undeclared"}
 
 
 def test_binaries_under_an_any_tag() -> None:
