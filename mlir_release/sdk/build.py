@@ -3,8 +3,7 @@
 Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then ``install-distribution`` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
 :mod:`~mlir_release.sdk.build_environment`: this machine, or a manylinux container. The build folder is kept until
-the SDK is complete, so a stopped build can be resumed. Nothing that a wheel would have to bundle is
-used (zlib, zstd, libxml2, …).
+the SDK is complete, so a stopped build can be resumed.
 """
 
 from __future__ import annotations
@@ -24,17 +23,14 @@ from mlir_release.errors import UsageError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.disk import check_room
 from mlir_release.host.process import capture
-from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
+from mlir_release.sdk.components import CONFIGURATIONS, cmake_settings
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.progress import run_step
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
-
-#: Build configurations: name -> whether assertions are on.
-CONFIGURATIONS = {"release": False, "release+asserts": True}
 
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
@@ -44,40 +40,6 @@ _DISK_NEEDED = 12_000_000_000
 
 #: Memory that linking the largest programs takes, each, with lld.
 _MEMORY_A_LINK = 3_000_000_000
-
-_FIXED_COMPONENTS = (
-    "llvm-headers",
-    "llvm-libraries",
-    "cmake-exports",
-    "mlir-headers",
-    "mlir-libraries",
-    "mlir-cmake-exports",
-)
-
-#: Programs, each with the folder of upstream's tree that exists in versions that have it.
-_TOOL_FOLDERS = {
-    "FileCheck": "llvm/utils/FileCheck",
-    "count": "llvm/utils/count",
-    "not": "llvm/utils/not",
-    "split-file": "llvm/utils/split-file",
-    "llvm-tblgen": "llvm/utils/TableGen",
-    "llvm-ranlib": "llvm/tools/llvm-ar",
-    "llvm-readelf": "llvm/tools/llvm-readobj",
-    "llvm-strip": "llvm/tools/llvm-objcopy",
-    "lld": "lld/tools/lld",
-    "mlir-linalg-ods-yaml-gen": "mlir/tools/mlir-linalg-ods-gen",
-    **{name: f"llvm/tools/{name}" for name in (
-        "llc", "lli", "opt", "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-link",
-        "llvm-mc", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-readobj", "llvm-size",
-        "llvm-symbolizer", "obj2yaml", "yaml2obj",
-    )},
-    **{name: f"mlir/tools/{name}" for name in (
-        "mlir-cpu-runner", "mlir-lsp-server", "mlir-opt", "mlir-pdll", "mlir-query", "mlir-reduce", "mlir-runner",
-        "mlir-tblgen", "mlir-translate",
-    )},
-}  # fmt: skip
-
-_RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +144,7 @@ def prepare(
             remedy="provide a full checkout or source archive of llvm-project",
         )
     output = Path(output).absolute()
-    settings = _settings(upstream, configuration, floor)
+    settings = cmake_settings(upstream, configuration, floor)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     root = (workspace or output.parent).absolute() / f".{output.name}.build-{key}"
@@ -205,43 +167,10 @@ def prepare(
     return tree
 
 
-def components(source: UpstreamSource) -> list[str]:
-    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that this version has."""
-    tools = [name for name, folder in sorted(_TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
-    runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
-    libraries = sorted({match["name"] for match in _RUNNER_LIBRARY.finditer(runtime)})
-    return [*_FIXED_COMPONENTS, *tools, *libraries]
-
-
-def _settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:
-    """CMake's cache variables that decide what is built, whatever the machine."""
-    macos = PlatformTag.parse(floor).macos
-    off = (
-        "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
-        "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
-        "LLVM_ENABLE_BINDINGS", "LLVM_ENABLE_OCAMLDOC", "MLIR_ENABLE_BINDINGS_PYTHON", "LLVM_BUILD_LLVM_DYLIB",
-        "LLVM_INCLUDE_EXAMPLES", "LLVM_INCLUDE_BENCHMARKS", "LLVM_INCLUDE_DOCS", "LLVM_APPEND_VC_REV",
-    )  # fmt: skip
-    projects = ["mlir", *(["lld"] if (source.root / "lld" / "CMakeLists.txt").is_file() else [])]
-    return {
-        **dict.fromkeys(off, "OFF"),
-        "CMAKE_BUILD_TYPE": "Release",
-        "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[configuration] else "OFF",
-        "LLVM_ENABLE_PROJECTS": ";".join(projects),
-        "LLVM_TARGETS_TO_BUILD": "host;NVPTX;AMDGPU",
-        "LLVM_ENABLE_RTTI": "ON",  # as distributions do, so that a downstream project sees one kind of SDK
-        "LLVM_INSTALL_UTILS": "ON",
-        "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
-        "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
-        "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
-        **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*macos)} if macos else {}),
-    }
-
-
 def configure(tree: BuildTree) -> None:
     """Run CMake; quick if it ran before."""
     environment = tree.environment
-    settings = _settings(tree.source, tree.configuration, tree.floor) | environment.settings()
+    settings = cmake_settings(tree.source, tree.configuration, tree.floor) | environment.settings()
     settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
     source, build = environment.path(tree.source.root), environment.path(tree.build_dir)
     if sys.platform != "win32":

@@ -29,7 +29,7 @@ TOOLS = (
     "llc", "lli", "lli-child-target", "opt",
     "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-lib", "llvm-link", "llvm-mc", "llvm-nm",
     "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-ranlib", "llvm-readelf", "llvm-readobj", "llvm-size",
-    "llvm-strip", "llvm-symbolizer", "llvm-tblgen",
+    "llvm-strings", "llvm-strip", "llvm-symbolizer", "llvm-tblgen",
     "mlir-cat", "mlir-cpu-runner", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-lsp-server",
     "mlir-minimal-opt", "mlir-minimal-opt-canonicalize", "mlir-opt", "mlir-pdll", "mlir-pdll-lsp-server",
     "mlir-query", "mlir-reduce", "mlir-rewrite", "mlir-runner",

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.host.cache import cache_directory
+from mlir_release.sdk.components import components
 from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.upstream import read_source
+from tests import upstream_tools
 
 if TYPE_CHECKING:
     from mlir_release.sdk.source import KnownRelease
@@ -66,3 +69,11 @@ def test_a_build_that_is_stopped_goes_on_elsewhere(
     build(container, source, third, compiler_cache)
     assert objects(third) == objects(second)
     assert entries(compiler_cache) == done
+
+
+def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: KnownRelease) -> None:
+    source = read_source(fetch_source(release.commit, cache=cache_directory(), whole=True).root)
+    wanted = upstream_tools.read_wanted(source.root)
+    assert {"FileCheck", "mlir-opt", "mlir_runner_utils"} <= wanted
+    assert wanted <= upstream_tools.WANTED, "upstream's tests run more than tests/upstream_tools.py lists"
+    assert upstream_tools.not_built(wanted, components(source)) == []

@@ -1,0 +1,89 @@
+"""What a build from source makes: the components of upstream's ``install-distribution``, and the settings of CMake.
+
+Nothing that a wheel would have to bundle is used (zlib, zstd, libxml2, …), nor anything that a build would find on one
+machine and not on another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mlir_release.model.platforms import PlatformTag
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.upstream import UpstreamSource
+
+#: Build configurations: name -> whether assertions are on.
+CONFIGURATIONS = {"release": False, "release+asserts": True}
+
+_FIXED_COMPONENTS = (
+    "llvm-headers",
+    "llvm-libraries",
+    "cmake-exports",
+    "mlir-headers",
+    "mlir-libraries",
+    "mlir-cmake-exports",
+)
+
+#: Programs, each with the folder of upstream's tree that exists in versions that have it.
+TOOL_FOLDERS = {
+    "FileCheck": "llvm/utils/FileCheck",
+    "count": "llvm/utils/count",
+    "not": "llvm/utils/not",
+    "split-file": "llvm/utils/split-file",
+    "llvm-tblgen": "llvm/utils/TableGen",
+    "llvm-lib": "llvm/tools/llvm-ar",
+    "llvm-ranlib": "llvm/tools/llvm-ar",
+    "llvm-readelf": "llvm/tools/llvm-readobj",
+    "llvm-strip": "llvm/tools/llvm-objcopy",
+    "lld": "lld/tools/lld",
+    "mlir-linalg-ods-yaml-gen": "mlir/tools/mlir-linalg-ods-gen",
+    **{name: f"llvm/tools/{name}" for name in (
+        "llc", "lli", "opt", "llvm-ar", "llvm-as", "llvm-bcanalyzer", "llvm-cxxfilt", "llvm-dis", "llvm-link",
+        "llvm-mc", "llvm-nm", "llvm-objcopy", "llvm-objdump", "llvm-profdata", "llvm-readobj", "llvm-size",
+        "llvm-strings", "llvm-symbolizer", "obj2yaml", "yaml2obj",
+    )},
+    **{name: f"mlir/tools/{name}" for name in (
+        "mlir-cpu-runner", "mlir-irdl-to-cpp", "mlir-lsp-server", "mlir-opt", "mlir-pdll", "mlir-pdll-lsp-server",
+        "mlir-query", "mlir-reduce", "mlir-rewrite", "mlir-runner", "mlir-src-sharder", "mlir-tblgen", "mlir-translate",
+        "tblgen-lsp-server", "tblgen-to-irdl",
+    )},
+}  # fmt: skip
+
+_RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
+
+
+def components(source: UpstreamSource) -> list[str]:
+    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that this version has."""
+    tools = [name for name, folder in sorted(TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
+    runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
+    libraries = sorted({match["name"] for match in _RUNNER_LIBRARY.finditer(runtime)})
+    return [*_FIXED_COMPONENTS, *tools, *libraries]
+
+
+def cmake_settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:
+    """CMake's cache variables that decide what is built, whatever the machine."""
+    macos = PlatformTag.parse(floor).macos
+    off = (
+        "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
+        "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
+        "LLVM_ENABLE_ICU", "LLVM_ENABLE_ICONV", "LLVM_ENABLE_DIA_SDK",
+        "LLVM_ENABLE_BINDINGS", "LLVM_ENABLE_OCAMLDOC", "MLIR_ENABLE_BINDINGS_PYTHON", "LLVM_BUILD_LLVM_DYLIB",
+        "LLVM_INCLUDE_EXAMPLES", "LLVM_INCLUDE_BENCHMARKS", "LLVM_INCLUDE_DOCS", "LLVM_APPEND_VC_REV",
+    )  # fmt: skip
+    projects = ["mlir", *(["lld"] if (source.root / "lld" / "CMakeLists.txt").is_file() else [])]
+    return {
+        **dict.fromkeys(off, "OFF"),
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # LLVM >= 23 precompiles its own: compiler caches do without
+        "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[configuration] else "OFF",
+        "LLVM_ENABLE_PROJECTS": ";".join(projects),
+        "LLVM_TARGETS_TO_BUILD": "host;NVPTX;AMDGPU",
+        "LLVM_ENABLE_RTTI": "ON",  # as distributions do, so that a downstream project sees one kind of SDK
+        "LLVM_INSTALL_UTILS": "ON",
+        "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
+        "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
+        "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
+        **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*macos)} if macos else {}),
+    }

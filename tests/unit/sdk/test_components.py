@@ -1,0 +1,88 @@
+"""What upstream's tests run, what an SDK carries, and what a build from source makes are held together."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.sdk.components import TOOL_FOLDERS, cmake_settings, components
+from mlir_release.sdk.programs import TOOLS
+from mlir_release.sdk.upstream import read_source
+from tests.prefix_factory import make_source
+from tests.upstream_tools import WAIVED, WANTED, not_built
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.sdk.upstream import UpstreamSource
+
+#: Names that a component of another name installs as links.
+LINKS = {"ld.lld": "lld", "ld64.lld": "lld", "lld-link": "lld", "wasm-ld": "lld"}
+
+#: Carried where a prefix has them, and not built.
+NOT_BUILT = {
+    "lli-child-target": "only lli -jit-kind=mcjit -remote-mcjit runs it; no test of MLIR does",
+    "mlir-cat": "an example (LLVM_BUILD_EXAMPLES)",
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> UpstreamSource:
+    """A tree that has every tool, and every library that tests load."""
+    root = make_source(tmp_path / "llvm-project")
+    for folder in TOOL_FOLDERS.values():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    libraries = sorted(name for name in WANTED if name.startswith("mlir_"))
+    declared = "".join(f"  add_mlir_library({name}\n" for name in ("MLIRExecutionEngine", *libraries))
+    (root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").write_text(declared)
+    return read_source(root)
+
+
+def test_only_what_the_version_has_is_asked_for(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    for folder in ("llvm/utils/FileCheck", "llvm/tools/llc", "mlir/tools/mlir-opt", "mlir/tools/mlir-runner"):
+        (root / folder).mkdir(parents=True)
+    (root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").write_text(
+        "add_mlir_library(MLIRExecutionEngine\n"
+        "  add_mlir_library(mlir_runner_utils\n"
+        "    add_mlir_library(mlir_cuda_runtime\n"
+    )
+    found = components(read_source(root))
+    assert found[6:] == ["FileCheck", "llc", "mlir-opt", "mlir-runner", "mlir_runner_utils"]
+    assert "llvm-libraries" in found
+
+
+def test_what_upstreams_tests_run_is_built(source: UpstreamSource) -> None:
+    assert not_built(WANTED, components(source)) == []
+
+
+def test_what_is_waived_is_wanted_and_not_built(source: UpstreamSource) -> None:
+    built = components(source)
+    for pattern in WAIVED:
+        assert any(fnmatch(name, pattern) for name in WANTED), pattern
+        assert not any(fnmatch(name, pattern) for name in built), pattern
+
+
+def test_tests_of_waived_programs_are_known_failures() -> None:
+    known = (resources.files("mlir_release.projects.mlir") / "known_failures.toml").read_text(encoding="utf-8")
+    assert '"CAPI/*.c"' in known
+
+
+def test_what_an_sdk_carries_is_built(source: UpstreamSource) -> None:
+    wanted = {LINKS.get(name, name) for name in TOOLS} - set(NOT_BUILT)
+    assert not_built(wanted, components(source)) == []
+
+
+def test_what_is_built_is_carried_by_the_sdk() -> None:
+    carried = {LINKS.get(name, name) for name in TOOLS}
+    assert set(TOOL_FOLDERS) <= carried
+
+
+def test_nothing_of_one_machine_only(source: UpstreamSource) -> None:
+    settings = cmake_settings(source, "release", "manylinux_2_28")
+    for name in ("ZLIB", "ZSTD", "LIBXML2", "ICU", "ICONV", "DIA_SDK"):
+        assert settings[f"LLVM_ENABLE_{name}"] == "OFF"
+    assert settings["CMAKE_DISABLE_PRECOMPILE_HEADERS"] == "ON"
