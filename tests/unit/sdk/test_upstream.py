@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.sdk.upstream import read_source, split_requirements
+from mlir_release.sdk.upstream import read_source
 from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def test_what_a_tree_says_about_itself(tmp_path: Path) -> None:
     source = read_source(make_source(tmp_path / "llvm-project"))
     assert source.version == "22.1.8"
-    assert source.binding_library == "nanobind"
-    assert source.minimum_python == "3.10"
-    assert source.runtime_requirements[0] == "numpy>=1.19.5, <=2.1.2"
+    assert source.facts.binding_library == "nanobind"
+    assert source.facts.minimum_python == "3.10"
+    assert source.facts.runtime_requirements[0] == "numpy>=1.19.5, <=2.1.2"
     assert not source.is_complete
 
 
@@ -26,16 +26,6 @@ def test_a_development_version_keeps_its_suffix(tmp_path: Path) -> None:
     file = root / "cmake" / "Modules" / "LLVMVersion.cmake"
     file.write_text(file.read_text().replace("SUFFIX)", "SUFFIX git)"))
     assert read_source(root).version == "23.0.0git"
-
-
-def test_one_list_without_headings_is_what_runs_but_for_the_binding_library() -> None:
-    lines = ["numpy>=1.19.5, <=1.26", "pybind11>=2.9.0, <=2.10.3", "PyYAML>=5.3.1, <=6.0.1"]
-    assert split_requirements(lines) == ([lines[1]], [lines[0], lines[2]])
-
-
-def test_headings_are_followed() -> None:
-    lines = ["# BUILD dependencies", "nanobind>=2.9", "PyYAML>=5", "# RUN dependencies", "numpy>=1 # why"]
-    assert split_requirements(lines) == (["nanobind>=2.9", "PyYAML>=5"], ["numpy>=1"])
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -54,3 +44,13 @@ def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_source(root)
     assert caught.value.id == "sdk-source-without-version"
+
+
+def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    file = root / "mlir" / "python" / "requirements.txt"
+    file.write_text(file.read_text() + "-r more.txt\n")
+    with pytest.raises(UsageError) as caught:
+        read_source(root)
+    assert caught.value.id == "sdk-source-requirements-invalid"
+    assert "'-r more.txt'" in caught.value.why

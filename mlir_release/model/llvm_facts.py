@@ -1,0 +1,134 @@
+"""Facts about one llvm-project revision that a release needs, read from a few files of its own tree.
+
+The same reader serves a folder and a commit: it asks for the text of one path at a time (:meth:`LlvmFacts.read`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+REQUIREMENTS_FILE = "mlir/python/requirements.txt"
+
+#: LLVM 19 moved the version out of llvm/CMakeLists.txt.
+_VERSION_FILES = ("cmake/Modules/LLVMVersion.cmake", "llvm/CMakeLists.txt")
+#: The bindings' own minimum CPython (since LLVM 21), else that of LLVM's build.
+_MINIMUM_FILES = ("mlir/cmake/modules/MLIRDetectPythonEnv.cmake", "mlir/CMakeLists.txt", "llvm/CMakeLists.txt")
+_OPTIONS_FILE = "mlir/CMakeLists.txt"
+_BINDINGS_FILE = "mlir/python/CMakeLists.txt"
+
+#: Every file that :meth:`LlvmFacts.read` may ask for.
+FACT_FILES = tuple(dict.fromkeys((*_VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE)))
+
+_NUMBER = re.compile(r"set\(LLVM_VERSION_(?P<part>MAJOR|MINOR|PATCH)\s+(?P<value>\d+)\)")
+_SUFFIX = re.compile(r"set\(LLVM_VERSION_SUFFIX\s+(?P<value>[A-Za-z0-9]+)\s*\)")
+_MINIMUM = re.compile(r"(?:MLIR_MINIMUM_PYTHON_VERSION|LLVM_MINIMUM_PYTHON_VERSION)\s+(?P<value>3\.\d+)\b")
+_STABLE_ABI = re.compile(r"^\s*(?:set|option)\s*\(\s*MLIR_ENABLE_PYTHON_STABLE_ABI\b", re.MULTILINE)
+_PYTHON_SOURCES = re.compile(r"^\s*add_custom_target\s*\(\s*\"?mlir-python-sources\b", re.MULTILINE)
+
+#: LLVM's own minimum, before the bindings had one.
+_OLDEST_PYTHON = "3.8"
+
+#: Requirements of the build only, in a requirements.txt that does not tell them apart (LLVM 21 and before).
+_FOR_BUILDING = frozenset({"nanobind", "pybind11", "typing_extensions"})
+
+What = Literal["bindings", "version", "requirements"]
+
+
+class FactsError(ValueError):
+    """A tree does not say what it must.
+
+    :param what: what is missing or unreadable in it
+    """
+
+    def __init__(self, what: What, why: str) -> None:
+        super().__init__(why)
+        self.what = what
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlvmFacts:
+    """What a revision's own tree says about it."""
+
+    version: str  #: ``22.1.8``, ``23.0.0git``
+    minimum_python: str  #: oldest CPython that the bindings support: ``3.10``
+    binding_requirements: tuple[str, ...]  #: what building the bindings needs; upstream's lines, without comments
+    runtime_requirements: tuple[str, ...]  #: what the bindings import at run time, from the same file
+    has_stable_abi: bool  #: whether the bindings can be built for CPython's stable ABI
+    has_python_sources: bool  #: whether the bindings' sources can be installed alone (``mlir-python-sources``)
+
+    @property
+    def binding_library(self) -> str:
+        """``nanobind`` or ``pybind11``."""
+        return "nanobind" if any(line.startswith("nanobind") for line in self.binding_requirements) else "pybind11"
+
+    @classmethod
+    def read(cls, text_of: Callable[[str], str | None]) -> LlvmFacts:
+        """Read a tree.
+
+        :param text_of: the text of the file at a path (one of :data:`FACT_FILES`), None if the tree has no such file
+        :raises FactsError: if it has no MLIR Python bindings, no version, or requirements that are none
+        """
+        requirements = text_of(REQUIREMENTS_FILE)
+        if requirements is None:
+            raise FactsError("bindings", f"{REQUIREMENTS_FILE} is missing")
+        building, running = split_requirements(requirements.splitlines())
+        return cls(
+            version=_read_version(text_of),
+            minimum_python=_read_minimum_python(text_of),
+            binding_requirements=tuple(building),
+            runtime_requirements=tuple(running),
+            has_stable_abi=_STABLE_ABI.search(text_of(_OPTIONS_FILE) or "") is not None,
+            has_python_sources=_PYTHON_SOURCES.search(text_of(_BINDINGS_FILE) or "") is not None,
+        )
+
+
+def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Upstream's requirement lines, without comments, as ``(for building, for running)``.
+
+    The file has a heading for each since LLVM 22. Before, it is one list, of which the bindings import all but what
+    binds them (PyYAML, too, which later ones import only to print operation definitions).
+
+    :raises FactsError: naming the first line that is no requirement
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    building: list[str] = []
+    running: list[str] = []
+    heading = ""
+    for number, line in enumerate(lines, 1):
+        text, _, comment = line.partition("#")
+        text = text.strip()
+        if not text:
+            words = comment.split()
+            heading = words[0] if words[1:] == ["dependencies"] else heading
+            continue
+        try:
+            name = Requirement(text).name
+        except InvalidRequirement as error:
+            problem = str(error).splitlines()[0]
+            raise FactsError("requirements", f"line {number} of {REQUIREMENTS_FILE} is {text!r}: {problem}") from None
+        for_building = heading == "BUILD" or (not heading and name in _FOR_BUILDING)
+        (building if for_building else running).append(text)
+    return building, running
+
+
+def _read_version(text_of: Callable[[str], str | None]) -> str:
+    for path in _VERSION_FILES:
+        text = text_of(path) or ""
+        parts = {match["part"]: match["value"] for match in _NUMBER.finditer(text)}
+        if len(parts) == 3:
+            suffix = _SUFFIX.search(text)
+            return "{MAJOR}.{MINOR}.{PATCH}".format(**parts) + (suffix["value"] if suffix else "")
+    raise FactsError("version", f"neither {' nor '.join(_VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH")
+
+
+def _read_minimum_python(text_of: Callable[[str], str | None]) -> str:
+    for path in _MINIMUM_FILES:
+        if match := _MINIMUM.search(text_of(path) or ""):
+            return match["value"]
+    return _OLDEST_PYTHON
