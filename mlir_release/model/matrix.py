@@ -28,8 +28,9 @@ from mlir_release.model.targets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.platforms import Platform
 
 
@@ -110,12 +111,29 @@ class TestTarget:
         return "-".join(parts if self.python is None else [*parts, self.python.tag])
 
 
+@dataclass(frozen=True)
+class Excluded:
+    """A wheel that ``targets.toml`` asks for and that a revision can't be made into."""
+
+    wheel: WheelTarget
+    reason: str  #: ``LLVM 22.1.8 needs CPython 3.10 or newer``
+
+    @property
+    def name(self) -> str:
+        """The target's."""
+        return self.wheel.name
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """The build matrix: all wheels, in the file's order."""
+    """The build matrix: all wheels, in the file's order. ``excluded``: those that are no targets of a revision."""
 
     release: ReleaseConfig
     wheels: tuple[WheelTarget, ...]
+    excluded: tuple[Excluded, ...] = ()
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -149,6 +167,14 @@ class Matrix:
         for wheel in self.wheels:
             if wheel.name == name:
                 return wheel
+        for row in self.excluded:
+            if row.name == name:
+                raise UsageError(
+                    "target-excluded",
+                    f"{name} is no target of this release",
+                    why=row.reason,
+                    remedy="choose another target; mlir-release matrix shows those that there are",
+                )
         raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
     def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
@@ -186,29 +212,54 @@ class Matrix:
         runtime = fitting[0].runtime
         return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == runtime))
 
+    def excluding(self, reason_of: Callable[[WheelTarget], str]) -> Matrix:
+        """The matrix without the wheels for which there is a reason (a sentence; empty: none)."""
+        found = [(wheel, reason_of(wheel)) for wheel in self.wheels]
+        return replace(
+            self,
+            wheels=tuple(wheel for wheel, reason in found if not reason),
+            excluded=(*self.excluded, *(Excluded(wheel, reason) for wheel, reason in found if reason)),
+        )
+
+    def of_revision(self, facts: LlvmFacts | None) -> Matrix:
+        """The matrix of one llvm-project revision, without the CPythons that its bindings do not support.
+
+        :param facts: None: not known, and nothing is excluded
+        """
+        if facts is None:
+            return self
+        oldest = CPython.parse(facts.minimum_python)
+        reason = f"LLVM {facts.version} needs CPython {oldest.version} or newer"
+        return self.excluding(lambda wheel: reason if wheel.python.release < oldest.release else "")
+
     def only(self, text: str) -> Matrix:
-        """The matrix with only the wheels that the filter ``text`` accepts. :raises UsageError: if that is none."""
-        facts = [(wheel, wheel.facts()) for wheel in self.wheels]
+        """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if that is none."""
+        facts = {wheel.name: wheel.facts() for wheel in (*self.wheels, *(row.wheel for row in self.excluded))}
         known: dict[str, set[str]] = {}
-        for _, values in facts:
+        for values in facts.values():
             for key, found in values.items():
                 known.setdefault(key, set()).update(found)
         known.setdefault(TAG, set()).update({"required", "experimental"})
         predicate = compile_filter(text, known)
-        chosen = tuple(wheel for wheel, values in facts if predicate(values))
-        if not chosen:
+        chosen = self._where(lambda wheel: predicate(facts[wheel.name]))
+        if not chosen.wheels and not chosen.excluded:
             raise UsageError(
                 "filter-matches-nothing",
                 f"no target fits the filter {text!r}",
                 remedy="mlir-release matrix shows all targets",
             )
-        return replace(self, wheels=chosen)
+        return chosen
 
     def due(self, tag: ReleaseTag) -> Matrix:
         """The matrix of one release: weekly configurations only in Monday's snapshots and in numbered releases."""
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
+        return self._where(lambda wheel: every or wheel.configuration.cadence == "always")
+
+    def _where(self, accept: Callable[[WheelTarget], bool]) -> Matrix:
         return replace(
-            self, wheels=tuple(wheel for wheel in self.wheels if every or wheel.configuration.cadence == "always")
+            self,
+            wheels=tuple(wheel for wheel in self.wheels if accept(wheel)),
+            excluded=tuple(row for row in self.excluded if accept(row.wheel)),
         )
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import UsageError
+from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_numbered, parse_snapshot
 from mlir_release.model.targets import TARGETS_FILE
@@ -54,6 +55,44 @@ def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matri
     assert full(matrix.due(parse_snapshot("snapshot-20261123.01")))
     assert not full(matrix.due(parse_snapshot("snapshot-20261124.01")))
     assert full(matrix.due(parse_numbered("llvm-22.1.8.01")))
+
+
+FACTS = LlvmFacts(
+    version="25.1.0",
+    minimum_python="3.12",
+    binding_requirements=("nanobind>=2.9",),
+    runtime_requirements=("numpy>=2",),
+    has_stable_abi=True,
+    has_python_sources=True,
+)
+
+
+def test_a_cpython_older_than_a_revisions_minimum_is_excluded_with_the_reason(matrix: Matrix) -> None:
+    fitting = matrix.of_revision(FACTS)
+    assert {wheel.python.tag for wheel in fitting.wheels} == {"cp312", "cp313", "cp314", "cp314t"}
+    assert {row.wheel.python.tag for row in fitting.excluded} == {"cp310", "cp311"}
+    assert len(fitting.wheels) + len(fitting.excluded) == len(matrix.wheels)
+    assert str(fitting.excluded[0]) == "mlir-linux-x86_64-cp310: LLVM 25.1.0 needs CPython 3.12 or newer"
+    assert not any(test.name.endswith(("cp310", "cp311")) for test in fitting.tests)
+    with pytest.raises(UsageError) as caught:
+        fitting.wheel("mlir-linux-x86_64-cp310")
+    assert (caught.value.id, caught.value.why) == ("target-excluded", fitting.excluded[0].reason)
+
+
+def test_nothing_is_excluded_where_the_facts_are_not_known(matrix: Matrix) -> None:
+    assert matrix.of_revision(None) == matrix
+
+
+def test_parts_of_a_matrix_have_their_part_of_what_is_excluded(matrix: Matrix) -> None:
+    fitting = matrix.of_revision(FACTS)
+    assert [row.name for row in fitting.only("llvm=mlir-core").excluded] == [
+        "mlir-core-linux-x86_64-cp310", "mlir-core-linux-x86_64-cp311",
+    ]  # fmt: skip
+    everything_excluded = fitting.only("python=cp310")
+    assert not everything_excluded.wheels
+    assert everything_excluded.excluded
+    tuesday = fitting.due(parse_snapshot("snapshot-20261124.01"))
+    assert not any(row.wheel.distribution == "mlir-full" for row in tuesday.excluded)
 
 
 def test_unknown_target(matrix: Matrix) -> None:
