@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help rehearsal rehearsal-actions test setup setup-tests lint types unit clean
+.PHONY: help rehearsal rehearsal-actions test test-slow setup setup-tests lint types unit clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
 	@echo "make rehearsal-actions   the same by the GitHub workflows, run by act, from the pin to a published release"
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
+	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
 	@echo "make unit                only the tests that take seconds"
 	@echo "make lint types          only ruff and the workflow checks; only mypy"
 	@echo "make clean               remove .venv and build/ (caches are kept)"
@@ -46,6 +47,9 @@ unit: setup
 test: setup-tests lint types
 	$(VENV)/pytest -q tests/unit tests/integration --numprocesses auto --dist loadfile $(ARGS)
 	$(VENV)/pytest -q tests/e2e $(ARGS)
+
+test-slow: setup-tests
+	$(VENV)/pytest -q -m slow $(ARGS)
 
 clean:
 	rm -rf .venv build

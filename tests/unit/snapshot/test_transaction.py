@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -594,7 +593,7 @@ def test_two_racers_for_one_revision_make_one_release(clocks: tuple[datetime, ..
         assert tag in [run.ref for run in end.run_list]
 
 
-@pytest.mark.skipif("MLIR_RELEASE_EXHAUSTIVE" not in os.environ, reason="half a minute: set MLIR_RELEASE_EXHAUSTIVE=1")
+@pytest.mark.slow
 def test_three_racers_around_midnight_make_one_release() -> None:
     exploration = Exploration()
     racers = tuple(Racer(request(f"r{number}"), now) for number, now in enumerate((BEFORE, AFTER, AFTER)))
