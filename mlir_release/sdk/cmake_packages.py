@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import VerificationError
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.cmake_exports import PREFIX, Target, linked_name
+from mlir_release.sdk.python_sources import EXPORTS, OPT_OUT, is_python_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +84,11 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
     """
     packages = Packages(
         llvm=cmake_exports.read(prefix.llvm_cmake / "LLVMExports.cmake"),
-        mlir=cmake_exports.read(prefix.mlir_cmake / "MLIRTargets.cmake"),
+        mlir={
+            name: target
+            for name, target in cmake_exports.read(prefix.mlir_cmake / "MLIRTargets.cmake").items()
+            if not is_python_group(target)  # an SDK makes its own
+        },
     )
     everything = {target.name for target in packages.targets}
     _replace_shared(packages)
@@ -220,6 +225,7 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
             text += "".join(
                 f"\nif(NOT TARGET {name})\n  add_custom_target({name})\nendif()\n" for name in _PHANTOM_TARGETS
             )
+            text += f'\nif(NOT {OPT_OUT})\n  include("${{CMAKE_CURRENT_LIST_DIR}}/{EXPORTS}")\nendif()\n'
         (target_dir / f"{exports}.cmake").write_text(text, encoding="utf-8")
     for config, clean in (("llvm/LLVMConfig.cmake", _clean_llvm_config), ("mlir/MLIRConfig.cmake", _clean_mlir_config)):
         file = output / "lib" / "cmake" / config
@@ -243,6 +249,7 @@ def _clean_llvm_config(text: str, dropped: set[str]) -> str:
 def _clean_mlir_config(text: str, dropped: set[str]) -> str:
     text = _set(text, "MLIR_LINK_MLIR_DYLIB", "OFF")
     text = _set(text, "MLIR_INSTALL_AGGREGATE_OBJECTS", "ON")
+    text = _set(text, "MLIR_ENABLE_BINDINGS_PYTHON", "ON")
     text = _set(text, "MLIR_INCLUDE_DIR", '"${MLIR_INSTALL_PREFIX}/include"')
     text = _set(text, "MLIR_MAIN_SRC_DIR", '"${MLIR_INSTALL_PREFIX}/source/mlir"')
     return _without(_drop_build_paths(text, "MLIR_INSTALL_PREFIX"), dropped)

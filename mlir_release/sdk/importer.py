@@ -20,6 +20,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
 from mlir_release.sdk.prefix import Prefix, inspect_prefix, missing_pieces
+from mlir_release.sdk.python_sources import add_python_sources
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     programs.add_shared_libraries(prefix.library_path, output)
     programs.check_relocated(output)
     copy_sources(upstream.root, output / "source")
+    add_python_sources(output)
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
     return linked
 

@@ -7,6 +7,9 @@ _HERE = Path(__file__).parent
 #: The wheel project (CMake, scikit-build-core) that is staged for each wheel.
 WHEEL = _HERE / "wheel"
 
+#: The CMake project that installs and exports upstream's groups of Python sources.
+PYTHON_SOURCES = _HERE / "python_sources"
+
 #: Run in an environment that has the wheel installed.
 SMOKE = _HERE / "tests" / "smoke.py"
 
