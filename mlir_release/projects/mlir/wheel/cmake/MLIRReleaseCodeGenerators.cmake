@@ -1,5 +1,7 @@
 # Which of LLVM's code generators are linked. MLIR's libraries refer to all that the SDK was built with; those which a
 # profile leaves out get initializers that do nothing, so that MLIR sees them as not registered, which it can report.
+# These are weak definitions: they keep the linker from taking the real ones out of the archives, and give way where the
+# link takes the same part of a code generator for another reason (LLVM 23's XeVM target needs parts of SPIRV's).
 
 if(MLIR_RELEASE_PROFILE STREQUAL "core")
   set(MLIR_RELEASE_CODE_GENERATORS)
@@ -18,10 +20,25 @@ endforeach()
 set(MLIR_RELEASE_LEFT_OUT ${LLVM_TARGETS_TO_BUILD})
 list(REMOVE_ITEM MLIR_RELEASE_LEFT_OUT ${MLIR_RELEASE_CODE_GENERATORS} "")
 
+# mlir_release_code_generator_parts(variable)
+# What has an initializer of its own in each code generator (TargetInfo, AsmPrinter, ...), by LLVM's own header.
+function(mlir_release_code_generator_parts variable)
+  set(_header "${MLIR_RELEASE_SDK}/include/llvm/Support/TargetSelect.h")
+  file(STRINGS "${_header}" _lines REGEX "LLVMInitialize##TargetName##")
+  string(REGEX MATCHALL "##TargetName##[A-Za-z]+" _parts "${_lines}")
+  list(TRANSFORM _parts REPLACE "##TargetName##" "")
+  list(REMOVE_DUPLICATES _parts)
+  if(NOT _parts)
+    message(FATAL_ERROR "${_header} no longer names the initializers of code generators (LLVMInitialize##TargetName##…)")
+  endif()
+  set(${variable} ${_parts} PARENT_SCOPE)
+endfunction()
+
 function(mlir_release_leave_out_code_generators target)
+  mlir_release_code_generator_parts(_parts)
   set(_initializers "")
   foreach(_generator IN LISTS MLIR_RELEASE_LEFT_OUT)
-    foreach(_part TargetInfo Target TargetMC AsmPrinter AsmParser Disassembler TargetMCA)
+    foreach(_part IN LISTS _parts)
       string(APPEND _initializers "NOT_LINKED(LLVMInitialize${_generator}${_part})\n")
     endforeach()
   endforeach()
@@ -30,7 +47,7 @@ function(mlir_release_leave_out_code_generators target)
   if(MLIR_RELEASE_PROFILE STREQUAL "core")
     list(APPEND _sources "${CMAKE_CURRENT_SOURCE_DIR}/src/left_out_optimizer.cpp")
   endif()
-  # Objects come before archives, so these definitions are taken and the archives' members are not.
+  # Objects come before archives, so the archives are not searched for what is defined here.
   target_sources(${target} PRIVATE ${_sources})
   set_source_files_properties(${_sources} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
