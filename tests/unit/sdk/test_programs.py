@@ -46,9 +46,12 @@ def test_a_hard_link_is_made_and_else_a_copy(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "a" / "copied").samefile(source)
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    """A prefix whose ``opt`` needs libdeep by way of libnear, which only the folder of its libraries has."""
+@pytest.fixture(params=["$ORIGIN/../lib", "", "/nowhere"], ids=["relative", "none", "absolute"])
+def program(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A prefix whose ``opt`` needs libdeep by way of libnear, which only the folder of its libraries has.
+
+    The parameter is the program's run path: Debian's LLVM 22 has a relative one, its LLVM 23 none at all.
+    """
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     prefix = tmp_path / "prefix"
@@ -68,7 +71,7 @@ def program(tmp_path: Path) -> Path:
         prefix / "bin" / "opt",
         f"-L{prefix}/lib",
         "-lnear",
-        "-Wl,-rpath,$ORIGIN/../lib",
+        *([f"-Wl,-rpath,{request.param}"] if request.param else []),
         f"-Wl,-rpath-link,{prefix}/lib",
     )
     return prefix
@@ -79,13 +82,24 @@ def compile_c(source: Path, output: Path, *arguments: str) -> None:
 
 
 def test_a_program_runs_with_its_libraries_wherever_it_is_moved(program: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in program.rglob("*") if path.is_file()}
     tools.add_tools(program / "bin", tmp_path / "sdk")
     tools.add_shared_libraries([program / "lib"], tmp_path / "sdk")
+    # What is linked is the distribution's own file: only copies may be changed.
+    assert {path: path.read_bytes() for path in program.rglob("*") if path.is_file()} == before
+    assert sorted(path.name for path in (tmp_path / "sdk").glob("*/.*")) == []
     shutil.rmtree(program)
     moved = (tmp_path / "sdk").rename(tmp_path / "moved")
     # libnear.so had no run path: without one of its own it would not find libdeep.so.
     assert subprocess.run([moved / "bin" / "opt"], check=False).returncode == 0
     tools.check_relocated(moved)
+
+
+@pytest.mark.parametrize("program", ["$ORIGIN/../lib"], indirect=True)
+def test_a_program_that_finds_its_libraries_stays_the_same_file(program: Path, tmp_path: Path) -> None:
+    tools.add_tools(program / "bin", tmp_path / "sdk")
+    tools.add_shared_libraries([program / "lib"], tmp_path / "sdk")
+    assert (tmp_path / "sdk" / "bin" / "opt").samefile(program / "bin" / "opt")
 
 
 def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> None:
