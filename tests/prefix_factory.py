@@ -9,6 +9,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from mlir_release.sdk.upstream import NEEDED_TO_BUILD
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -199,8 +201,8 @@ def make_prefix(root: Path, *, version: str = VERSION) -> Path:
     return root
 
 
-def make_source(root: Path, *, version: str = VERSION) -> Path:
-    """The part of llvm-project that an SDK carries."""
+def make_source(root: Path, *, version: str = VERSION, whole: bool = False) -> Path:
+    """The part of llvm-project that an SDK carries; ``whole``: with the folders that building LLVM looks for."""
     major, minor, patch = version.split(".")
     modules = root / "cmake" / "Modules"
     modules.mkdir(parents=True)
@@ -225,12 +227,20 @@ def make_source(root: Path, *, version: str = VERSION) -> Path:
         "mlir/test/python/lib/PythonTestDialect.cpp": "\n",
         "mlir/test/python/python_test_ops.td": "\n",
         "mlir/test/python/CMakeLists.txt": "\n",
+        "mlir/test/lit.site.cfg.py.in": "\n",
         "mlir/CMakeLists.txt": "\n",
     }
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    for name in NEEDED_TO_BUILD if whole else ():
+        path = root / name
+        if path.suffix:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        else:
+            path.mkdir(parents=True)
     return root
 
 

@@ -134,15 +134,7 @@ def prepare(
             f"there is no LLVM configuration {configuration!r}",
             remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
         )
-    upstream = read_source(source)
-    if not upstream.is_complete:
-        raise UsageError(
-            "sdk-source-incomplete",
-            "LLVM can't be built from these sources",
-            where=str(upstream.root),
-            why="llvm/CMakeLists.txt is missing: this is the part of llvm-project that importing needs, not all of it",
-            remedy="provide a full checkout or source archive of llvm-project",
-        )
+    upstream = read_source(source, whole=True)
     output = Path(output).absolute()
     settings = cmake_settings(upstream, configuration, floor)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]

@@ -169,7 +169,7 @@ def _is_elf(path: Path) -> bool:
 
 
 def _finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:
-    """Whether ``file`` needs none of the ``wanted`` libraries itself, or looks into their folder by way of ``$ORIGIN``."""
+    """Whether ``file`` itself needs none of the ``wanted`` libraries, or looks for them by way of ``$ORIGIN``."""
     with file.open("rb") as stream:
         facts = read_elf(stream)
     if not set(facts.needed) & set(wanted):

@@ -32,6 +32,33 @@ KEPT_SOURCES = (
     "mlir/utils",
 )
 
+#: Of these, what every SDK, wheel and test run reads; the others are small things that a release may lack.
+NEEDED_SOURCES = (
+    "LICENSE.TXT",
+    "cmake/Modules",
+    "mlir/CMakeLists.txt",
+    "mlir/cmake/modules",
+    "mlir/include",
+    "mlir/lib/Bindings",
+    "mlir/lib/ExecutionEngine",
+    "mlir/python/requirements.txt",
+    "mlir/test/lit.site.cfg.py.in",
+    "mlir/test/python",
+)
+
+#: What building LLVM itself reads beyond those.
+NEEDED_TO_BUILD = (
+    "lld/CMakeLists.txt",
+    "llvm/CMakeLists.txt",
+    "llvm/include",
+    "llvm/lib",
+    "llvm/tools",
+    "llvm/utils",
+    "mlir/lib/IR",
+    "mlir/tools",
+    "third-party",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamSource:
@@ -45,23 +72,35 @@ class UpstreamSource:
         """``22.1.8``, ``23.0.0git``."""
         return self.facts.version
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether LLVM itself can be built from it."""
-        return (self.root / "llvm" / "CMakeLists.txt").is_file()
 
-
-def read_source(root: Path) -> UpstreamSource:
+def read_source(root: Path, *, whole: bool = False) -> UpstreamSource:
     """Read what the tree at ``root`` is.
 
-    :raises UsageError: ``sdk-source-missing`` if it is no llvm-project tree with MLIR's Python bindings,
-        ``sdk-source-without-version``, ``sdk-source-requirements-invalid``
+    :param whole: LLVM itself is to be built from it
+    :raises UsageError: ``sdk-source-missing`` if it is no llvm-project tree at all, ``sdk-source-incomplete`` if pieces
+        are missing, ``sdk-source-without-version``, ``sdk-source-requirements-invalid``
     """
     root = Path(root).absolute()
+    _check_pieces(root, whole=whole)
     try:
         return UpstreamSource(root=root, facts=LlvmFacts.read(lambda path: _text(root / path)))
     except FactsError as error:
         raise _unreadable(root, error) from None
+
+
+def _check_pieces(root: Path, *, whole: bool) -> None:
+    missing = [name for name in NEEDED_SOURCES if not (root / name).exists()]
+    if len(missing) == len(NEEDED_SOURCES):
+        return  # not an incomplete tree, but none at all
+    missing += [name for name in NEEDED_TO_BUILD if whole and not (root / name).exists()]
+    if missing:
+        raise UsageError(
+            "sdk-source-incomplete",
+            "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
+            where=str(root),
+            why=f"missing: {', '.join(missing)}",
+            remedy="give the root of a full llvm-project checkout, or of its unpacked source archive",
+        )
 
 
 def _text(file: Path) -> str | None:

@@ -92,7 +92,8 @@ def project(tmp_path: Path) -> Path:
 def configure(project: Path, profile: str) -> subprocess.CompletedProcess[str]:
     command = [
         "cmake", "-S", str(project), "-B", str(project / "build"),
-        "-DCMAKE_C_COMPILER_WORKS=1", f"-DMLIR_RELEASE_PROFILE={profile}", f"-DMLIR_RELEASE_SDK={project.parent / 'sdk'}",
+        "-DCMAKE_C_COMPILER_WORKS=1",
+        f"-DMLIR_RELEASE_PROFILE={profile}", f"-DMLIR_RELEASE_SDK={project.parent / 'sdk'}",
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

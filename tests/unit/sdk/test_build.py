@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    root = make_source(tmp_path / "llvm-project")
-    (root / "llvm").mkdir(exist_ok=True)
-    (root / "llvm" / "CMakeLists.txt").touch()
-    return root
+    return make_source(tmp_path / "llvm-project", whole=True)
 
 
 def prepare(source: Path, output: Path, configuration: str = "release") -> BuildTree:
@@ -50,6 +47,7 @@ def test_sources_that_are_only_a_part(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         prepare(make_source(tmp_path / "part"), tmp_path / "sdk")
     assert caught.value.id == "sdk-source-incomplete"
+    assert "missing: lld/CMakeLists.txt, llvm/CMakeLists.txt, " in caught.value.why
 
 
 def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,6 @@ def test_what_a_tree_says_about_itself(tmp_path: Path) -> None:
     assert source.facts.binding_library == "nanobind"
     assert source.facts.minimum_python == "3.10"
     assert source.facts.runtime_requirements[0] == "numpy>=1.19.5, <=2.1.2"
-    assert not source.is_complete
 
 
 def test_a_development_version_keeps_its_suffix(tmp_path: Path) -> None:
@@ -54,3 +54,21 @@ def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
         read_source(root)
     assert caught.value.id == "sdk-source-requirements-invalid"
     assert "'-r more.txt'" in caught.value.why
+
+
+def test_every_missing_piece_of_a_tree_is_named_at_once(tmp_path: Path) -> None:
+    root = make_source(tmp_path / "llvm-project")
+    (root / "LICENSE.TXT").unlink()
+    shutil.rmtree(root / "mlir" / "test")
+    with pytest.raises(UsageError) as caught:
+        read_source(root)
+    assert caught.value.id == "sdk-source-incomplete"
+    assert caught.value.why == "missing: LICENSE.TXT, mlir/test/lit.site.cfg.py.in, mlir/test/python"
+
+
+def test_the_part_that_importing_reads_is_not_enough_to_build_llvm(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_source(make_source(tmp_path / "part"), whole=True)
+    assert caught.value.id == "sdk-source-incomplete"
+    assert "llvm/CMakeLists.txt" in caught.value.why
+    read_source(make_source(tmp_path / "whole", whole=True), whole=True)
