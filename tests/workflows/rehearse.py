@@ -1,7 +1,8 @@
 """Run the workflows of this checkout with act, on a GitHub on loopback, from a pin bump to a release.
 
 Usage: ``python -m tests.workflows.rehearse [WORKSPACE]``. Jobs, matrices, outputs and our own actions run for real;
-third-party actions are replaced by stubs (``stand_ins/``). Workflows that a workflow dispatches run after it.
+third-party actions are replaced by stubs (``stand_ins/``). Workflows that a workflow dispatches run after it. The
+toolkit is installed by the first job only (``install_once.py``): that takes longer than most of the jobs do.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class Runner:
         subprocess.run(["git", "clone", "-q", str(origin.directory), str(checkout)], check=True)
         Git(checkout).run("checkout", "-q", "--detach", ref)
         Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{self.repository}.git")
+        for folder in (checkout, *self.folders.values()):
+            install_once(folder)
         tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
         event = {
             "ref": f"refs/{'tags' if tag else 'heads'}/{ref}",
@@ -123,6 +126,7 @@ class Runner:
             "ARTIFACTS": str(self.workspace / f"artifacts-{1000 + number}"),
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
+            "INSTALLED": str(self.workspace / "installed"),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
             **self.variables,
         }
@@ -144,6 +148,14 @@ class Runner:
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
             *(word for entry in mapped for word in ("--local-repository", entry)),
         ]  # fmt: skip
+
+
+def install_once(toolkit: Path) -> None:
+    """Make all jobs that install this copy of the toolkit share one environment."""
+    script, real = toolkit / "tools" / "install.py", toolkit / "tools" / "install_for_real.py"
+    if script.exists() and not real.exists():
+        script.rename(real)
+        shutil.copyfile(Path(__file__).with_name("install_once.py"), script)
 
 
 def toolkit_files() -> dict[str, bytes]:
