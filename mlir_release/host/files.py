@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -26,6 +26,14 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file of any size, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_all(paths: Iterable[Path]) -> str:
+    """SHA-256 over the contents of several small files, in hex; the caller decides their order."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.host.cache import locked
+from mlir_release.host.files import sha256_of_all
 from mlir_release.projects.mlir import PYTHON_SOURCES
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
@@ -125,7 +126,4 @@ def _distribution_prefix(release: KnownRelease, cache: Path) -> Path | None:
 
 def _code_digest() -> str:
     """Of the code that makes SDKs, so that a cached one is not taken for what newer code would make."""
-    digest = hashlib.sha256()
-    for path in [*sorted(Path(__file__).parent.glob("*.py")), *sorted(PYTHON_SOURCES.rglob("*.*"))]:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return sha256_of_all([*sorted(Path(__file__).parent.glob("*.py")), *sorted(PYTHON_SOURCES.rglob("*.*"))])

@@ -15,6 +15,7 @@ from mlir_release.model.suites import SUITES, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import RUNNERS, Subject
+from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def run_suites(
         if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
             if suite == "bindings":
-                subject = replace(subject, addon=addon or _build_addon(report, sdk, interpreter))
+                profile = report.release.profile if report.release else "host"
+                subject = replace(subject, addon=addon or build_addon(sdk, profile, interpreter))
         found.append(_run(suite, subject, name, report))
     return found
 
@@ -130,22 +132,3 @@ def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
 def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
     about = report.release.target if report is not None and report.release else f"mlir-{sdk.info.platform}"
     return f"{suite}-{about if needs_wheel(suite) else split_target(about)[0]}"
-
-
-def _build_addon(report: WheelReport, sdk: Sdk, python: Python) -> Path:
-    from packaging.version import Version
-
-    from mlir_release.wheels.build import build_addon
-    from mlir_release.wheels.request import LOCAL_TAG, WheelRequest
-
-    release = report.release
-    request = WheelRequest(
-        distribution=report.distribution,
-        profile=release.profile if release else "host",
-        version=Version(report.version),
-        tag=release.tag if release else LOCAL_TAG,
-        target=release.target if release else "",
-        revision=sdk.info.revision,
-        sdk=sdk,
-    )
-    return build_addon(request, python)

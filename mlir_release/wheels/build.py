@@ -13,6 +13,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mlir_release.console import console, format_bytes, format_seconds
@@ -20,22 +21,24 @@ from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import check_room, disk_full
-from mlir_release.host.files import replacing
+from mlir_release.host.files import replacing, sha256_of_all
 from mlir_release.host.process import StepFailed, tail
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import split_target
+from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
+from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from mlir_release.host.pythons import Python
     from mlir_release.model.platforms import Platform
-    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.model.targets import Profile
+    from mlir_release.sdk.info import Sdk
 
 BackendName = Literal["auto", "cibuildwheel", "build"]
 
@@ -118,17 +121,25 @@ def build_wheels(
         return _build_all(request, pythons, chosen, concurrency, output, cache)
 
 
-def build_addon(request: WheelRequest, python: Python, *, cache: Path | None = None) -> Path:
-    """Build what upstream's tests need beyond the wheel of ``request``, as a wheel that is never published."""
+def build_addon(sdk: Sdk, profile: Profile, python: Python, *, cache: Path | None = None) -> Path:
+    """What upstream's tests need beyond a wheel, as a wheel that is never published.
+
+    It depends on no release, so it is built once for an SDK, a profile and a CPython, and then reused.
+    """
     cache = (cache or cache_directory()).absolute()
-    built = build_wheels(
-        replace(request, test_addon=True),
-        [python],
-        output=cache / "addons" / key(request),
-        backend="build",
-        cache=cache,
-    )
-    return built[0].path
+    request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True)
+    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{python.tag}"
+    made = next(output.glob("*.whl"), None)
+    if made is not None:
+        console.say(f"    reusing {made}")
+        return made
+    return build_wheels(request, [python], output=output, backend="build", cache=cache)[0].path
+
+
+def _code_digest() -> str:
+    """Of the wheel project and of the code that fills it in, so that newer code's add-on is built again."""
+    files = [path for path in WHEEL.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return sha256_of_all([*sorted(files), *sorted(Path(__file__).parent.glob("*.py"))])
 
 
 def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> Backend:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, BuildJob
-from mlir_release.wheels.build import BuildFailed, build_wheels, for_python
+from mlir_release.wheels.build import BuildFailed, build_addon, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 from tests.wheel_factory import make_wheel
@@ -218,6 +219,29 @@ def test_different_wheels_have_different_places(request_: WheelRequest, sdk: Sdk
         build.key(request) for request in (request_, replace(request_, plain=True), replace(request_, test_addon=True))
     }
     assert len(keys) == 3
+
+
+def test_an_addon_is_built_once_for_all_releases(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) == first
+    assert len(backend.jobs) == 1
+    assert backend.jobs[0].addon
+    others = [
+        build_addon(sdk, "core", PYTHONS[0], cache=tmp_path),
+        build_addon(sdk, "host", PYTHONS[1], cache=tmp_path),
+    ]
+    assert len({first, *others}) == len(backend.jobs) == 3
+
+
+def test_newer_code_builds_its_own_addon(
+    sdk: Sdk, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
+    project = shutil.copytree(build.WHEEL, tmp_path / "wheel")
+    (project / "CMakeLists.txt").write_text("# changed")
+    monkeypatch.setattr(build, "WHEEL", project)
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != first
+    assert len(backend.jobs) == 2
 
 
 def test_no_cpython(request_: WheelRequest, tmp_path: Path) -> None:
