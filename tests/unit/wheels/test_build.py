@@ -16,6 +16,7 @@ from mlir_release.host.process import StepFailed, Usage
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
+from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, BuildJob
@@ -237,7 +238,7 @@ def test_newer_code_builds_its_own_addon(
     sdk: Sdk, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = build_addon(sdk, "host", PYTHONS[0], cache=tmp_path)
-    project = shutil.copytree(build.WHEEL, tmp_path / "wheel")
+    project = shutil.copytree(WHEEL, tmp_path / "wheel")
     (project / "CMakeLists.txt").write_text("# changed")
     monkeypatch.setattr(build, "WHEEL", project)
     assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != first
