@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -144,21 +144,31 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     :raises VerificationError: ``wheel-needs-outside-library``
     """
     folder = job.fresh("tagged")
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
+    repair = ("repair", "--plat", "auto", "--only-plat", "--patcher", "none", "--wheel-dir", folder, wheel)
     try:
-        usage = run_logged(
-            [
-                *(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"),
-                *("--patcher", "none", "--wheel-dir", folder, wheel),
-            ],
-            log=job.log,
-            environment=os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)},
-        )
+        usage = run_logged([sys.executable, "-m", "auditwheel", *repair], log=job.log, environment=environment)
     except StepFailed:
-        from mlir_release.wheels.inspect import inspect
-
-        report = inspect(wheel)
-        if not report.external:
+        tag = _tag_without_policy(wheel)
+        if tag is None:
             raise
+        shutil.copy(wheel, folder)
+        tags = ("tags", "--remove", "--platform-tag", str(tag), folder / wheel.name)
+        usage = run_logged([sys.executable, "-m", "wheel", *tags], log=job.log, environment=environment)
+    return next(folder.glob("*.whl")), usage
+
+
+def _tag_without_policy(wheel: Path) -> PlatformTag | None:
+    """The tag of a wheel that only its glibc keeps from auditwheel's policies: this machine's, where it was built.
+
+    Nobody has looked which distributions between the newest policy and this one have all that it needs.
+
+    :raises VerificationError: ``wheel-needs-outside-library``
+    """
+    from mlir_release.wheels.inspect import inspect
+
+    report = inspect(wheel)
+    if report.external:
         raise VerificationError(
             "wheel-needs-outside-library",
             f"{wheel.name} needs libraries that it does not contain",
@@ -166,4 +176,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
             why=f"needed: {', '.join(report.external)}",
             remedy="link them statically: what does the SDK's CMake package export?",
         ) from None
-    return next(folder.glob("*.whl")), usage
+    qualified, here = PlatformTag.parse(report.true_platform_tag), PlatformTag.of_host()
+    if qualified.glibc is None or here.glibc is None:
+        return None
+    return replace(here, version=max(qualified.glibc, here.glibc))

@@ -1,8 +1,8 @@
 """Check a wheel's tags against its binaries, and find the platform tag that they qualify for.
 
 auditwheel knows the manylinux policies; what it does not look at is added here: packed relative relocations
-(``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, and whether the
-extension modules are for the interpreter that the tag names.
+(``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, whether the extension
+modules are for the interpreter that the tag names, and every glibc that is newer than its newest policy.
 """
 
 from __future__ import annotations
@@ -11,20 +11,32 @@ import json
 import re
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from importlib import resources
+from typing import TYPE_CHECKING, TypedDict
 
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.sdk.elf import ElfFacts
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
+
+
+class AuditwheelAnswer(TypedDict):
+    """What is read of ``auditwheel show --json``; its ``show-schema.json`` describes all of it."""
+
+    overall_tag: str
+    external_libs: Mapping[str, str | None]
+    policy_upgrades: Mapping[str, Mapping[str, Sequence[str]]]  #: what keeps the wheel from a policy, by its tag
+    pyfpe: bool
+    ucs2: bool
+    unsupported_isa: bool
 
 
 @dataclass(frozen=True)
@@ -70,11 +82,39 @@ def actual_platform(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts]
         return ActualPlatform(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
     tag = PlatformTag.parse(str(answer["overall_tag"]))
     required = _required_glibc(elf)
+    libraries: Collection[str] = answer["external_libs"]
+    if tag.glibc is None and required is not None:
+        tag, libraries = beyond_policies(answer, tag.arch, required, newest_policy())
     if tag.glibc and required and required > tag.glibc:  # what auditwheel overlooks
         tag = replace(tag, version=required)
-    libraries = answer["external_libs"]
-    external = needed & set(libraries) if isinstance(libraries, dict) else set()
+    external = needed & set(libraries)
     return ActualPlatform(tag=str(tag), system=tuple(sorted(needed - external)), external=tuple(sorted(external)))
+
+
+def beyond_policies(
+    answer: AuditwheelAnswer, arch: str, required: tuple[int, int], newest: tuple[int, int]
+) -> tuple[PlatformTag, Collection[str]]:
+    """The tag of a wheel that fits no policy of auditwheel's, and the libraries that it must not need from outside.
+
+    PEP 600 defines the tag for every glibc, also for one that is newer than the policies. If only versions of symbols
+    keep a wheel from the newest policy, its tag is of a glibc after that: the one that it asks for, or the next,
+    where it is another library's version that no surveyed distribution has (libstdc++'s, say).
+
+    :param required: the oldest glibc that the binaries ask for
+    :param newest: the glibc of auditwheel's newest policy
+    """
+    obstacles = answer["policy_upgrades"].get(str(PlatformTag("manylinux", newest, arch)), {})
+    libraries = obstacles.get("libs_to_eliminate", ())
+    otherwise = answer["pyfpe"] or answer["ucs2"] or answer["unsupported_isa"] or "blacklisted_symbols" in obstacles
+    if libraries or otherwise:
+        return PlatformTag("linux", None, arch), libraries
+    return PlatformTag("manylinux", max(required, (newest[0], newest[1] + 1)), arch), ()
+
+
+def newest_policy() -> tuple[int, int]:
+    """The glibc of the newest manylinux policy that the installed auditwheel has."""
+    text = resources.files("auditwheel.policy").joinpath("manylinux-policy.json").read_text(encoding="utf-8")
+    return max(glibc for policy in json.loads(text) if (glibc := PlatformTag.parse(policy["name"]).glibc))
 
 
 def check_tags(
@@ -202,11 +242,11 @@ def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
     return max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
 
 
-def _auditwheel(path: Path) -> dict[str, object] | None:
+def _auditwheel(path: Path) -> AuditwheelAnswer | None:
     """``auditwheel show --json``, or ``None`` where it has no answer (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
     try:
-        answer: dict[str, object] = json.loads(capture(command).stdout)
+        answer: AuditwheelAnswer = json.loads(capture(command).stdout)
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None

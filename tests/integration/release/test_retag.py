@@ -74,3 +74,24 @@ def test_a_wheel_that_needs_an_outside_library_is_refused(job: BuildJob, tmp_pat
         retag(wheel, job)
     assert raised.value.id == "wheel-needs-outside-library"
     assert "libother.so" in raised.value.why
+
+
+def test_a_glibc_that_auditwheel_has_no_policy_for_needs_none(job: BuildJob, tmp_path: Path) -> None:
+    """The library asks for a version of libc's symbols that no distribution has yet."""
+    (tmp_path / "versions").write_text("GLIBC_2.99 { global: new; local: *; };")
+    script = f"-Wl,--version-script={tmp_path / 'versions'}"
+    compiled(tmp_path, "int new(void) { return 1; }", "libfuture.so", "-Wl,-soname,libc.so.6", "-nostdlib", script)
+    source = "int new(void);\nint f(void) { return new(); }\nvoid *PyInit__x(void) { return 0; }"
+    extension = compiled(tmp_path, source, "x.so", "-nostdlib", f"-L{tmp_path}", "-lfuture")
+    wheel = make_wheel(tmp_path / "built", python=job.python.tag, platform=PLATFORM, files={EXTENSION: extension})
+    tagged, usage = retag(wheel, job)
+    report = inspect(tagged)
+    assert report.problems == ()
+    assert report.external == ()
+    arch = PLATFORM.removeprefix("linux_")
+    assert report.true_platform_tag == f"manylinux_2_99_{arch}"
+    assert report.tags == (f"{job.python.tag}-{job.python.tag}-manylinux_2_99_{arch}",)
+    assert usage.cpu > 0
+    assert wheel.exists()
+    digest = report.sha256
+    assert inspect(retag(wheel, job)[0]).sha256 == digest

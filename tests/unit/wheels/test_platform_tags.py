@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from mlir_release.sdk.elf import ElfFacts
-from mlir_release.wheels.platform_tags import ActualPlatform, check_tags, platforms_of
+from mlir_release.wheels.platform_tags import (
+    ActualPlatform,
+    AuditwheelAnswer,
+    beyond_policies,
+    check_tags,
+    newest_policy,
+    platforms_of,
+)
 
 WHEEL = "Tag: cp311-cp311-{}\n"
 
@@ -112,3 +119,54 @@ def test_the_newest_symbol_version_counts(
     versions: dict[str, tuple[str, ...]], expected: tuple[int, int] | None
 ) -> None:
     assert elf(versions=versions).glibc == expected
+
+
+def answer(**values: object) -> AuditwheelAnswer:
+    """Of auditwheel, on a wheel that fits none of its policies."""
+    plain = {
+        "overall_tag": "linux_x86_64", "external_libs": {}, "policy_upgrades": {}, "pyfpe": False, "ucs2": False,
+        "unsupported_isa": False,
+    }  # fmt: skip
+    return {**plain, **values}  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("required", "expected"),
+    [
+        ((2, 43), "manylinux_2_43_x86_64"),
+        ((3, 0), "manylinux_3_0_x86_64"),
+        ((2, 42), "manylinux_2_42_x86_64"),
+        ((2, 38), "manylinux_2_42_x86_64"),  # libstdc++ is newer than in all that auditwheel's authors looked at
+    ],
+)
+def test_a_tag_needs_no_policy(required: tuple[int, int], expected: str) -> None:
+    tag, libraries = beyond_policies(answer(), "x86_64", required, (2, 41))
+    assert (str(tag), set(libraries)) == (expected, set())
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        {"pyfpe": True},
+        {"ucs2": True},
+        {"unsupported_isa": True},
+        {"policy_upgrades": {"manylinux_2_41_x86_64": {"blacklisted_symbols": {"libz.so.1": ["zcfree"]}}}},
+    ],
+)
+def test_what_no_newer_glibc_makes_right_gets_no_manylinux_tag(obstacle: dict[str, object]) -> None:
+    tag, libraries = beyond_policies(answer(**obstacle), "x86_64", (2, 43), (2, 41))
+    assert (str(tag), set(libraries)) == ("linux_x86_64", set())
+
+
+def test_libraries_count_by_what_the_newest_policy_allows() -> None:
+    older = {"libs_to_eliminate": ["libexpat.so.1", "libLLVM.so.23.1"]}
+    upgrades = {"manylinux_2_5_x86_64": older, "manylinux_2_17_x86_64": older}
+    tag, libraries = beyond_policies(answer(policy_upgrades=upgrades), "x86_64", (2, 43), (2, 41))
+    assert (str(tag), set(libraries)) == ("manylinux_2_43_x86_64", set())
+    upgrades["manylinux_2_41_x86_64"] = {"libs_to_eliminate": ["libLLVM.so.23.1"]}
+    tag, libraries = beyond_policies(answer(policy_upgrades=upgrades), "x86_64", (2, 43), (2, 41))
+    assert (str(tag), set(libraries)) == ("linux_x86_64", {"libLLVM.so.23.1"})
+
+
+def test_the_newest_policy_is_read_from_the_installed_auditwheel() -> None:
+    assert newest_policy() >= (2, 41)
