@@ -2,8 +2,8 @@
 """Make a fresh Debian or Ubuntu machine ready for ``make rehearsal`` and ``make test``; a few seconds when it is.
 
 Installs missing distribution packages (through sudo where not root), makes ``.venv`` beside this repository, and
-installs the toolkit into it with its extras. Standard library only, and nothing
-newer than Python 3.6, because it runs first.
+installs the toolkit into it with its extras. Standard library only, and nothing newer than Python 3.7, because it runs
+first. A failure ends with one message and an id (docs/errors.md), and leaves no half-made environment.
 """
 
 import argparse
@@ -20,6 +20,7 @@ OLDEST = (3, 11)
 
 #: What building a wheel needs of the machine; LLVM itself is unpacked into the cache, never installed.
 PACKAGES = (
+    "ca-certificates",
     "g++",
     "cmake",
     "ninja-build",
@@ -32,6 +33,16 @@ PACKAGES = (
 )
 #: What the tests need besides: a container engine for cibuildwheel, and a root file system to run in it.
 TEST_PACKAGES = ("podman", "crun", "debootstrap")
+#: What pip prints where it does not trust the package index.
+UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle")
+
+
+class SetupError(Exception):
+    """What the machine lacks, in the form of the toolkit's own errors."""
+
+    def __init__(self, error_id: str, what: str, *, remedy: str, why: str = "") -> None:
+        lines = [f"error[{error_id}]: {what}"] + ([f"  why: {why}"] if why else []) + [f"  to do: {remedy}"]
+        super().__init__("\n".join(lines))
 
 
 def main() -> None:
@@ -41,9 +52,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
         wanted, found = ".".join(map(str, OLDEST)), ".".join(map(str, sys.version_info[:2]))
-        sys.exit(
-            f"error[python-too-old]: Python {wanted} or newer is needed; {sys.executable} is {found}\n"
-            "  to do: install a newer Python and run: make PYTHON=python3.12 ..."
+        raise SetupError(
+            "setup-python-too-old",
+            f"Python {wanted} or newer is needed; {sys.executable} is {found}",
+            remedy="install a newer Python and run: make PYTHON=python3.12 ...",
         )
     packages = PACKAGES + (TEST_PACKAGES if arguments.tests else ())
     install_packages(packages, optional=TEST_PACKAGES)
@@ -63,23 +75,30 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
     print("==> installing packages: " + " ".join(missing), file=sys.stderr, flush=True)
     apt = ["apt-get"] if os.geteuid() == 0 else ["sudo", "apt-get"]
     if os.geteuid() != 0 and not shutil.which("sudo"):
-        sys.exit(
-            "error[packages-missing]: these packages are missing, and neither root nor sudo is at hand\n"
-            "  to do: as root, run: apt-get install " + " ".join(missing)
+        raise SetupError(
+            "packages-missing",
+            "packages are missing, and installing them needs root or sudo: " + " ".join(missing),
+            remedy="as root, run: apt-get install " + " ".join(missing),
         )
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     # One broken third-party source must not keep the distribution's own lists from being used.
-    subprocess.run([*apt, "update", "-qq"], env=environment, check=False)
+    update = run([*apt, "update", "-qq"], environment)
     command = [*apt, "install", "-y", "-qq", "--no-install-recommends"]
-    if subprocess.run([*command, *missing], env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0:
-        return
+    done = run([*command, *missing], environment)
     needed = [name for name in missing if name not in optional]
-    if needed and subprocess.run([*command, *needed], env=environment, check=False).returncode != 0:
-        sys.exit(
-            "error[packages-failed]: apt-get could not install what is needed (see above)\n"
-            "  to do: mend apt, then run the same make command again"
+    if done.returncode != 0 and needed != missing:
+        if needed:
+            done = run([*command, *needed], environment)
+        if not needed or done.returncode == 0:
+            print("warning: not installed: " + " ".join(n for n in missing if n in optional), file=sys.stderr)
+            return
+    if done.returncode != 0:
+        raise SetupError(
+            "packages-failed",
+            "apt-get could not install " + " ".join(needed),
+            why=last_lines(update.stdout + done.stdout),
+            remedy="check the network and apt's sources (apt-get update), then run the same make command again",
         )
-    print("warning: not installed: " + " ".join(name for name in missing if name in optional), file=sys.stderr)
 
 
 def is_installed(package: str) -> bool:
@@ -119,12 +138,60 @@ def install_toolkit() -> None:
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return
     print("==> making .venv and installing the toolkit with its extras", file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--upgrade", "pip"], check=True)
-    subprocess.run([*pip, "--editable", f"{ROOT}[wheels,github,integrate,dev]"], check=True)
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(VENV)],
+        [*pip, "--upgrade", "pip"],
+        [*pip, "--editable", f"{ROOT}[wheels,github,integrate,dev]"],
+    ):
+        done = run(command)
+        if done.returncode != 0:
+            shutil.rmtree(str(VENV), ignore_errors=True)
+            explain(done.stdout)
     stamp.write_text(wanted)
 
 
+def explain(output: str) -> None:
+    """End with what kept pip from installing the toolkit."""
+    if any(sign in output for sign in UNVERIFIED):
+        raise SetupError(
+            "certificates-missing",
+            "the certificate of the package index can't be verified: this machine does not know its authority",
+            why=last_lines(output, 1),
+            remedy="as root, put your network's own certificate (.crt) into /usr/local/share/ca-certificates and run "
+            "update-ca-certificates; or name it to pip (PIP_CERT)",
+        )
+    raise SetupError(
+        "setup-failed",
+        f"the toolkit could not be installed into {VENV}",
+        why=last_lines(output),
+        remedy="check the network and pip's configuration (pip config list), then run the same make command again",
+    )
+
+
+def run(command: "list[str]", environment: "dict[str, str] | None" = None) -> "subprocess.CompletedProcess[str]":
+    """Run a command; what it prints is shown only if it fails."""
+    return subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def last_lines(output: str, count: int = 5) -> str:
+    """The end of what a program printed: of its errors, if it marks them."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    marked = [line for line in lines if line.startswith(("E:", "Err:", "ERROR:", "error:"))]
+    return "; ".join((marked or lines)[-count:])
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        sys.exit(3)

@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "errors.md"
 PACKAGE = ROOT / "mlir_release"
+#: Runs before the package can be imported, so it has an error class of its own: of missing things of the machine.
+SETUP, SETUP_ERROR = ROOT / "tools" / "bootstrap.py", "SetupError"
 
 sys.path.insert(0, str(ROOT))
 
@@ -45,6 +47,7 @@ This page is generated from the code: `python tools/list_errors.py --write`.
 
 #: Heading by where an error is made: the longest prefix of the module's path decides.
 TOPICS = {
+    SETUP.stem: "Setting up: make",
     "cli": "Command line",
     "forge/checkout": "Configuration files",
     "forge/files": "Configuration files",
@@ -145,19 +148,20 @@ class Maker:
 class Source:
     """The package's syntax trees, and what texts expressions in them can have."""
 
-    def __init__(self, package: Path) -> None:
+    def __init__(self, package: Path, *scripts: Path) -> None:
         self.trees = {
             str(path.relative_to(package)): ast.parse(path.read_text(encoding="utf-8"))
             for path in sorted(package.rglob("*.py"))
             if "wheel" not in path.relative_to(package).parts
         }
+        self.trees.update({script.stem: ast.parse(script.read_text(encoding="utf-8")) for script in scripts})
         self.constants: dict[tuple[str, str], str] = {}  #: by module, if private, and name
         self.calls: dict[str, list[tuple[str, ast.Call, Maker | None]]] = defaultdict(list)
         self.codes = {
             name: int(value.exit_code)
             for name, value in vars(errors).items()
             if inspect.isclass(value) and issubclass(value, errors.ReleaseError)
-        }
+        } | {SETUP_ERROR: int(errors.ExitCode.ENVIRONMENT)}
         self.made: list[tuple[str, str, ast.Call, Maker | None]] = []  #: module, class, call, function around it
         for _ in range(3):  # subclasses of subclasses
             for tree in self.trees.values():
@@ -407,7 +411,7 @@ def main() -> None:
     """Check the page and the ids, or write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="rewrite the page")
-    entries = Source(PACKAGE).entries()
+    entries = Source(PACKAGE, SETUP).entries()
     page = render(entries)
     if parser.parse_args().write:
         PAGE.write_text(page, encoding="utf-8")

@@ -27,7 +27,7 @@ from mlir_release.host.cache import cache_directory, locked
 from tests.roots import network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import IO
 
 SOURCES = Path(__file__).parents[2]
@@ -67,25 +67,21 @@ class Root:
     environment: dict[str, str] = field(default_factory=dict)
 
     def run(
-        self, command: Sequence[str], *, folder: str = "/root", log: IO[str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        folder: str = "/root",
+        log: IO[str] | None = None,
+        offline: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``command`` in ``folder``; what it prints goes to ``log``, or is returned as its ``stdout``."""
-        enter = [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "sh",
-            "-c",
-            _ENTER,
-        ]
-        environment = {"HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb", "PATH": _PATH, **self.environment}
+        options = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", *["--net"] * offline]
+        plain = {"HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb", "PATH": _PATH}
+        enter = ["unshare", *options, "sh", "-c", _ENTER, str(self.path), str(self.downloads or ""), folder]
         return subprocess.run(
-            [*enter, str(self.path), str(self.downloads or ""), folder, *command],
-            env=environment,
+            [*enter, *command],
+            env={**plain, **self.environment, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=log or subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -160,17 +156,13 @@ def _sources(suite: str) -> list[str]:
 
 
 @contextmanager
-def fresh(suite: str, cache: Path, *, networked: bool = True) -> Iterator[Root]:
-    """A copy of the suite's root, removed at the end.
-
-    :param networked: set up for this network; without it the root is as debootstrap left it
-    """
+def fresh(suite: str, cache: Path) -> Iterator[Root]:
+    """A copy of the suite's root, connected to this machine's network; removed at the end."""
     template = prepare(suite, cache)
     with tempfile.TemporaryDirectory(prefix=f"{suite}-", dir=template.parent, ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "root"
         subprocess.run(["cp", "--archive", "--reflink=auto", template, path], check=True)
-        environment = network.connect(path) if networked else {}
-        yield Root(path=path, downloads=template.parent / f"{suite}-downloads", environment=environment)
+        yield Root(path=path, downloads=template.parent / f"{suite}-downloads", environment=network.connect(path))
 
 
 def _path() -> str:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script as a module, with an environment of its own."""
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "tools" / "bootstrap.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    return module
+
+
+def test_errors_look_like_the_toolkits(bootstrap: ModuleType) -> None:
+    error = bootstrap.SetupError("some-id", "it is missing", why="nobody installed it", remedy="install it")
+    assert str(error) == "error[some-id]: it is missing\n  why: nobody installed it\n  to do: install it"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate ...", "certificates-missing"),
+        ("OSError: Could not find a suitable TLS CA certificate bundle, invalid path: /x", "certificates-missing"),
+        ("ERROR: No matching distribution found for rich>=13", "setup-failed"),
+        ("", "setup-failed"),
+    ],
+)
+def test_what_pip_says_decides_the_id(bootstrap: ModuleType, said: str, expected: str) -> None:
+    with pytest.raises(bootstrap.SetupError, match=rf"^error\[{expected}\]"):
+        bootstrap.explain(said)
+
+
+def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        (bootstrap.VENV / "bin").mkdir(parents=True, exist_ok=True)
+        return subprocess.CompletedProcess(command, int("--editable" in command), "WARNING: x\nERROR: no space left\n")
+
+    monkeypatch.setattr(bootstrap, "run", run)
+    with pytest.raises(bootstrap.SetupError, match="why: ERROR: no space left\n"):
+        bootstrap.install_toolkit()
+    assert len(commands) == 3
+    assert not bootstrap.VENV.exists()
+
+
+@pytest.mark.parametrize("broken", [("podman",), ("g++",), ("g++", "podman")])
+def test_only_packages_that_the_rehearsal_needs_are_required(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: tuple[str, ...]
+) -> None:
+    def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        failed = "install" in command and set(broken) & set(command)
+        return subprocess.CompletedProcess(command, int(bool(failed)), f"E: Unable to locate {failed}\n")
+
+    monkeypatch.setattr(bootstrap, "run", run)
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(bootstrap, "is_installed", lambda package: False)
+    if "g++" in broken:
+        with pytest.raises(bootstrap.SetupError, match=r"^error\[packages-failed\]: apt-get could not install g\+\+\n"):
+            bootstrap.install_packages(("g++", "podman"), optional=("podman",))
+    else:
+        bootstrap.install_packages(("g++", "podman"), optional=("podman",))
+        assert "not installed: podman" in capsys.readouterr().err
+
+
+def test_without_root_and_sudo_the_packages_are_named(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda program: None if program == "sudo" else f"/usr/bin/{program}")
+    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(bootstrap, "is_installed", lambda package: package == "cmake")
+    with pytest.raises(bootstrap.SetupError, match=r"(?s)^error\[packages-missing\].*apt-get install g\+\+ ccache$"):
+        bootstrap.install_packages(("g++", "cmake", "ccache"))
