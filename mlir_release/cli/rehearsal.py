@@ -28,7 +28,9 @@ from mlir_release.forge.open import DEFAULT_WORKSPACE
     show_default=True,
     help="What to build: mlir, mlir-core, mlir-full; may be repeated.",
 )
-@click.option("--llvm", metavar="VERSION", help="A release of the catalogue.  [default: the newest that apt has]")
+@click.option(
+    "--llvm", metavar="VERSION", help="LLVM release.  [default: the newest whose packages and sources can be had]"
+)
 @click.option(
     "--prefix", type=EXISTING_FOLDER, help="An installed LLVM to import, instead of the distribution's packages."
 )

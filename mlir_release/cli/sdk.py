@@ -30,10 +30,10 @@ def sdk() -> None:
 
 
 revision_option = click.option(
-    "--revision", metavar="SHA", help="The llvm-project commit.  [default: the catalogue's for the version]"
+    "--revision", metavar="SHA", help="The llvm-project commit.  [default: the checkout's, or that of the release]"
 )
 epoch_option = click.option(
-    "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the catalogue's date]"
+    "--source-epoch", type=int, metavar="SECONDS", help="That commit's time.  [default: the release's, or upstream's]"
 )
 
 
@@ -43,18 +43,31 @@ epoch_option = click.option(
 @output_option("the SDK")
 @revision_option
 @epoch_option
+@click.option("--other-patch", is_flag=True, help="Accept sources of another patch release of PREFIX's X.Y, for tests.")
 @json_option
-def sdk_import(prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None) -> None:
+def sdk_import(
+    prefix: Path, source: Path | None, output: Path, revision: str | None, source_epoch: int | None, other_patch: bool
+) -> None:
     """Make an SDK of the LLVM that is installed at PREFIX (/usr/lib/llvm-22, Homebrew's, an unpacked release)."""
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.importer import import_sdk
     from mlir_release.sdk.prefix import inspect_prefix
     from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source, identify_revision
+    from mlir_release.sdk.releases import identify_revision
+    from mlir_release.sdk.source import fetch_source
 
-    commit, epoch = identify_revision(inspect_prefix(prefix).version, revision, source_epoch)
-    tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT)
-    _show(import_sdk(prefix, source=tree.root, output=output, revision=commit, source_epoch=epoch))
+    version = inspect_prefix(prefix).version
+    release = identify_revision(version, revision, source_epoch, source=source, upstream=LLVM_PROJECT)
+    tree = fetch_source(release, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT)
+    made = import_sdk(
+        prefix,
+        source=tree.root,
+        output=output,
+        revision=release.commit,
+        source_epoch=release.epoch,
+        other_patch=other_patch,
+    )
+    _show(made)
 
 
 @sdk.command("build")
@@ -84,11 +97,14 @@ def sdk_build(
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.build import build_sdk, build_until, prepare
     from mlir_release.sdk.provision import LLVM_PROJECT
-    from mlir_release.sdk.source import fetch_source, identify_revision
+    from mlir_release.sdk.releases import identify_revision, release_at
+    from mlir_release.sdk.source import fetch_source
 
     commit = revision or read_pin(repository)
-    tree = fetch_source(commit, cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True)
-    commit, epoch = identify_revision(tree.version, commit, source_epoch)
+    tree = fetch_source(
+        release_at(commit), cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True
+    )
+    epoch = identify_revision(tree.version, commit, source_epoch, source=source, upstream=LLVM_PROJECT).epoch
     build = prepare(tree.root, output=output, source_epoch=epoch, configuration=configuration, floor=floor, jobs=jobs)
     if until is not None:
         build_until(build, until)

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 REQUIREMENTS_FILE = "mlir/python/requirements.txt"
 
-#: LLVM 19 moved the version out of llvm/CMakeLists.txt.
-_VERSION_FILES = ("cmake/Modules/LLVMVersion.cmake", "llvm/CMakeLists.txt")
+#: What sets the version; LLVM 19 moved it out of llvm/CMakeLists.txt.
+VERSION_FILES = ("cmake/Modules/LLVMVersion.cmake", "llvm/CMakeLists.txt")
 #: The bindings' own minimum CPython (since LLVM 21), else that of LLVM's build.
 _MINIMUM_FILES = ("mlir/cmake/modules/MLIRDetectPythonEnv.cmake", "mlir/CMakeLists.txt", "llvm/CMakeLists.txt")
 _OPTIONS_FILE = "mlir/CMakeLists.txt"
 _BINDINGS_FILE = "mlir/python/CMakeLists.txt"
 
 #: Every file that :meth:`LlvmFacts.read` may ask for.
-FACT_FILES = tuple(dict.fromkeys((*_VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE)))
+FACT_FILES = tuple(dict.fromkeys((*VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE)))
 
 _NUMBER = re.compile(r"set\(LLVM_VERSION_(?P<part>MAJOR|MINOR|PATCH)\s+(?P<value>\d+)\)")
 _SUFFIX = re.compile(r"set\(LLVM_VERSION_SUFFIX\s+(?P<value>[A-Za-z0-9]+)\s*\)")
@@ -118,13 +118,13 @@ def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _read_version(text_of: Callable[[str], str | None]) -> str:
-    for path in _VERSION_FILES:
+    for path in VERSION_FILES:
         text = text_of(path) or ""
         parts = {match["part"]: match["value"] for match in _NUMBER.finditer(text)}
         if len(parts) == 3:
             suffix = _SUFFIX.search(text)
             return "{MAJOR}.{MINOR}.{PATCH}".format(**parts) + (suffix["value"] if suffix else "")
-    raise FactsError("version", f"neither {' nor '.join(_VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH")
+    raise FactsError("version", f"neither {' nor '.join(VERSION_FILES)} sets LLVM_VERSION_MAJOR, MINOR and PATCH")
 
 
 def _read_minimum_python(text_of: Callable[[str], str | None]) -> str:

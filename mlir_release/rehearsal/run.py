@@ -53,7 +53,7 @@ class Options:
     workspace: Path
     pythons: tuple[str, ...] = ()  #: versions or paths; the running one and one more if empty
     profiles: tuple[Profile, ...] = ("host",)
-    llvm: str | None = None  #: a version of the catalogue
+    llvm: str | None = None  #: a version
     prefix: Path | None = None  #: an installed LLVM
     source: Path | None = None  #: its source tree
     jobs: int | None = None
@@ -88,7 +88,9 @@ class _Rehearsal:
     def prepare(self) -> None:
         options = self.options
         with self.report.step("inspect the machine") as results:
-            self.release = available_release(cache=self.cache, prefix=options.prefix, version=options.llvm)
+            self.release = available_release(
+                cache=self.cache, prefix=options.prefix, source=options.source, version=options.llvm
+            )
             self.pythons = choose_pythons(options.pythons, self.release)
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")

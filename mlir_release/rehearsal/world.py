@@ -16,7 +16,7 @@ from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.sdk.provision import TRAILER_VERSION
-from mlir_release.sdk.source import KnownRelease, read_catalogue
+from mlir_release.sdk.releases import Release, read_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ NEWEST_PYTHON = {19: (3, 12)}
 NEWEST_PYTHON_SINCE_20 = (3, 13)
 
 
-def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]:
+def choose_pythons(wanted: Sequence[str], release: Release) -> list[Python]:
     """The CPythons in ``wanted``; else the running one and the newest other one that upstream's requirements allow."""
     from mlir_release.host.pythons import describe, find_pythons
 
@@ -53,13 +53,13 @@ def choose_pythons(wanted: Sequence[str], release: KnownRelease) -> list[Python]
     return fitting[:2]
 
 
-def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
-    """A repository with a commit for each release of the catalogue up to ``newest``; returns the one before that.
+def make_upstream(folder: Path, newest: Release) -> Release:
+    """A repository with a commit for ``newest`` after those of older releases; returns the one before that.
 
-    The commits are the same on every machine and in every run. Each carries the release's real commit in a trailer.
+    The older ones are the catalogue's. The commits are the same on every machine and in every run. Each represents a
+    release by its version, and has llvm-project's own commit, where that is known, in a trailer.
     """
-    numbers = [int(part) for part in newest.version.split(".")]
-    chain = [r for r in read_catalogue() if [int(part) for part in r.version.split(".")] <= numbers]
+    chain = [*(release for release in read_catalogue() if release.order < newest.order), newest]
     git = Git(folder)
     if not (folder / "HEAD").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,10 +70,10 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
         signature = Signature(name="LLVM releases", email="releases@llvm.invalid", when=when)
         message = format_message(
             f"LLVM {release.version}",
-            "Stands for the release's commit in llvm-project.",
-            {TRAILER_VERSION: release.version, TRAILER_COMMIT: release.commit},
+            "Represents the release's commit in llvm-project.",
+            {TRAILER_VERSION: release.version} | ({TRAILER_COMMIT: release.commit} if release.commit else {}),
         )
-        content = f"version = {release.version}\ncommit = {release.commit}\n".encode()
+        content = f"version = {release.version}\ncommit = {release.commit or 'unknown'}\n".encode()
         parent = commit_files(git, parent, {"RELEASE": content}, message, signature)
         ref = f"refs/tags/{upstream_tag(release.version)}"
         git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
@@ -82,9 +82,7 @@ def make_upstream(folder: Path, newest: KnownRelease) -> KnownRelease:
     return chain[-2] if len(chain) > 1 else chain[-1]
 
 
-def make_forge(
-    workspace: Path, older: KnownRelease, pythons: Sequence[Python], profiles: Sequence[Profile]
-) -> LocalForge:
+def make_forge(workspace: Path, older: Release, pythons: Sequence[Python], profiles: Sequence[Profile]) -> LocalForge:
     """The local forge, initially pinned at ``older``, with these CPythons and profiles in its matrix."""
     from mlir_release.forge.local.forge import LocalForge
 

@@ -99,10 +99,11 @@ class DebianPackages:
     def source_archive(self, version: str, *, sha256: str = "") -> Path:
         """LLVM ``version``'s upstream source archive, ``llvm-toolchain-<major>_<version>.orig.tar.xz``.
 
-        :param sha256: of the archive. With it, the archive is fetched by name from the pools that apt is configured
-            with: those keep archives whose other files the package lists no longer name. Without it, ``apt-get source``
-            fetches the archive, and checks it against the distribution's signed index.
-        :raises MachineError: if no pool has it, or apt can't fetch it
+        It is fetched by name from the pools that apt is configured with: those keep archives whose other files the
+        package lists no longer name.
+
+        :param sha256: of the archive; default: what the distribution's signed source index says
+        :raises MachineError: if the index does not name it, or no pool has it
         """
         major = version.partition(".")[0]
         name = f"llvm-toolchain-{major}_{version}.orig.tar.xz"
@@ -110,13 +111,13 @@ class DebianPackages:
         with locked(archive.parent / ".lock"):
             if not archive.is_file():
                 with console.waiting(f"fetching {name}"):
-                    if sha256:
-                        self._source_by_name(f"pool/main/l/llvm-toolchain-{major}/{name}", archive, sha256)
-                    else:
-                        self._source_by_apt(f"llvm-toolchain-{major}", archive)
+                    folder = f"pool/main/l/llvm-toolchain-{major}"
+                    if not sha256:
+                        folder, sha256 = self._indexed_source(f"llvm-toolchain-{major}", name)
+                    self._fetch_source(f"{folder}/{name}", archive, sha256)
         return archive
 
-    def _source_by_name(self, path: str, archive: Path, sha256: str) -> None:
+    def _fetch_source(self, path: str, archive: Path, sha256: str) -> None:
         self._update()
         pools = dict.fromkeys(self._run("apt-get", "indextargets", "--format", "$(REPO_URI)").splitlines())
         refusals = []
@@ -134,8 +135,26 @@ class DebianPackages:
             remedy="check the network, or give the sources with --source",
         )
 
-    def _source_by_apt(self, package: str, archive: Path) -> None:
-        """With ``deb-src`` lines of our own: most machines have none."""
+    def _indexed_source(self, package: str, name: str) -> tuple[str, str]:
+        """The folder and the sha256 of a file, by the records of a source package in the index."""
+        records = self._run("apt-cache", "showsrc", "--only-source", package, *self._source_lists(), check=False)
+        for record in records.split("\n\n"):
+            folder = re.search(r"^Directory: (\S+)$", record, re.MULTILINE)
+            digest = re.search(rf"^ ([0-9a-f]{{64}}) \d+ {re.escape(name)}$", record, re.MULTILINE)
+            if folder and digest:
+                return folder[1], digest[1]
+        archives = sorted(set(re.findall(r"\S+\.orig\.tar\.xz$", records, re.MULTILINE)))
+        raise MachineError(
+            "source-not-indexed",
+            f"the distribution's source index does not name {name}",
+            where=package,
+            why=f"it names {', '.join(archives)}" if archives else "it has no such source package",
+            remedy="give the sources with --source",
+        )
+
+    def _source_lists(self) -> tuple[str, ...]:
+        """apt's options to look into the source index, by ``deb-src`` lines of our own: most machines have none."""
+        self._update()
         folder = self._apt / "sources"
         (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
         fields = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)"
@@ -149,17 +168,13 @@ class DebianPackages:
             "-o", f"Dir::Etc::sourcelist={folder / 'sources.list'}",
             "-o", "Dir::Etc::sourceparts=-",
             "-o", f"Dir::State::lists={folder / 'lists'}",
+            "-o", f"Dir::Cache={folder}",
         )  # fmt: skip
-        self._run("apt-get", "update", "-qq", *own, check=False)
-        self._run("apt-get", "source", "-qq", "--download-only", package, *own, cwd=folder)
-        fetched = folder / archive.name
-        if not fetched.is_file():
-            raise MachineError(
-                "source-archive-missing",
-                f"the source package {package} of this distribution has no {archive.name}",
-                remedy="give the sources with --source",
-            )
-        fetched.rename(archive)
+        stamp = folder / "updated"
+        if not _is_recent(stamp):
+            self._run("apt-get", "update", "-qq", *own, check=False)
+            stamp.touch()
+        return own
 
     def _unpack(self, major: int, version: str, building: Path) -> None:
         downloads = building / "debs"
@@ -184,7 +199,7 @@ class DebianPackages:
 
     def _update(self) -> None:
         stamp = self._apt / "updated"
-        if stamp.exists() and time.time() - stamp.stat().st_mtime < LISTS_MAX_AGE:
+        if _is_recent(stamp):
             return
         for folder in ("lists/partial", "archives/partial"):
             (self._apt / folder).mkdir(parents=True, exist_ok=True)
@@ -222,3 +237,7 @@ class DebianPackages:
                 remedy="check the network, apt's sources and the free disk space, then run this again",
             )
         return done.stdout
+
+
+def _is_recent(stamp: Path) -> bool:
+    return stamp.exists() and time.time() - stamp.stat().st_mtime < LISTS_MAX_AGE

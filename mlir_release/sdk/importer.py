@@ -52,6 +52,7 @@ def import_sdk(
     revision: str,
     source_epoch: int,
     provider: str | None = None,
+    other_patch: bool = False,
 ) -> Sdk:
     """Make a relocatable SDK at ``output`` from the LLVM that is installed at ``prefix``.
 
@@ -62,6 +63,8 @@ def import_sdk(
     :param revision: the llvm-project commit, 40 hex digits
     :param source_epoch: that commit's time, seconds since 1970
     :param provider: overrides what :func:`~mlir_release.sdk.prefix.inspect_prefix` finds
+    :param other_patch: accept sources of another patch release of the same X.Y. LLVM keeps its interfaces within X.Y,
+        so such an SDK works, but what is built with it is of no one revision: it serves tests, never a release.
     :raises UsageError: wrong arguments; ``sdk-wrong-version`` if source and prefix are of different versions
     :raises MachineError: missing pieces (each named with its package), no disk space
     """
@@ -73,7 +76,7 @@ def import_sdk(
         )
     upstream = read_source(source)
     installed = inspect_prefix(prefix)
-    _check_versions(installed, upstream)
+    _check_versions(installed, upstream, other_patch=other_patch)
     _check_pieces(installed)
     output = Path(output).absolute()
     _check_output(output)
@@ -95,6 +98,7 @@ def _import(
         info = SdkInfo(
             revision=revision,
             llvm_version=installed.version,
+            source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
             provider=provider or installed.provider,
             platform=Platform.of_host(),
             configuration=installed.configuration,
@@ -127,7 +131,7 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
     return [
         ("folder", str(sdk.root)),
         ("revision", info.revision),
-        ("LLVM", info.llvm_version),
+        ("LLVM", info.llvm_version + (f", with sources of {info.source_version}" if info.source_version else "")),
         ("provider", info.provider),
         ("platform", str(info.platform)),
         ("configuration", info.configuration),
@@ -284,16 +288,31 @@ def _package_version(library: Path, package: str) -> str:
     return ""
 
 
-def _check_versions(prefix: Prefix, upstream: UpstreamSource) -> None:
+def _check_versions(prefix: Prefix, upstream: UpstreamSource, *, other_patch: bool) -> None:
     # Distributions drop the "git" of versions between releases (23.0.0git); no release is numbered X.0.0 since LLVM 18.
-    if prefix.version.removesuffix("git") != upstream.version.removesuffix("git"):
-        raise UsageError(
-            "sdk-wrong-version",
-            f"the installed LLVM is {prefix.version}, but the sources are {upstream.version}",
-            where=f"{prefix.root} and {upstream.root}",
-            why="bindings compiled against libraries of another version crash, at best",
-            remedy="pin the revision of the installed version, or install the LLVM of the pinned one",
+    if prefix.version.removesuffix("git") == upstream.version.removesuffix("git"):
+        return
+    similar = is_other_patch(prefix.version, upstream.version)
+    if similar and other_patch:
+        console.warn(
+            f"the installed LLVM is {prefix.version}, the sources are {upstream.version}: this SDK is of no one "
+            "revision, and no release can be built with it"
         )
+        return
+    accept = "; for tests only, --other-patch accepts another patch release" if similar else ""
+    raise UsageError(
+        "sdk-wrong-version",
+        f"the installed LLVM is {prefix.version}, but the sources are {upstream.version}",
+        where=f"{prefix.root} and {upstream.root}",
+        why="bindings compiled against libraries of another version crash, at best",
+        remedy=f"pin the revision of the installed version, or install the LLVM of the pinned one{accept}",
+    )
+
+
+def is_other_patch(one: str, other: str) -> bool:
+    """Whether two versions are different patch releases of one X.Y. X.0 is development, where nothing is kept."""
+    (*branch, _), (*same, _) = one.split("."), other.split(".")
+    return one != other and branch == same and branch[1] != "0"
 
 
 def _check_pieces(prefix: Prefix) -> None:

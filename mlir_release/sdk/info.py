@@ -38,6 +38,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 
     revision: str  #: llvm-project commit, 40 hex digits
     llvm_version: str  #: for example ``22.1.8``, as in LLVM's own CMake package
+    source_version: str = ""  #: of ``source/``, where it is another patch release; then no release can be built with it
     provider: str  #: ``debian``, ``homebrew``, ``prefix`` (any other installed LLVM) or ``source`` (built by us)
     platform: Platform  #: in ``sdk.json`` as text, ``linux-x86_64``
     configuration: str  #: build type and assertions of the libraries, for example ``release`` or ``release+asserts``

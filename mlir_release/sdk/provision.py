@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
+from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.host.files import sha256_of_all
 from mlir_release.projects.mlir import PYTHON_SOURCES
@@ -17,7 +19,9 @@ from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.prefix import inspect_prefix
-from mlir_release.sdk.source import KnownRelease, choose_release, fetch_source, read_catalogue
+from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
+from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
     from mlir_release.snapshot.upstream import Revision
@@ -29,24 +33,67 @@ TRAILER_VERSION = "LLVM-Version"
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
 
-def available_release(*, cache: Path, prefix: Path | None = None, version: str | None = None) -> KnownRelease:
-    """The newest release of the catalogue that this machine can have an SDK of without building LLVM.
+def available_release(
+    *, cache: Path, prefix: Path | None = None, source: Path | None = None, version: str | None = None
+) -> Release:
+    """The newest release that this machine can have an SDK of without building LLVM, with its sources fetched.
+
+    Where there is nothing at hand, it is the newest release of the catalogue, whose LLVM must be built.
 
     :param prefix: an installed LLVM; then it is that one's release
+    :param source: a source tree; then it is that one's release
     :param version: take this one
-    :raises UsageError: if the catalogue knows none of what is at hand. Where there is nothing at all, it is the newest
-        release of the catalogue, whose LLVM must be built.
+    :raises MachineError: ``source-unavailable``, ``no-release-at-hand``
     """
-    if version is not None:
-        return choose_release([version])
-    if prefix is not None:
-        return choose_release([inspect_prefix(prefix).version])
-    versions = DebianPackages(cache).versions() if DebianPackages.available() else {}
-    return choose_release(list(versions.values())) if versions else read_catalogue()[-1]
+    packaged = _packaged(cache) if prefix is None else []
+    wanted = _named(prefix, source, version) or packaged or [read_catalogue()[-1].version]
+    refusals = []
+    for one in wanted:
+        release = find_release(one, source=source, upstream=LLVM_PROJECT)
+        whole = prefix is None and one not in packaged
+        try:
+            tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=whole)
+        except MachineError as error:
+            if len(wanted) == 1:
+                raise
+            refusals.append(f"LLVM {one}: {error.why}")
+            console.say(f"    not LLVM {one}, which has packages here, but no sources: {error.why}")
+        else:
+            return release if release.epoch else replace(release, epoch=tree.epoch)
+    raise MachineError(
+        "no-release-at-hand",
+        "this distribution has packages of LLVM, but the sources of none of them can be had",
+        why="; ".join(refusals),
+        remedy="check the network, or give a source tree with --source",
+    )
+
+
+def _packaged(cache: Path) -> list[str]:
+    """The versions that the distribution has packages of, newest first."""
+    packages = DebianPackages(cache)
+    return list(packages.versions().values()) if packages.available() else []
+
+
+def _named(prefix: Path | None, source: Path | None, version: str | None) -> list[str]:
+    """The version that was asked for, or that is in the folders which were given; at most one."""
+    found = {
+        "--llvm": version,
+        "--prefix": prefix and inspect_prefix(prefix).version,
+        "--source": source and read_source(source).version,
+    }
+    named = {option: text.removesuffix("git") for option, text in found.items() if text}
+    if len(set(named.values())) > 1:
+        raise UsageError(
+            "llvm-versions-differ",
+            "the options name different versions of LLVM",
+            why=", ".join(f"{option}: {text}" for option, text in named.items()),
+            remedy="give the sources of the LLVM that is installed, and name no other version",
+        )
+    return list(named.values())[:1]
 
 
 def provide_sdk(
-    release: KnownRelease,
+    release: Release,
     *,
     revision: str,
     source_epoch: int,
@@ -69,9 +116,7 @@ def provide_sdk(
             return Sdk.load(root)
         shutil.rmtree(root, ignore_errors=True)
         installed = prefix or _distribution_prefix(release, cache)
-        tree = fetch_source(
-            release.commit, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None
-        )
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None)
         if installed is None:
             return build_sdk(prepare(tree.root, output=root, source_epoch=source_epoch, jobs=jobs), revision=revision)
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
@@ -88,14 +133,13 @@ def provide_for(
     :raises BudgetSpent: after that time
     """
     version = revision.trailers.get(TRAILER_VERSION)  # set where commits represent releases
-    known = next((r for r in read_catalogue() if r.commit == revision.sha or r.version == version), None)
-    if known is not None and not is_too_new(floor) and _packaged_major(known, cache) is not None:
-        return provide_sdk(known, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
+    release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
+    if not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
+        return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
     output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{_code_digest()[:12]}"
     if (output / "sdk.json").is_file():
         return Sdk.load(output)
-    commit = known.commit if known is not None else revision.sha
-    tree = fetch_source(commit, cache=cache, directory=None, upstream=LLVM_PROJECT, whole=True)
+    tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
     build = prepare(
         tree.root,
         output=output,
@@ -108,20 +152,24 @@ def provide_for(
     return build_sdk(build, revision=revision.sha, budget=budget)
 
 
-def _packaged_major(release: KnownRelease, cache: Path) -> int | None:
-    """The major version under which the distribution has packages of exactly this release; None if it has none."""
+def _packaged_as(release: Release, cache: Path) -> Release | None:
+    """The release that the distribution has packages of and that is the same, by its version or upstream's tags."""
+    packaged = _packaged(cache)
+    if release.version:
+        return release if release.version in packaged else None
+    tagged = (find_release(version, upstream=LLVM_PROJECT) for version in packaged)
+    return next((one for one in tagged if one.commit == release.commit), None)
+
+
+def _distribution_prefix(release: Release, cache: Path) -> Path | None:
+    """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
     packages = DebianPackages(cache)
     versions = packages.versions() if packages.available() else {}
-    found = next((major for major, version in versions.items() if version == release.version), None)
-    if found is None:
-        console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
-    return found
-
-
-def _distribution_prefix(release: KnownRelease, cache: Path) -> Path | None:
-    """Where the distribution's packages of exactly this release are unpacked; None if it has none."""
-    major = _packaged_major(release, cache)
-    return None if major is None else DebianPackages(cache).unpack(major)
+    for major, version in versions.items():
+        if version == release.version:
+            return packages.unpack(major)
+    console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
+    return None
 
 
 def _code_digest() -> str:

@@ -7,14 +7,10 @@ and a few files: a tenth of the size). A tree appears there by one rename, so it
 from __future__ import annotations
 
 import shutil
-import tomllib
-from dataclasses import dataclass
-from datetime import UTC, datetime, time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import MachineError, ReleaseError, UsageError
+from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
 from mlir_release.host.process import capture
@@ -23,81 +19,72 @@ from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import date
+    from pathlib import Path
 
-CATALOGUE = Path(__file__).with_name("catalogue.toml")
-
-
-@dataclass(frozen=True, kw_only=True)
-class KnownRelease:
-    """A release in the catalogue. ``sha256`` of Debian's source archive is empty where it is not known."""
-
-    version: str
-    commit: str
-    date: date
-    sha256: str = ""
-
-    @property
-    def epoch(self) -> int:
-        """The release's day in seconds since 1970, for where the commit itself can't be asked."""
-        return int(datetime.combine(self.date, time(), tzinfo=UTC).timestamp())
-
-
-def read_catalogue(path: Path = CATALOGUE) -> tuple[KnownRelease, ...]:
-    """The releases in the catalogue, oldest first."""
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    return tuple(KnownRelease(**entry) for entry in data["release"])
-
-
-def _release_at(commit: str) -> KnownRelease | None:
-    return next((release for release in read_catalogue() if release.commit == commit), None)
+    from mlir_release.sdk.releases import Release
 
 
 def fetch_source(
-    revision: str,
+    release: Release,
     *,
     cache: Path,
     directory: Path | None = None,
     upstream: str = "",
     whole: bool = False,
 ) -> UpstreamSource:
-    """The source tree of ``revision``: from a given folder, the cache, git or Debian, whichever has it first.
+    """The source tree of ``release``: from a given folder, the cache, git or Debian, whichever has it first.
 
-    :param revision: 40 hex digits
-    :param directory: a tree of this revision; used as it is
+    :param release: git needs its commit, Debian its version
+    :param directory: a tree of this release; used as it is
     :param upstream: URL that git can fetch from; empty: don't try
     :param whole: all of llvm-project, for building LLVM itself
     :raises UsageError: if ``directory`` is no llvm-project tree
     :raises MachineError: if the sources are nowhere to be had, with the reason for each place
     """
     if directory is not None:
-        return read_source(directory)
+        return read_source(directory, whole=whole)
     sources = cache / "sources"
-    tree = sources / (revision if whole else f"{revision}-mlir")
-    for found in (tree, sources / revision):
+    names = [name for name in (release.commit, release.version and f"llvm-{release.version}") if name]
+    for found in (sources / f"{name}{part}" for name in names for part in (("",) if whole else ("-mlir", ""))):
         if found.is_dir():
-            return read_source(found)
+            return _read(found, release, whole=whole)
     places: list[tuple[str, Callable[[Path], None]]] = []
-    if upstream:
-        places.append((f"git ({upstream})", lambda into: _from_git(revision, upstream, into, whole=whole)))
-    if known := _release_at(revision):
-        places.append(("Debian's source package", lambda into: _from_debian(known, cache, into, whole=whole)))
+    if upstream and release.commit:
+        places.append((f"git ({upstream})", lambda into: _from_git(release.commit, upstream, into, whole=whole)))
+    if release.version:
+        places.append(("Debian's source package", lambda into: _from_debian(release, cache, into, whole=whole)))
+    tree = sources / (names[0] if whole else f"{names[0]}-mlir")
     with locked(sources / ".lock"):
         if not tree.is_dir():
-            _first_that_answers(revision, places, tree)
-    return read_source(tree)
+            _first_that_answers(release, places, tree, whole=whole)
+    return _read(tree, release, whole=whole)
 
 
-def _first_that_answers(revision: str, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path) -> None:
+def _read(tree: Path, release: Release, *, whole: bool) -> UpstreamSource:
+    found = read_source(tree, whole=whole)
+    if release.version and found.version.removesuffix("git") != release.version:
+        raise MachineError(
+            "source-of-another-version",
+            f"the sources of LLVM {release.version} are those of {found.version}",
+            where=str(tree),
+            why=f"the tree says that it is {found.version}, not {release.version}",
+            remedy="remove this folder, and where it was unpacked from an archive, the archive, too",
+        )
+    return found
+
+
+def _first_that_answers(
+    release: Release, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path, *, whole: bool
+) -> None:
     staging = tree.with_name(f"{tree.name}.tmp")
     refusals = []
     for name, fetch in places:
         shutil.rmtree(staging, ignore_errors=True)  # of another place, or of a run that was killed
         staging.mkdir(parents=True)
         try:
-            with console.step(f"fetch the sources of llvm-project {revision[:12]} from {name}"):
+            with console.step(f"fetch the sources of {release} from {name}"):
                 fetch(staging)
-            read_source(staging)
+            _read(staging, release, whole=whole)
         except (ReleaseError, OSError) as error:
             refusals.append(f"{name}: {_first_line(error)}")
             continue
@@ -106,10 +93,10 @@ def _first_that_answers(revision: str, places: Sequence[tuple[str, Callable[[Pat
     shutil.rmtree(staging, ignore_errors=True)
     raise MachineError(
         "source-unavailable",
-        f"the sources of llvm-project {revision} are not available",
+        f"the sources of {release} are not available",
         where=str(tree),
-        why="; ".join(refusals) or "no upstream is configured, and the catalogue does not know this commit",
-        remedy="give a checkout of that commit with --source, or make the upstream reachable",
+        why="; ".join(refusals) or "no upstream is configured, and no version is known of this commit",
+        remedy="give a source tree of it with --source, or make the upstream reachable",
     )
 
 
@@ -147,7 +134,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
     shutil.rmtree(into / ".git")
 
 
-def _from_debian(release: KnownRelease, cache: Path, into: Path, *, whole: bool) -> None:
+def _from_debian(release: Release, cache: Path, into: Path, *, whole: bool) -> None:
     """Unpack the archive of Debian's source package, which is upstream's own tree."""
     if not DebianPackages.available():
         raise MachineError("apt-missing", "this machine has no apt", remedy="give the sources with --source")
@@ -166,40 +153,3 @@ def _from_debian(release: KnownRelease, cache: Path, into: Path, *, whole: bool)
             why="\n".join(done.complaint.splitlines()[-3:]),
             remedy="check the free disk space, and that xz is installed",
         )
-
-
-def choose_release(versions: Sequence[str]) -> KnownRelease:
-    """The newest release of the catalogue among ``versions``. :raises UsageError: if none of them is known"""
-    known = {release.version: release for release in read_catalogue()}
-    for version in sorted(versions, key=lambda text: [int(part) for part in text.split(".")], reverse=True):
-        if version in known:
-            return known[version]
-    raise UsageError(
-        "llvm-not-in-catalogue",
-        f"none of the LLVM versions at hand is in the catalogue: {', '.join(versions) or 'none at all'}",
-        where=str(CATALOGUE),
-        why="their llvm-project commits are not known",
-        remedy=f"add the version with its commit there, or use one of: {', '.join(known)}",
-    )
-
-
-def identify_revision(version: str, revision: str | None = None, source_epoch: int | None = None) -> tuple[str, int]:
-    """The llvm-project commit of an LLVM, and its time in seconds since 1970.
-
-    :param version: of the LLVM; decides, by the catalogue, if ``revision`` is not given
-    :param source_epoch: by default the catalogue's date of the commit
-    :raises UsageError: ``llvm-not-in-catalogue``, ``source-epoch-missing``
-    """
-    if revision is None:
-        revision = choose_release([version]).commit
-    if source_epoch is None:
-        known = _release_at(revision)
-        if known is None:
-            raise UsageError(
-                "source-epoch-missing",
-                f"the time of commit {revision} is not known",
-                why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only",
-                remedy="give it with --source-epoch (git log -1 --format=%ct)",
-            )
-        source_epoch = known.epoch
-    return revision, source_epoch

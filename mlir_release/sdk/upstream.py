@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.model.llvm_facts import FactsError, LlvmFacts
+from mlir_release.model.llvm_facts import VERSION_FILES, FactsError, LlvmFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +71,15 @@ class UpstreamSource:
     def version(self) -> str:
         """``22.1.8``, ``23.0.0git``."""
         return self.facts.version
+
+    @property
+    def epoch(self) -> int:
+        """When the file with the version was changed, seconds since 1970; archives keep that time.
+
+        It is near the release, and serves where the commit, which has the real time, is not known.
+        """
+        files = (self.root / name for name in VERSION_FILES)
+        return int(next(file for file in files if file.is_file()).stat().st_mtime)
 
 
 def read_source(root: Path, *, whole: bool = False) -> UpstreamSource:

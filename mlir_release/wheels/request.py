@@ -69,6 +69,15 @@ class WheelRequest:
         )
 
     def __post_init__(self) -> None:
+        mixed = self.sdk.info.source_version
+        if mixed and self.tag != LOCAL_TAG:
+            raise UsageError(
+                "sdk-of-two-versions",
+                f"the SDK has the libraries of LLVM {self.sdk.info.llvm_version} and the sources of {mixed}",
+                where=str(self.sdk.root),
+                why=f"{self.tag} is a release of one revision; such an SDK (--other-patch) serves tests only",
+                remedy="make an SDK with the sources of the installed version, or one from source",
+            )
         if self.revision != self.sdk.info.revision:
             raise UsageError(
                 "sdk-wrong-revision",

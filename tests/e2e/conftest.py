@@ -20,7 +20,7 @@ from tests.podman import image as podman
 if TYPE_CHECKING:
     from mlir_release.rehearsal.report import Report
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.source import KnownRelease
+    from mlir_release.sdk.releases import Release
 
 HERE = Path(__file__).parent
 
@@ -45,12 +45,12 @@ class Rehearsed:
 
 
 @pytest.fixture(scope="session")
-def release() -> KnownRelease:
+def release() -> Release:
     return available_release(cache=cache_directory())
 
 
 @pytest.fixture(scope="session")
-def rehearsed(release: KnownRelease, tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+def rehearsed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
     if not (shutil.which("c++") or shutil.which("g++")):
         pytest.fail("no C++ compiler: run make setup-tests")
     python = choose_pythons((), release)[0]
@@ -59,7 +59,7 @@ def rehearsed(release: KnownRelease, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def sdk(release: KnownRelease, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+def sdk(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     """The SDK that the rehearsal uses: same revision, same key, so it is made once."""
     folder = tmp_path_factory.mktemp("upstream") / "upstream.git"
     make_upstream(folder, release)

@@ -153,11 +153,12 @@ def test_any_cmake_project_can_use_it(sdk: Sdk, tmp_path: Path) -> None:
 
 def test_the_same_packages_give_the_same_sdk(sdk: Sdk, tmp_path: Path) -> None:
     from mlir_release.sdk.debian import DebianPackages
+    from mlir_release.sdk.releases import release_at
     from mlir_release.sdk.source import fetch_source
 
     cache = cache_directory()
     prefix = DebianPackages(cache).unpack(int(sdk.info.llvm_version.split(".")[0]))
-    tree = fetch_source(sdk.info.revision, cache=cache)
+    tree = fetch_source(release_at(sdk.info.revision), cache=cache)
     again = import_sdk(
         prefix,
         source=tree.root,

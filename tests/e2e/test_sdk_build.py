@@ -15,7 +15,7 @@ from mlir_release.sdk.upstream import read_source
 from tests import upstream_tools
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.source import KnownRelease
+    from mlir_release.sdk.releases import Release
     from tests.podman import image as podman
 
 ROOT = Path(__file__).parents[2]
@@ -55,10 +55,8 @@ def objects(output: Path) -> list[str]:
     return sorted(path.name for path in tree.rglob("*.cpp.o") if "LLVMDemangle" in str(path))
 
 
-def test_a_build_that_is_stopped_goes_on_elsewhere(
-    container: podman.Image, release: KnownRelease, tmp_path: Path
-) -> None:
-    source = fetch_source(release.commit, cache=cache_directory(), whole=True).root
+def test_a_build_that_is_stopped_goes_on_elsewhere(container: podman.Image, release: Release, tmp_path: Path) -> None:
+    source = fetch_source(release, cache=cache_directory(), whole=True).root
     compiler_cache = tmp_path / "sccache"
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     assert build(container, source, first, compiler_cache, budget=2) == "time is up"
@@ -71,8 +69,8 @@ def test_a_build_that_is_stopped_goes_on_elsewhere(
     assert entries(compiler_cache) == done
 
 
-def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: KnownRelease) -> None:
-    source = read_source(fetch_source(release.commit, cache=cache_directory(), whole=True).root)
+def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: Release) -> None:
+    source = read_source(fetch_source(release, cache=cache_directory(), whole=True).root)
     wanted = upstream_tools.read_wanted(source.root)
     assert {"FileCheck", "mlir-opt", "mlir_runner_utils"} <= wanted
     assert wanted <= upstream_tools.WANTED, "upstream's tests run more than tests/upstream_tools.py lists"

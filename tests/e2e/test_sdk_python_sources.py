@@ -22,7 +22,7 @@ from mlir_release.wheels.stage import pin_binding_library
 if TYPE_CHECKING:
     from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.sdk.info import Sdk
-    from mlir_release.sdk.source import KnownRelease
+    from mlir_release.sdk.releases import Release
     from mlir_release.sdk.upstream import UpstreamSource
 
 USE_STANDALONE = """\
@@ -35,16 +35,16 @@ with Context() as context:
 
 
 @pytest.fixture(scope="module")
-def source(release: KnownRelease) -> UpstreamSource:
+def source(release: Release) -> UpstreamSource:
     """All of llvm-project."""
-    return fetch_source(release.commit, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
+    return fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
 
 
 @pytest.fixture(scope="module")
 def environment(source: UpstreamSource) -> VirtualEnvironment:
     """What upstream's bindings are built with."""
-    others = [line for line in source.binding_requirements if not line.startswith(("nanobind", "pybind11"))]
-    wanted = [pin_binding_library(source.binding_requirements), *others, *source.runtime_requirements]
+    others = [line for line in source.facts.binding_requirements if not line.startswith(("nanobind", "pybind11"))]
+    wanted = [pin_binding_library(source.facts.binding_requirements), *others, *source.facts.runtime_requirements]
     return venv.cached(cache_directory() / "environments", Path(sys.executable), wanted)
 
 

@@ -184,6 +184,29 @@ class TestBadInput:
         assert "22.1.8" in error.what
         assert "22.1.7" in error.what
 
+    def test_another_patch_release_only_where_it_is_accepted(
+        self, prefix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = make_source(tmp_path / "other", version="22.1.7")
+        error = self.refuse(prefix, other, tmp_path / "sdk")
+        assert "--other-patch" in error.remedy
+        made = import_sdk(
+            prefix, source=other, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, other_patch=True
+        )
+        assert (made.info.llvm_version, made.info.source_version) == ("22.1.8", "22.1.7")
+        assert "no release can be built with it" in capsys.readouterr().err
+        assert dict(describe(made))["LLVM"] == "22.1.8, with sources of 22.1.7"
+
+    @pytest.mark.parametrize("version", ["22.2.0", "21.1.8"])
+    def test_another_branch_is_never_accepted(self, prefix: Path, tmp_path: Path, version: str) -> None:
+        other = make_source(tmp_path / "other", version=version)
+        with pytest.raises(UsageError) as caught:
+            import_sdk(
+                prefix, source=other, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH, other_patch=True
+            )
+        assert caught.value.id == "sdk-wrong-version"
+        assert "--other-patch" not in caught.value.remedy
+
     @pytest.mark.parametrize("revision", ["ca7933e", "llvmorg-22.1.8", REVISION.upper(), ""])
     def test_a_revision_that_is_no_full_commit(self, prefix: Path, source: Path, tmp_path: Path, revision: str) -> None:
         error = self.refuse(prefix, source, tmp_path / "sdk", revision=revision)

@@ -1,31 +1,106 @@
-"""Which commit an LLVM was made from, and its time."""
+"""Where sources come from: the cache, git, Debian's source package."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
 import pytest
 
-from mlir_release.errors import UsageError
-from mlir_release.sdk.source import identify_revision, read_catalogue
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.releases import Release
+from mlir_release.sdk.source import fetch_source
+from tests.prefix_factory import REVISION, VERSION, make_source
 
-KNOWN = read_catalogue()[-1]
-UNKNOWN = "a" * 40
+if TYPE_CHECKING:
+    from pathlib import Path
 
-
-def test_the_catalogue_identifies_a_release_by_its_version_or_its_commit() -> None:
-    assert identify_revision(KNOWN.version) == (KNOWN.commit, KNOWN.epoch)
-    assert identify_revision("", KNOWN.commit) == (KNOWN.commit, KNOWN.epoch)
-
-
-def test_what_is_given_wins_over_the_catalogue() -> None:
-    assert identify_revision(KNOWN.version, source_epoch=7) == (KNOWN.commit, 7)
-    assert identify_revision(KNOWN.version, UNKNOWN, 7) == (UNKNOWN, 7)
-    assert identify_revision("99.9.9", UNKNOWN, 0) == (UNKNOWN, 0)
+RELEASE = Release(version=VERSION, commit=REVISION)
+#: A release that the catalogue does not have, and whose commit nothing tells.
+NEW = Release(version="97.1.3")
 
 
-def test_an_unknown_version_and_an_unknown_commit_without_a_time_are_refused() -> None:
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Debian's source archive of the new release, which is the only one to be had."""
+    if shutil.which("xz") is None:
+        pytest.skip("needs xz")
+    path = tmp_path / "llvm-toolchain-97_97.1.3.orig.tar.xz"
+    pack(make_source(tmp_path / "llvm-toolchain-97_97.1.3", version="97.1.3"), path)
+
+    def source_archive(packages: DebianPackages, version: str, *, sha256: str = "") -> Path:
+        if version != NEW.version:
+            raise MachineError("source-not-indexed", "no such archive", why=f"not {version}", remedy="none")
+        return path
+
+    monkeypatch.setattr(DebianPackages, "available", staticmethod(lambda: True))
+    monkeypatch.setattr(DebianPackages, "source_archive", source_archive)
+    return path
+
+
+def pack(root: Path, archive: Path) -> None:
+    subprocess.run(["tar", "-cJf", str(archive), "-C", str(root.parent), root.name], check=True)
+
+
+def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archive: Path, tmp_path: Path) -> None:
+    tree = fetch_source(NEW, cache=tmp_path / "cache")
+    assert (tree.version, tree.root.name) == ("97.1.3", "llvm-97.1.3-mlir")
+    archive.unlink()
+    assert fetch_source(NEW, cache=tmp_path / "cache") == tree
+    # Once the commit is known, too, the same tree serves.
+    assert fetch_source(Release(version="97.1.3", commit="a" * 40), cache=tmp_path / "cache") == tree
+
+
+def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "llvm-toolchain-97_97.1.3")
+    pack(make_source(tmp_path / "llvm-toolchain-97_97.1.3", version="97.1.2"), archive)
+    with pytest.raises(MachineError) as caught:
+        fetch_source(NEW, cache=tmp_path / "cache")
+    assert caught.value.id == "source-unavailable"
+    assert "97.1.2, not 97.1.3" in caught.value.why
+    assert [path.name for path in (tmp_path / "cache" / "sources").iterdir()] == [".lock"]
+
+
+def test_an_archive_that_lacks_pieces_is_refused_with_their_names(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "llvm-toolchain-97_97.1.3" / "LICENSE.TXT").unlink()
+    pack(tmp_path / "llvm-toolchain-97_97.1.3", archive)
+    with pytest.raises(MachineError) as caught:
+        fetch_source(NEW, cache=tmp_path / "cache")
+    assert "missing: LICENSE.TXT" in caught.value.why
+
+
+def test_the_part_for_imports_does_not_serve_a_build_of_llvm(archive: Path, tmp_path: Path) -> None:
+    fetch_source(NEW, cache=tmp_path / "cache")
+    with pytest.raises(MachineError) as caught:
+        fetch_source(NEW, cache=tmp_path / "cache", whole=True)
+    assert "missing: lld/CMakeLists.txt" in caught.value.why
+
+
+def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        fetch_source(RELEASE, cache=tmp_path / "cache", upstream=str(tmp_path / "no-repository"))
+    assert caught.value.id == "source-unavailable"
+    assert "git (" in caught.value.why
+    assert f"Debian's source package: not {VERSION}" in caught.value.why
+
+
+def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
+    make_source(tmp_path / "sources" / f"{REVISION}-mlir", version="22.1.7")
+    with pytest.raises(MachineError) as caught:
+        fetch_source(RELEASE, cache=tmp_path)
+    assert caught.value.id == "source-of-another-version"
+
+
+def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        fetch_source(Release(commit="a" * 40), cache=tmp_path)
+    assert caught.value.id == "source-unavailable"
+    assert "no version is known" in caught.value.why
+
+
+def test_a_given_folder_that_is_no_source_tree_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        identify_revision("99.9.9")
-    assert caught.value.id == "llvm-not-in-catalogue"
-    with pytest.raises(UsageError) as caught:
-        identify_revision(KNOWN.version, UNKNOWN)
-    assert caught.value.id == "source-epoch-missing"
+        fetch_source(RELEASE, cache=tmp_path, directory=tmp_path)
+    assert caught.value.id == "sdk-source-missing"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.info import Sdk
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
-
-if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
-
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,6 +51,15 @@ def test_a_release_of_another_revision_is_refused(sdk: Sdk) -> None:
     with pytest.raises(UsageError) as caught:
         WheelRequest.of_target(target, sdk=sdk, tag="t", version="1", revision="b" * 40)
     assert caught.value.id == "sdk-wrong-revision"
+
+
+def test_an_sdk_of_two_versions_serves_no_release(sdk: Sdk) -> None:
+    target = matrix_of_checkout(ROOT).wheels[0]
+    mixed = Sdk(root=sdk.root, info=structs.replace(sdk.info, source_version="22.1.7"))
+    assert WheelRequest.of_target(target, sdk=mixed).tag == "local"
+    with pytest.raises(UsageError) as caught:
+        WheelRequest.of_target(target, sdk=mixed, tag="snapshot-20261120.02", version="20261120.2")
+    assert caught.value.id == "sdk-of-two-versions"
 
 
 def test_a_profile_makes_a_request_of_its_own_distribution(sdk: Sdk) -> None:

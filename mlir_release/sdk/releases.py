@@ -1,0 +1,120 @@
+"""LLVM releases: what a checkout, apt or git says of one counts; the catalogue is a hint, and need not have it.
+
+A version alone is enough to find packages and sources. Which llvm-project commit it is can be told by a checkout, by
+the catalogue and by upstream's tags. A source archive cannot tell: where nothing else is at hand, the commit is unknown
+and stays empty.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+from pathlib import Path
+from typing import Any
+
+from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.git.repository import Git
+from mlir_release.model.release_tags import upstream_tag
+from mlir_release.snapshot.upstream import Upstream
+
+CATALOGUE = Path(__file__).with_name("catalogue.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A version of LLVM, or one commit of llvm-project. What is not known is empty."""
+
+    version: str = ""  #: ``22.1.8``
+    commit: str = ""  #: llvm-project's, 40 hex digits
+    epoch: int = 0  #: that commit's time, in seconds since 1970
+    sha256: str = ""  #: of Debian's source archive
+
+    def __str__(self) -> str:
+        return f"LLVM {self.version}" if self.version else f"llvm-project {self.commit[:12]}"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Sorts releases by version."""
+        return tuple(int(part) for part in self.version.split("."))
+
+
+def read_catalogue(path: Path = CATALOGUE) -> tuple[Release, ...]:
+    """The releases in the catalogue, oldest first."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    return tuple(_entry(**entry) for entry in data["release"])
+
+
+def _entry(*, date: Any, **others: str) -> Release:
+    """The release's day serves as its time: the commit itself need not be asked."""
+    return Release(epoch=int(datetime.combine(date, time(), tzinfo=UTC).timestamp()), **others)
+
+
+def release_at(commit: str) -> Release:
+    """The catalogue's release at a commit, else the commit alone."""
+    return next((release for release in read_catalogue() if release.commit == commit), Release(commit=commit))
+
+
+def find_release(version: str, *, source: Path | None = None, upstream: str = "") -> Release:
+    """What can be known of a version, from the first that tells its commit.
+
+    :param source: its source tree; a git checkout tells
+    :param upstream: URL of llvm-project; its tags tell, where it can be reached. Empty: it is not asked
+    """
+    known = next((release for release in read_catalogue() if release.version == version), Release(version=version))
+    if source is not None and (source / ".git").exists():
+        git = Git(source)
+        commit, epoch = git.text("log", "-1", "--format=%H %ct").split()
+        return known if known.commit == commit else Release(version=version, commit=commit, epoch=int(epoch))
+    if known.commit or not upstream:
+        return known
+    try:
+        tagged = Upstream(upstream).resolve(upstream_tag(version))
+    except ReleaseError:  # no such tag, or out of reach
+        return known
+    return replace(known, commit=tagged.sha, epoch=tagged.epoch)
+
+
+def identify_revision(
+    version: str,
+    revision: str | None = None,
+    source_epoch: int | None = None,
+    *,
+    source: Path | None = None,
+    upstream: str = "",
+) -> Release:
+    """The release of an LLVM, with its commit and time, for a person who may have named them.
+
+    :param version: of the LLVM
+    :param revision: its commit; default: what :func:`find_release` finds
+    :param source_epoch: that commit's time; default: what the catalogue or upstream says
+    :raises UsageError: ``llvm-commit-unknown``, ``source-epoch-missing``
+    """
+    found = find_release(version, source=source, upstream=upstream)
+    if revision is not None and revision != found.commit:
+        found = replace(release_at(revision), version=version)
+    if not found.commit:
+        raise UsageError(
+            "llvm-commit-unknown",
+            f"the llvm-project commit of LLVM {version} is not known",
+            why="the catalogue does not have this version, upstream's tags can't be read, and no checkout was given",
+            remedy="give it with --revision, or give a git checkout of llvm-project with --source",
+        )
+    if source_epoch is None and not found.epoch:
+        source_epoch = _epoch_of(found.commit, upstream)
+    return found if source_epoch is None else replace(found, epoch=source_epoch)
+
+
+def _epoch_of(commit: str, upstream: str) -> int:
+    try:
+        if upstream:
+            return Upstream(upstream).resolve(commit).epoch
+    except ReleaseError:
+        pass
+    raise UsageError(
+        "source-epoch-missing",
+        f"the time of commit {commit} is not known",
+        why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only, and upstream can't be "
+        "asked",
+        remedy="give it with --source-epoch (git log -1 --format=%ct)",
+    )

@@ -1,0 +1,93 @@
+"""Which release a machine can have an SDK of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError, UsageError
+from mlir_release.sdk import provision
+from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.provision import available_release
+from mlir_release.sdk.releases import read_catalogue
+from tests.prefix_factory import VERSION, make_prefix, make_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEW = "97.1.4"
+
+
+@pytest.fixture(autouse=True)
+def distribution(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+    """The packages of the machine's distribution. No upstream can be reached, and no pool has sources."""
+    packages = {97: NEW, 22: VERSION}
+    monkeypatch.setattr(DebianPackages, "available", staticmethod(lambda: bool(packages)))
+    monkeypatch.setattr(DebianPackages, "versions", lambda self: packages)
+    monkeypatch.setattr(DebianPackages, "source_archive", refuse)
+    monkeypatch.setattr(provision, "LLVM_PROJECT", "")
+    return packages
+
+
+def refuse(packages: DebianPackages, version: str, *, sha256: str = "") -> Path:
+    raise MachineError("source-archive-missing", "no", why="404 Not Found", remedy="none")
+
+
+def test_the_newest_release_is_taken_that_the_catalogue_need_not_know(tmp_path: Path) -> None:
+    tree = make_source(tmp_path / "sources" / f"llvm-{NEW}-mlir", version=NEW)
+    release = available_release(cache=tmp_path)
+    assert (release.version, release.commit) == (NEW, "")
+    assert release.epoch == int((tree / "cmake" / "Modules" / "LLVMVersion.cmake").stat().st_mtime)
+
+
+def test_the_next_release_is_taken_where_the_newest_has_no_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
+    release = available_release(cache=tmp_path)
+    assert release in read_catalogue()
+    assert release.version == VERSION
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "packages here, but no sources" in line]
+    assert NEW in line
+    assert "404 Not Found" in line
+
+
+def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        available_release(cache=tmp_path)
+    assert caught.value.id == "no-release-at-hand"
+    assert f"LLVM {NEW}: " in caught.value.why
+    assert f"LLVM {VERSION}: " in caught.value.why
+
+
+def test_a_version_that_was_asked_for_has_no_substitute(tmp_path: Path) -> None:
+    make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
+    with pytest.raises(MachineError) as caught:
+        available_release(cache=tmp_path, version=NEW)
+    assert caught.value.id == "source-unavailable"
+
+
+def test_an_installed_llvm_and_a_source_folder_are_believed(tmp_path: Path, distribution: dict[int, str]) -> None:
+    distribution.clear()
+    prefix = make_prefix(tmp_path / "llvm-97", version="97.1.2")
+    source = make_source(tmp_path / "llvm-project", version="97.1.2")
+    assert available_release(cache=tmp_path, prefix=prefix, source=source).version == "97.1.2"
+
+
+def test_options_that_name_different_versions_are_refused(tmp_path: Path) -> None:
+    prefix = make_prefix(tmp_path / "llvm-97", version="97.1.2")
+    source = make_source(tmp_path / "llvm-project", version="97.1.3")
+    with pytest.raises(UsageError) as caught:
+        available_release(cache=tmp_path, prefix=prefix, source=source)
+    assert caught.value.id == "llvm-versions-differ"
+    assert caught.value.why == "--prefix: 97.1.2, --source: 97.1.3"
+
+
+def test_without_anything_at_hand_the_newest_of_the_catalogue_is_built(
+    tmp_path: Path, distribution: dict[int, str]
+) -> None:
+    distribution.clear()
+    newest = read_catalogue()[-1]
+    make_source(tmp_path / "sources" / newest.commit, version=newest.version, whole=True)
+    assert available_release(cache=tmp_path) == newest
