@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
     from graphql import GraphQLSchema
 
+    from tests.github_server.records import Answer
+
 REST = ("@octokit/openapi", "23.0.2", "generated/api.github.com.json")
 GRAPHQL = ("@octokit/graphql-schema", "15.26.1", "schema.graphql")
+
+#: Bytes from which on an answer is held against the description by a sample.
+LONG = 100_000
 
 #: The one address of GraphQL, written as REST's operations are.
 GRAPHQL_OPERATION = "POST /graphql"
@@ -178,6 +183,21 @@ def _reasons(error: BaseException) -> str:
     problems = getattr(error.__cause__, "schema_errors", None) or ()
     said = [f"{'/'.join(map(str, problem.absolute_path))}: {problem.message[:200]}" for problem in problems]
     return "; ".join(said) or f"{error}: {error.__cause__}"
+
+
+def sample(answer: Answer) -> bytes:
+    """An answer's body; of a long one, the first and last rows of each list: what makes them is one function."""
+    if len(answer.content) < LONG or isinstance(answer.body, bytes):
+        return answer.content
+    return json.dumps(_shortened(answer.body)).encode()
+
+
+def _shortened(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _shortened(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_shortened(value) for value in (node if len(node) < 4 else [*node[:2], node[-1]])]
+    return node
 
 
 class Asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Record:
     operation: str
     agent: str  #: who asks, as they name themselves
     status: int = 0
+    sent: int = 0  #: bytes of the answer's body
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,16 @@ class Dispatch:
 class Answer(Exception):
     """An answer that ends a request; also what a handler raises to refuse."""
 
-    def __init__(self, status: int, body: Any = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, body: Any = None, headers: dict[str, str] | None = None, *, seconds: float = 0.0
+    ) -> None:
         super().__init__(status)
         self.status = status
         self.body = body
         self.headers = headers or {}
+        self.seconds = seconds  #: that GitHub takes for it
 
-    @property
+    @cached_property
     def content(self) -> bytes:
         """The body as it is sent: JSON, unless it is bytes already."""
         if isinstance(self.body, bytes):

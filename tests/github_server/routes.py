@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.world import Asset, Release, Repository
@@ -58,13 +59,16 @@ class Call:
             raise refuse(403, "Resource not accessible by integration")
 
     def page(self, rows: Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
-        """One page, and the Link header that leads on."""
+        """One page, and the Link header that leads to the others."""
         size, number = int(self.query.get("per_page", "30")), int(self.query.get("page", "1"))
-        part = list(rows[size * (number - 1) : size * number])
-        if size * number >= len(rows):
-            return part, {}
-        path = f"{self.github.api_url}{self.path}"
-        return part, {"Link": f'<{path}?per_page={size}&page={number + 1}>; rel="next"'}
+        last = max(1, -(-len(rows) // size))
+        others = {"prev": number - 1, "next": number + 1, "last": last, "first": 1}
+        links = [
+            f'<{self.github.api_url}{self.path}?{urlencode(self.query | {"page": str(page)})}>; rel="{name}"'
+            for name, page in others.items()
+            if 1 <= page <= last and page != number
+        ]
+        return list(rows[size * (number - 1) : size * number]), {"Link": ", ".join(links)} if links else {}
 
     def release(self) -> Release:
         """The release that the address names; drafts only for those who may write."""
@@ -86,6 +90,13 @@ def route(operation: str) -> Callable[[Callable[[Call], Answer]], Callable[[Call
 
 
 REPO = "/repos/{owner}/{repo}"
+
+#: What GitHub says after ten seconds, for example to those who list many releases with many assets (astral-sh/rye#1475,
+#: softprops/action-gh-release#829).
+TOO_SLOW = (
+    "We couldn't respond to your request in time. Sorry about that. Please try resubmitting your request and contact "
+    "us if the problem persists."
+)
 
 
 @route("GET /rate_limit")
@@ -290,8 +301,12 @@ def _entry(repository: Repository, path: str, content: bytes | None) -> Json:
 def list_releases(call: Call) -> Answer:
     repository = call.repository
     seen = [r for r in repository.releases.values() if not r.draft or "contents" in call.who[1]]
-    rows, headers = call.page([repository.release_json(release) for release in reversed(seen)])
-    return Answer(200, rows, headers)
+    shown, headers = call.page(seen[::-1])
+    rows = [repository.release_json(release) for release in shown]
+    assets = sum(len(row["assets"]) for row in rows)
+    if assets > call.github.assets_of_an_answer:
+        raise refuse(504, TOO_SLOW)
+    return Answer(200, rows, headers, seconds=assets * call.github.seconds_of_an_asset)
 
 
 @route(f"GET {REPO}/releases/{{release_id}}")
@@ -367,10 +382,9 @@ def upload_asset(call: Call) -> Answer:
     _check_changeable(release)
     if any(asset.name == name for asset in release.assets):
         raise refuse(422, "Validation Failed", {"resource": "ReleaseAsset", "code": "already_exists", "field": "name"})
-    asset = Asset(
-        call.github.next_id(), name, call.body, call.github.clock(), "starter" if call.truncated else "uploaded"
-    )
-    release.assets.append(asset)
+    state = "starter" if call.truncated or call.github.stuck(name) else "uploaded"
+    asset = Asset(call.github.next_id(), name, call.body, call.github.clock(), state)
+    release.own.append(asset)
     return Answer(201, call.repository.asset_json(release, asset))
 
 
@@ -381,9 +395,9 @@ def _check_changeable(release: Release) -> None:
 
 def _find_asset(call: Call) -> tuple[Release, Asset]:
     for release in call.repository.releases.values():
-        for asset in release.assets:
-            if asset.id == int(call.names["asset_id"]) and (not release.draft or "contents" in call.who[1]):
-                return release, asset
+        asset = release.asset(int(call.names["asset_id"]))
+        if asset is not None and (not release.draft or "contents" in call.who[1]):
+            return release, asset
     raise refuse(404, "Not Found")
 
 
@@ -400,7 +414,7 @@ def delete_asset(call: Call) -> Answer:
     call.need("contents")
     release, asset = _find_asset(call)
     _check_changeable(release)
-    release.assets.remove(asset)
+    release.own.remove(asset)
     return Answer(204)
 
 

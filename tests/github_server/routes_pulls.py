@@ -1,9 +1,7 @@
-"""Pull requests, and the one thing about them that GitHub offers in GraphQL only."""
+"""Pull requests."""
 
 from __future__ import annotations
 
-import json
-import re
 from typing import TYPE_CHECKING
 
 from tests.github_server.records import Answer, Json, refuse, stamp, user
@@ -12,7 +10,6 @@ from tests.github_server.routes_issues import add_issue, edit_issue
 from tests.github_server.routes_setup import repository_json
 
 if TYPE_CHECKING:
-    from tests.github_server.server import GitHubServer
     from tests.github_server.world import Repository
 
 
@@ -94,20 +91,3 @@ def update_pull(call: Call) -> Answer:
     pull = _pull(call)
     edit_issue(call, pull)
     return Answer(200, pull_json(call.repository, pull))
-
-
-def graphql(github: GitHubServer, who: tuple[str, frozenset[str]], body: bytes) -> Answer:
-    """``markPullRequestReadyForReview`` alone, answered as PyGithub asks it."""
-    if not who[0]:
-        raise refuse(401, "This endpoint requires you to be authenticated.")
-    asked = json.loads(body)
-    match = re.fullmatch(r"PR_(.+)#(\d+)", asked.get("variables", {}).get("input", {}).get("pullRequestId", ""))
-    if "markPullRequestReadyForReview" not in asked["query"] or match is None:
-        return Answer(200, {"data": None, "errors": [{"type": "NOT_FOUND", "message": "Could not resolve to a node"}]})
-    if "pull_requests" not in who[1]:
-        said = "Resource not accessible by integration"
-        return Answer(200, {"data": None, "errors": [{"type": "FORBIDDEN", "message": said}]})
-    pull = github.repositories[match[1]].issues[int(match[2]) - 1]
-    pull["draft"] = False
-    shown = {"clientMutationId": None, "pullRequest": {"isDraft": False}}
-    return Answer(200, {"data": {"markPullRequestReadyForReview": shown}})

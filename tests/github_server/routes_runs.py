@@ -30,6 +30,7 @@ def dispatch(call: Call) -> Answer:
         "head_sha": repository.git.resolve(f"{full}^{{commit}}"), "created": call.github.clock(),
         "event": "workflow_dispatch", "updated": call.github.clock(),
     })  # fmt: skip
+    repository.unseen[made.run_id] = call.github.runs_appear_after
     call.github.on_dispatch(repository.name, made)
     return Answer(204)
 
@@ -48,7 +49,11 @@ def all_runs(call: Call) -> Answer:
 
 
 def _runs(call: Call, found: list[Json]) -> Answer:
-    query = call.query
+    query, unseen = call.query, call.repository.unseen
+    late = {run["id"] for run in found if unseen.get(run["id"], 0) > 0}
+    for number in late:
+        unseen[number] -= 1
+    found = [run for run in found if run["id"] not in late]
     for name, field in (("branch", "head_branch"), ("event", "event"), ("head_sha", "head_sha")):
         if wanted := query.get(name):
             found = [run for run in found if run[field] == wanted]

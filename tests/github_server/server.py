@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -15,13 +16,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tests.github_server import (
     contract,
     git_http,
+    graphql,
     routes_checks,  # noqa: F401 - these register their routes
     routes_issues,  # noqa: F401
-    routes_pulls,
+    routes_pulls,  # noqa: F401
     routes_runs,  # noqa: F401
     routes_setup,  # noqa: F401
     strangers,
 )
+from tests.github_server.pages import Pages
 from tests.github_server.records import Answer, Dispatch, Fault, Record, refuse
 from tests.github_server.routes import ROUTES, Call
 from tests.github_server.world import Repository
@@ -84,8 +87,14 @@ class GitHubServer:
         self.violations: list[str] = []
         self.faults: Callable[[Record], Fault | None] = lambda record: None
         self.on_dispatch: Callable[[str, Dispatch], None] = lambda repository, dispatch: None
+        #: Assets on one page of releases; beyond that GitHub gives up (504). 8,500 were seen to work, 25,000 not to.
+        self.assets_of_an_answer = 10_000
+        self.seconds_of_an_asset = 0.0  #: how much slower each makes a page
+        self.runs_appear_after = 0  #: listings of runs that do not show a run that was just dispatched
+        self.stuck: Callable[[str], bool] = lambda name: False  #: which uploads stay in the state ``starter``
         self.lock = threading.RLock()
         self._last_id = 0
+        self.pages = Pages(self)
         self._http = _Http(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.storage = f"http://localhost:{self._http.server_address[1]}/storage"  # another host, as GitHub's is
@@ -105,8 +114,12 @@ class GitHubServer:
 
     def next_id(self) -> int:
         """1, 2, 3, …: ids of everything."""
-        self._last_id += 1
-        return self._last_id
+        return self.next_ids(1)[0]
+
+    def next_ids(self, count: int) -> range:
+        """So many of them."""
+        self._last_id += count
+        return range(self._last_id + 1 - count, self._last_id + 1)
 
     def add_repository(self, name: str, files: Mapping[str, bytes], **settings: Any) -> Path:
         """Make ``owner/name`` with one commit on ``main``; returns its bare git repository."""
@@ -130,6 +143,10 @@ class GitHubServer:
         """The variables that a workflow's steps would have."""
         found = {"GITHUB_API_URL": self.api_url, "GITHUB_SERVER_URL": self.url, "GITHUB_REPOSITORY": repository}
         return found | ({"GITHUB_TOKEN": token} if token else {})
+
+    def deploy_pages(self, repository: str, folder: Path) -> str:
+        """Serve a folder's files from now on, as far as the cache lets them through; returns the address."""
+        return self.pages.deploy(repository, folder)
 
     def add_run(
         self, repository: str, workflow: str, *, ref: str = "main", event: str = "schedule", created: datetime
@@ -269,7 +286,9 @@ class _Handler(BaseHTTPRequestHandler):
                     return git_http.serve(self.github, self, path, urlsplit(self.path).query, body)
                 if record.operation == contract.GRAPHQL_OPERATION:
                     with self.github.lock:
-                        return routes_pulls.graphql(self.github, self._who(), body)
+                        return graphql.serve(self.github, self._who(), body)
+                if path.startswith("/pages/"):
+                    return self.github.pages.serve(path)
                 return strangers.page(self.github, path)
             who = self._who()
             if not record.operation:
@@ -298,7 +317,12 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(urlsplit(self.path).query))
         kind = self.headers.get("Content-Type", "")
         found = self.github.contract.violations(
-            record.operation, names, query, body, kind, contract.Answered(answer.status, answer.content, headers)
+            record.operation,
+            names,
+            query,
+            body,
+            kind,
+            contract.Answered(answer.status, contract.sample(answer), headers),
         )
         with self.github.lock:
             self.github.violations += found
@@ -328,6 +352,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer, record: Record, asked: bytes) -> None:
         headers = self._headers(answer, record)
         self._hold_against_the_contract(record, asked, answer, headers)
+        record.sent = len(answer.content)
+        time.sleep(answer.seconds)
         self.send_response_only(answer.status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -23,9 +23,8 @@ def storage(github: GitHubServer, path: str, authorization: str | None) -> Answe
     wanted = int(path.rpartition("/")[2])
     for repository in github.repositories.values():
         for release in repository.releases.values():
-            for asset in release.assets:
-                if asset.id == wanted:
-                    return Answer(200, asset.content)
+            if (asset := release.asset(wanted)) is not None:
+                return Answer(200, asset.content)
         for job in (job for jobs in repository.jobs.values() for job in jobs):
             if job["id"] == wanted and job["log"] is not None:
                 return Answer(200, job["log"].encode())

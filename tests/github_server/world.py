@@ -12,7 +12,7 @@ from mlir_release.git.trees import commit_files
 from tests.github_server.records import Dispatch, Json, stamp, user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -39,7 +39,19 @@ class Release:
     created: datetime
     published: datetime | None = None
     immutable: bool = False
-    assets: list[Asset] = field(default_factory=list)
+    own: list[Asset] = field(default_factory=list)
+    stock: Callable[[], list[Asset]] | None = None  #: makes its assets each time they are asked for (:mod:`.stock`)
+    ids: range = range(0)  #: of the assets in stock
+
+    @property
+    def assets(self) -> list[Asset]:
+        return self.own if self.stock is None else self.stock()
+
+    def asset(self, number: int) -> Asset | None:
+        """The asset with an id."""
+        if self.stock is not None and number not in self.ids:
+            return None
+        return next((asset for asset in self.assets if asset.id == number), None)
 
 
 class Repository:
@@ -54,6 +66,7 @@ class Repository:
         self.releases: dict[int, Release] = {}
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
+        self.unseen: dict[int, int] = {}  #: by run: how many listings it does not appear in yet
         self.jobs: dict[int, list[Json]] = {}  #: by run
         self.comments: dict[int, Json] = {}  #: by id
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import subprocess
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import requests
 
 from tests.github_server import Fault, GitHubServer
+from tests.github_server.stock import add_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,6 +207,84 @@ def test_lists_come_in_pages(github: GitHubServer) -> None:
         seen += [row["tag_name"] for row in answer.json()]
         url = answer.links.get("next", {}).get("url", "")
     assert seen == ["v4", "v3", "v2", "v1", "v0"]
+    middle = ask(github, "GET", "/releases?per_page=2&page=2", token).links
+    assert {name: link["url"].partition("?")[2] for name, link in middle.items()} == {
+        "prev": "per_page=2&page=1",
+        "next": "per_page=2&page=3",
+        "last": "per_page=2&page=3",
+        "first": "per_page=2&page=1",
+    }
+
+
+def test_large_pages_of_releases_are_slow_and_too_large_ones_end_in_504(github: GitHubServer) -> None:
+    tags = add_past(github, NAME, 100, until=NOW)
+    assert ask(github, "GET", "/releases?per_page=100").status_code == 504
+    github.seconds_of_an_asset = 0.001
+    started = time.monotonic()
+    page = ask(github, "GET", "/releases?per_page=10")
+    assert time.monotonic() - started > 1.5
+    assert [row["tag_name"] for row in page.json()] == tags[:-11:-1]
+    assert len(page.content) > 10 * 150 * 1000
+    asset = page.json()[0]["assets"][7]
+    assert ask(github, "GET", asset["url"]).json()["name"] == asset["name"]
+    content = requests.get(asset["browser_download_url"], timeout=600).content
+    assert hashlib.sha256(content).hexdigest() == asset["digest"].removeprefix("sha256:")
+    assert len(github.repositories[NAME].git.refs("refs/tags/")) == 100
+
+
+def test_releases_in_graphql_come_without_assets_in_an_order_that_is_documented(github: GitHubServer) -> None:
+    token, reader = github.token(), github.token(scopes=())
+    tags = add_past(github, NAME, 120, until=NOW - timedelta(hours=1))
+    make_draft(github, token, "next")
+    query = """query($after: String, $ref: String!) { repository(owner: "llvm", name: "mlir-wheels") {
+        ref(qualifiedName: $ref) { target { __typename
+            ... on Tag { target { __typename ... on Commit { committedDate } } } } }
+        releases(first: 100, after: $after, orderBy: {field: CREATED_AT, direction: DESC}) {
+            nodes { databaseId tagName isDraft } pageInfo { hasNextPage endCursor } } } }"""
+
+    def page(who: str, after: str | None) -> dict[str, Any]:
+        asked = {"query": query, "variables": {"after": after, "ref": f"refs/tags/{tags[-1]}"}}
+        found: dict[str, Any] = ask(github, "POST", f"{github.url}/api/graphql", who, asked).json()["data"]
+        return dict(found["repository"])
+
+    first = page(token, None)
+    assert first["ref"]["target"]["target"]["committedDate"] == "2026-11-20T11:00:00Z"
+    assert (first["releases"]["nodes"][0]["tagName"], first["releases"]["nodes"][0]["isDraft"]) == ("next", True)
+    second = page(token, first["releases"]["pageInfo"]["endCursor"])["releases"]
+    assert [row["tagName"] for row in second["nodes"]] == tags[20::-1]
+    assert not second["pageInfo"]["hasNextPage"]
+    assert not any(row["isDraft"] for row in page(reader, None)["releases"]["nodes"])
+
+
+def test_an_upload_can_stay_a_starter_although_it_arrived(github: GitHubServer) -> None:
+    token = github.token()
+    github.stuck = lambda name: name == "a.whl"
+    made = upload(github, token, make_draft(github, token), "a.whl", b"a wheel")
+    assert (made.status_code, made.json()["state"], made.json()["digest"]) == (201, "starter", None)
+
+
+def test_a_run_appears_late(github: GitHubServer) -> None:
+    token = github.token()
+    github.runs_appear_after = 2
+    place = "/actions/workflows/release.yml"
+    assert ask(github, "POST", f"{place}/dispatches", token, {"ref": "main"}).status_code == 204
+    assert [ask(github, "GET", f"{place}/runs", token).json()["total_count"] for _ in range(3)] == [0, 0, 1]
+
+
+def test_pages_are_yesterdays_for_ten_minutes(tmp_path: Path) -> None:
+    now = [NOW]
+    site = tmp_path / "site"
+    site.mkdir()
+    with GitHubServer(tmp_path / "github", clock=lambda: now[0]) as server:
+        server.add_repository(NAME, {"README": b"wheels\n"})
+        seen = []
+        for text, minutes in (("old", 0), ("new", 9), ("new", 1)):
+            (site / "index.html").write_text(text)
+            address = server.deploy_pages(NAME, site)
+            now[0] += timedelta(minutes=minutes)
+            seen.append(requests.get(address, timeout=600).text)
+        assert seen == ["old", "old", "new"]
+        assert requests.get(f"{address}nothing", timeout=600).status_code == 404
 
 
 def test_runs_and_their_jobs(github: GitHubServer) -> None:

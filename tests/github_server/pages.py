@@ -1,0 +1,50 @@
+"""GitHub Pages: the files of the last deployment, behind a cache that keeps what it has served for ten minutes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.github_server.records import Answer
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from tests.github_server.server import GitHubServer
+
+#: GitHub's ``Cache-Control: max-age=600``.
+KEPT = timedelta(minutes=10)
+
+
+class Pages:
+    """The pages of all repositories, at ``/pages/OWNER/NAME/``; ``asked``: the paths that were asked for."""
+
+    def __init__(self, github: GitHubServer) -> None:
+        self._github = github
+        self._deployed: dict[str, dict[str, bytes]] = {}
+        self._cache: dict[str, tuple[bytes | None, datetime]] = {}
+        self.asked: list[str] = []
+
+    def deploy(self, repository: str, folder: Path) -> str:
+        """Replace a repository's pages by a folder's files; returns their address."""
+        files = (path for path in folder.rglob("*") if path.is_file())
+        self._deployed[repository] = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        return f"{self._github.url}/pages/{repository}/"
+
+    def serve(self, path: str) -> Answer:
+        """One file, as old as the cache has it; that there is none is kept, too."""
+        now = self._github.clock()
+        with self._github.lock:
+            self.asked.append(path)
+            content, since = self._cache.get(path, (None, None))
+            if since is None or now - since >= KEPT:
+                since, content = now, self._read(path)
+                self._cache[path] = (content, since)
+        age = {"Cache-Control": f"max-age={KEPT.seconds}", "Age": str(int((now - since).total_seconds()))}
+        return Answer(404, b"Not Found", age) if content is None else Answer(200, content, age)
+
+    def _read(self, path: str) -> bytes | None:
+        owner, name, rest = path.removeprefix("/pages/").split("/", 2)
+        file = rest + "index.html" if rest.endswith("/") or not rest else rest
+        return self._deployed.get(f"{owner}/{name}", {}).get(file)
