@@ -18,6 +18,7 @@ from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
+    from mlir_release.snapshot.green import Search
 
 
 @click.command()
@@ -34,15 +35,27 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
     """Bump the pin, allocate a snapshot tag, open the draft, start the build.
 
     There is nothing to do (exit code 0) if a published release of the selected revision exists. An unfinished snapshot
-    of it is resumed at the first missing step.
+    of it is resumed at the first missing step. With policy green, --dry-run shows why each upstream commit that was
+    looked at is taken or not.
     """
+    from dataclasses import replace
+
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.snapshot.green import select
     from mlir_release.snapshot.transaction import snapshot as run
 
     config = matrix_of_branch(forge, branch).release
-    revision = select(config, policy)
+    searches: list[Search] = []
+
+    def explain(search: Search) -> None:
+        searches.append(search)
+        if dry_run and not console.json_mode:
+            console.table(search.COLUMNS, [candidate.row() for candidate in search.candidates])
+
+    revision = select(config, policy, explain=explain)
     outcome = run(forge, revision, config, request_id=request_id or None, force=force, dry_run=dry_run)
+    if searches:
+        outcome = replace(outcome, green=searches[0].to_json())
     console.outcome(outcome, title=outcome.tag)
     for name in ("tag", "revision", "action"):
         console.output(name, getattr(outcome, name))

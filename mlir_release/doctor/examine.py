@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.actions import examine_actions
+from mlir_release.doctor.green import examine_green
 from mlir_release.doctor.index import configured_owners, examine_project, goes_to_pypi
 from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pull_requests import examine_pull_requests
@@ -39,13 +41,14 @@ def examine_forge(
         head_of(forge, branch)  # a misspelt branch is one error, not a finding for everything that it lacks
     seen = forge.services.settings(FILES, branch)
     contents, findings = examine(seen)
+    findings += tuple(examine_green(contents, os.environ))
     if index_url is None or not goes_to_pypi(contents):
         return list(findings)
     return [*findings, *examine_project(forge, index_url, owners=owners or configured_owners(seen.variables))]
 
 
 def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:
-    """The contents of a repository's files, and the results of every check except those of PyPI (:mod:`.index`)."""
+    """The contents of a repository's files, and all findings but those of :mod:`.green` and :mod:`.index`."""
     files: tuple[Finding, ...]
     if seen.files is None:
         what = f"the files of {seen.branch}"

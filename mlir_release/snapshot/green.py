@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from mlir_release.console import console
+from mlir_release.console import console, format_seconds
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.github.checks import SUCCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from mlir_release.forge.github.checks import Commit
     from mlir_release.forge.github.client import GitHubClient
     from mlir_release.model.targets import GreenPolicy, ReleaseConfig
     from mlir_release.snapshot.upstream import Revision, Upstream
+
+#: Of a check that a commit does not have (yet).
+MISSING = "missing"
 
 #: ``https://github.com/llvm/llvm-project.git``, ``ssh://git@github.com/…``, ``git@github.com:…``.
 _ON_GITHUB = re.compile(
@@ -27,36 +36,146 @@ _ON_GITHUB = re.compile(
 class Checks(Protocol):
     """What is known of an upstream's commits."""
 
-    def newest(self, branch: str, count: int) -> Sequence[str]:
+    def newest(self, branch: str, count: int) -> Sequence[Commit]:
         """The last ``count`` commits of a branch, newest first."""
 
-    def results(self, commit: str, names: Sequence[str]) -> Mapping[str, bool]:
-        """Whether each of the checks has succeeded; one without a result is left out."""
+    def states(self, commit: str, names: Collection[str]) -> Mapping[str, str]:
+        """States of a commit's checks: ``success``, ``pending``, else how they failed, in the upstream's words.
+
+        A check of ``names`` that the commit does not have is left out; others that were seen are in it, too.
+        """
 
 
-def newest_green(
-    commits: Sequence[str], results: Callable[[str], Mapping[str, bool]], required: Sequence[str]
-) -> str | None:
-    """The first of ``commits`` on which every required check has succeeded. A missing result is not green.
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A commit that was looked at, with the state of every required check."""
 
-    ``results`` is asked of no commit after that one.
-    """
-    for commit in commits:
-        found = results(commit)
-        if all(found.get(name, False) for name in required):
-            return commit
-    return None
+    commit: Commit
+    states: Mapping[str, str]
+
+    @property
+    def green(self) -> bool:
+        """Whether every required check has succeeded. One that is missing has not."""
+        return all(state == SUCCESS for state in self.states.values())
+
+    def row(self) -> tuple[str, str, str, str]:
+        """For people: abbreviated commit, date (UTC), subject, and why it was or was not taken."""
+        by_state: dict[str, list[str]] = {}
+        for name, state in self.states.items():
+            by_state.setdefault(state, []).append(name)
+        reasons = [f"{state}: {', '.join(names)}" for state, names in by_state.items()]
+        when = self.commit.when.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+        return self.commit.sha[:12], when, self.commit.subject, "taken" if self.green else "; ".join(reasons)
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        commit = self.commit
+        when = commit.when.isoformat()
+        return {
+            "commit": commit.sha, "date": when, "subject": commit.subject, "checks": dict(self.states),
+            "green": self.green,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """The commits that were looked at, newest first; nothing after the green one, if there is one."""
+
+    COLUMNS = ("commit", "date (UTC)", "subject", "checks")  #: of a table of :meth:`Candidate.row`
+
+    branch: str
+    candidates: tuple[Candidate, ...]
+    seen: frozenset[str]  #: checks that occurred, required or not
+
+    @property
+    def chosen(self) -> Commit | None:
+        """The newest green commit."""
+        return self.candidates[-1].commit if self.candidates and self.candidates[-1].green else None
+
+    @property
+    def seconds_behind(self) -> float | None:
+        """How much older than the head the chosen commit is."""
+        return (self.candidates[0].commit.when - self.chosen.when).total_seconds() if self.chosen else None
+
+    def text(self) -> str:
+        """One line about what was chosen."""
+        looked = len(self.candidates)
+        if self.chosen is None or self.seconds_behind is None:
+            return f"none of the last {looked} commits of {self.branch} is green"
+        age = format_seconds(max(0, self.seconds_behind))
+        if looked == 1:
+            return f"green: {self.chosen.sha[:12]}, the head of {self.branch}"
+        commits = "1 commit" if looked == 2 else f"{looked - 1} commits"
+        return f"green: {self.chosen.sha[:12]}, {commits} and {age} older than the head of {self.branch}"
+
+    def counts(self) -> str:
+        """How often each check had each state: ``mlir-nvidia: 40 missing, 2 failure``."""
+        names = self.candidates[0].states if self.candidates else ()
+        counted = {name: Counter(candidate.states[name] for candidate in self.candidates) for name in names}
+        return "; ".join(
+            f"{name}: " + ", ".join(f"{count} {state}" for state, count in states.most_common())
+            for name, states in counted.items()
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "branch": self.branch,
+            "commit": self.chosen.sha if self.chosen else None,
+            "seconds_behind": self.seconds_behind,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+        }
+
+
+def search(checks: Checks, branch: str, green: GreenPolicy) -> Search:
+    """Look at the newest commits of ``branch`` up to the first green one. No later commit is asked about."""
+    candidates: list[Candidate] = []
+    seen: set[str] = set()
+    for commit in checks.newest(branch, green.depth):
+        states = checks.states(commit.sha, green.checks)
+        seen |= states.keys()
+        candidates.append(Candidate(commit=commit, states={n: states.get(n, MISSING) for n in green.checks}))
+        if candidates[-1].green:
+            break
+    return Search(branch=branch, candidates=tuple(candidates), seen=frozenset(seen))
+
+
+def names_seen(checks: Checks, branch: str, names: Collection[str], *, count: int) -> set[str]:
+    """Names of the checks on the last ``count`` commits of ``branch``, or of fewer that have all of ``names``."""
+    seen: set[str] = set()
+    for commit in checks.newest(branch, count):
+        seen |= checks.states(commit.sha, names).keys()
+        if seen >= set(names):
+            break
+    return seen
+
+
+def unseen(names: Iterable[str], seen: Collection[str]) -> list[str]:
+    """Those of ``names`` that did not occur, each with similar names that did: ``'lnux' (did you mean 'linux'?)``."""
+    found = []
+    for name in names:
+        if name not in seen:
+            close = difflib.get_close_matches(name, sorted(seen), n=2)
+            found.append(f"{name!r}" + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""))
+    return found
 
 
 def select(
-    config: ReleaseConfig, policy: str, upstream: Upstream | None = None, *, checks: Checks | None = None
+    config: ReleaseConfig,
+    policy: str,
+    upstream: Upstream | None = None,
+    *,
+    checks: Checks | None = None,
+    explain: Callable[[Search], None] = lambda search: None,
 ) -> Revision:
     """The revision that ``policy`` names: ``green``, or anything that :meth:`Upstream.resolve` knows.
 
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
+    :param explain: is given what policy ``green`` looked at, whatever came of it
     :raises UsageError: ``green-not-configured``, ``green-not-on-github``, and those of :meth:`Upstream.resolve`
-    :raises NeedsPersonError: ``nothing-green``, if there is no such commit and the fallback is to stop
+    :raises NeedsPersonError: ``nothing-green``, ``green-check-unseen``, if no commit is green and the fallback is to
+        stop
     """
     if upstream is None:
         from mlir_release.snapshot.upstream import Upstream
@@ -72,29 +191,49 @@ def select(
             where="targets.toml",
             remedy='add [release.green] with checks = ["…"], depth = 50 and fallback = "head" or "stop"',
         )
-    if checks is None:
-        from mlir_release.forge.github.checks import GitHubChecks
-
-        checks = GitHubChecks(client_of_upstream(config.upstream, os.environ))
-    commits = checks.newest(config.upstream_branch, green.depth)
-    commit = newest_green(commits, lambda commit: checks.results(commit, green.checks), green.checks)
-    if commit is None:
-        return _fall_back(green, upstream, len(commits))
-    console.say(f"green: {commit[:12]}, {commits.index(commit)} commits behind {config.upstream_branch}")
-    return upstream.resolve(commit)
+    found = search(checks or checks_of_upstream(config.upstream, os.environ), config.upstream_branch, green)
+    explain(found)
+    if found.chosen is None:
+        return _fall_back(green, upstream, found)
+    console.say(found.text())
+    return upstream.resolve(found.chosen.sha)
 
 
-def _fall_back(green: GreenPolicy, upstream: Upstream, looked: int) -> Revision:
-    problem = f"none of the last {looked} upstream commits has {', '.join(green.checks)} green"
+def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revision:
+    error = _nothing_green(green, upstream.url, found)
     if green.fallback == "stop":
-        raise NeedsPersonError(
-            "nothing-green",
-            problem,
-            where=upstream.url,
-            remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
-        )
-    console.warn(f"{problem}; taking head")
+        raise error
+    console.warn(f"{error.what}; taking head\n{error.why}")
     return upstream.resolve("head")
+
+
+def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonError:
+    if found.seen and (never := unseen(green.checks, found.seen)):
+        return NeedsPersonError(
+            "green-check-unseen",
+            f"none of the last {len(found.candidates)} upstream commits has a check {', '.join(never)}",
+            where=url,
+            why=found.counts(),
+            remedy="correct the names in [release.green]; if they are right, raise depth, or wait until they run again",
+        )
+    return NeedsPersonError(
+        "nothing-green",
+        f"none of the last {len(found.candidates)} upstream commits has {', '.join(green.checks)} green",
+        where=url,
+        why=found.counts(),
+        remedy='wait for upstream to be fixed, name a revision, or set fallback = "head" in [release.green]',
+    )
+
+
+def checks_of_upstream(url: str, environ: Mapping[str, str]) -> Checks:
+    """Where the check results of ``url`` are. :raises UsageError: ``green-not-on-github``"""
+    from mlir_release.forge.github.checks import GitHubChecks
+
+    client = client_of_upstream(url, environ)
+    if not client.authenticated:
+        # docs.github.com, "Rate limits for the REST API"
+        console.warn("no token: GitHub answers 60 requests an hour, and each commit takes up to two; set GITHUB_TOKEN")
+    return GitHubChecks(client)
 
 
 def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:

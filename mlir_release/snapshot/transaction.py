@@ -44,7 +44,7 @@ from mlir_release.snapshot.plan import (
 from mlir_release.snapshot.state import abandon_tag, read_states, tag_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.targets import ReleaseConfig
@@ -71,6 +71,7 @@ class TransactionOutcome:
     commit: str | None  #: of the release repository; None while it is only planned
     steps: tuple[str, ...]  #: done, or to be done, in order
     notes: tuple[str, ...] = ()  #: what a person should look at
+    green: Mapping[str, object] | None = None  #: the commits that policy ``green`` looked at
 
     def text(self) -> str:
         """A line that says it all, the steps, the notes."""

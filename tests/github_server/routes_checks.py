@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tests.github_server.records import Answer, Json, stamp, user
-from tests.github_server.routes import REPO, Call, commit_json, route
+from tests.github_server.routes import REPO, Call, commit_json, minimal_json, route
 
 if TYPE_CHECKING:
     from tests.github_server.world import Repository
@@ -53,19 +53,23 @@ def _check(repository: Repository, sha: str, number: int, name: str, conclusion:
     }  # fmt: skip
 
 
-@route(f"GET {REPO}/commits/{{ref}}/statuses")
-def statuses(call: Call) -> Answer:
+@route(f"GET {REPO}/commits/{{ref}}/status")
+def combined_status(call: Call) -> Answer:
+    """The newest status of each context."""
     repository, sha = call.repository, call.names["ref"]
     now, address = stamp(repository.github.clock()), f"{repository.api}/statuses/{sha}"
-    given: Any = repository.statuses.get(sha, {})
-    pairs = list(given.items()) if isinstance(given, Mapping) else given
     found = [
         {
             "id": number, "node_id": "S_1", "url": address, "avatar_url": None, "context": context, "state": state,
             "description": None, "target_url": None, "created_at": now, "updated_at": now,
-            "creator": user(repository.github.url, "buildbot"),
         }
-        for number, (context, state) in reversed(list(enumerate(pairs, 1)))
+        for number, (context, state) in enumerate(repository.statuses.get(sha, {}).items(), 1)
     ]  # fmt: skip
     rows, headers = call.page(found)
-    return Answer(200, rows, headers)
+    states = {row["state"] for row in found}
+    overall = "failure" if states & {"failure", "error"} else "success" if states == {"success"} else "pending"
+    body = {
+        "state": overall, "statuses": rows, "sha": sha, "total_count": len(found), "commit_url": address,
+        "repository": minimal_json(repository), "url": address,
+    }  # fmt: skip
+    return Answer(200, body, headers)

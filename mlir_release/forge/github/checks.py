@@ -1,15 +1,35 @@
-"""Check runs and commit statuses of a repository on GitHub."""
+"""Commits of a repository on GitHub, and their checks: check runs (Actions) and commit statuses (buildbots)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from github.Commit import Commit
+    from collections.abc import Callable, Collection, Sequence
 
     from mlir_release.forge.github.client import GitHubClient
+
+SUCCESS = "success"
+PENDING = "pending"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """One commit. ``when``: committed, with its time zone."""
+
+    sha: str
+    when: datetime
+    subject: str
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> Commit:
+        """A row of GitHub's list of commits."""
+        inner = row["commit"]
+        when = datetime.fromisoformat(inner["committer"]["date"])
+        return cls(sha=row["sha"], when=when, subject=inner["message"].partition("\n")[0])
 
 
 class GitHubChecks:
@@ -17,39 +37,41 @@ class GitHubChecks:
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
+        #: What is asked first: where all names were found last. The other costs a request, too.
+        self._order: list[Callable[[str, Collection[str]], dict[str, str]]] = [self._runs, self._statuses]
 
-    def newest(self, branch: str, count: int) -> Sequence[str]:
+    def newest(self, branch: str, count: int) -> Sequence[Commit]:
         """See :class:`Checks`. One request for every hundred commits."""
+        rows = chain.from_iterable(self._client.pages("/commits", sha=branch))
+        return [Commit.of_row(row) for row in islice(rows, count)]
 
-        def ask() -> list[str]:
-            found = self._client.repository.get_commits(sha=branch)
-            return [commit.sha for commit, _ in zip(found, range(count), strict=False)]
+    def states(self, commit: str, names: Collection[str]) -> dict[str, str]:
+        """See :class:`Checks`. Two requests at most, one if all names are found by the first; plus further pages.
 
-        return self._client.read(ask, about=branch)
-
-    def results(self, commit: str, names: Sequence[str]) -> Mapping[str, bool]:
-        """See :class:`Checks`. Of a check that ran twice the newest run counts, also while it has no result yet.
-
-        Statuses cost a request of their own: they are asked for only if they can make the commit green.
+        A status does not stand in for a check run of the same name.
         """
-        place = self._client.lazy_commit(commit)
-        runs = self._client.read(lambda: list(place.get_check_runs(filter="latest")), about=commit)
-        newest = {run.name: run for run in sorted(runs, key=lambda run: run.id) if run.name in names}
-        found = {name: run.conclusion == "success" for name, run in newest.items() if run.status == "completed"}
-        others = set(names) - newest.keys()
-        if others and all(found.get(name, False) for name in newest):
-            found |= self._statuses(place, others)
+        found: dict[str, str] = {}
+        for ask in tuple(self._order):
+            wanted = set(names) - found.keys()
+            if not wanted:
+                break
+            answer = ask(commit, wanted)
+            found = answer | found
+            if answer.keys() >= set(names):
+                self._order.sort(key=lambda other: other != ask)
         return found
 
-    def _statuses(self, place: Commit, contexts: Collection[str]) -> dict[str, bool]:
-        """The newest status of each context; GitHub lists the newest first."""
-        from github.CommitStatus import CommitStatus
-        from github.PaginatedList import PaginatedList
+    def _runs(self, commit: str, names: Collection[str]) -> dict[str, str]:
+        """Of a check that ran several times the newest run counts, also while it has no result yet."""
+        pages = self._client.pages(f"/commits/{commit}/check-runs", "check_runs", filter="latest")
+        runs = sorted(chain.from_iterable(pages), key=lambda run: int(run["id"]))
+        return {run["name"]: run["conclusion"] if run["status"] == "completed" else PENDING for run in runs}
 
-        # PyGithub's own get_statuses asks at an address that GitHub's description no longer has.
-        listed = PaginatedList(CommitStatus, place.requester, f"{place.url}/statuses", None)
-        states: dict[str, str] = {}
-        for status in self._client.read(lambda: list(listed), about=place.sha):
-            if status.context in contexts:
-                states.setdefault(status.context, status.state)
-        return {context: state == "success" for context, state in states.items() if state != "pending"}
+    def _statuses(self, commit: str, names: Collection[str]) -> dict[str, str]:
+        """The newest status of each context; of further pages only those that are needed to find ``names``."""
+        found: dict[str, str] = {}
+        for page in self._client.pages(f"/commits/{commit}/status", "statuses"):
+            found |= {status["context"]: status["state"] for status in page}
+            if found.keys() >= set(names):
+                break
+        return found

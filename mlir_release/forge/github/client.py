@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from github import Github
-    from github.Commit import Commit
 
 Answer = TypeVar("Answer")
 
@@ -163,13 +162,6 @@ class GitHubClient:
                 raise refusal(response, self.where, url)
             with destination.open("wb") as file:
                 file.writelines(response.iter_content(1 << 20))
-
-    def lazy_commit(self, sha: str) -> Commit:
-        """A commit, of which nothing is asked before it is needed."""
-        from github.Commit import Commit
-
-        known = {"url": f"{self.repository.url}/commits/{sha}", "sha": sha}
-        return Commit(self.repository.requester, {}, known, completed=False)
 
     def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
         """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""

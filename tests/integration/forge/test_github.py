@@ -139,11 +139,15 @@ def test_green_is_asked_of_check_runs_and_statuses(github: GitHubServer) -> None
     }
     repository.statuses = {older: {"buildbot": "success", "windows": "success"}, oldest: {"buildbot": "success"}}
     checks = GitHubChecks(forge.client)
-    assert list(checks.newest("main", 3)) == [newest, newer, older]
-    assert checks.results(newest, ["linux", "windows"]) == {"linux": True}
-    assert checks.results(newer, ["linux", "windows"]) == {"linux": True, "windows": False}
-    assert checks.results(older, ["linux", "windows"]) == {"linux": True, "windows": True}
-    assert checks.results(oldest, ["linux", "buildbot"]) == {"linux": True, "buildbot": True}
+    found = checks.newest("main", 3)
+    assert [commit.sha for commit in found] == [newest, newer, older]
+    assert {commit.subject for commit in found} == {"m"}
+    assert all(commit.when.tzinfo is not None for commit in found)
+    assert checks.states(newest, ["linux", "windows"]) == {"linux": "success", "windows": "pending"}
+    assert checks.states(newer, ["linux", "windows"]) == {"linux": "success", "windows": "failure"}
+    both = {"linux": "success", "windows": "success", "buildbot": "success"}
+    assert checks.states(older, ["linux", "windows"]) == both
+    assert checks.states(oldest, ["linux", "buildbot"]) == both
 
 
 def test_names_that_an_address_must_escape(github: GitHubServer) -> None:

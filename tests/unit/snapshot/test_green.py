@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,42 +10,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.github.checks import Commit
 from mlir_release.model.targets import GreenPolicy, ReleaseConfig
-from mlir_release.snapshot.green import client_of_upstream, newest_green, select
+from mlir_release.snapshot.green import Search, client_of_upstream, search, select
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 NAMES = ("linux", "windows")
-Results = dict[str, bool]
-
-
-@given(st.lists(st.dictionaries(st.sampled_from([*NAMES, "docs"]), st.booleans()), max_size=8))
-def test_the_first_commit_with_every_check_good(history: list[Results]) -> None:
-    asked: list[str] = []
-
-    def results(commit: str) -> Results:
-        asked.append(commit)
-        return history[int(commit)]
-
-    commits = [str(number) for number in range(len(history))]
-    found = newest_green(commits, results, NAMES)
-    good = [c for c in commits if all(history[int(c)].get(name) is True for name in NAMES)]
-    assert found == (good[0] if good else None)
-    assert asked == (commits[: int(found) + 1] if found is not None else commits)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+States = dict[str, str]
 
 
 class PaperChecks:
-    """Results that were written down."""
+    """States that were written down, newest commit first, each an hour older than the one before."""
 
-    def __init__(self, history: dict[str, Results]) -> None:
+    def __init__(self, history: Mapping[str, States]) -> None:
         self.history = history
+        self.asked: list[str] = []
 
-    def newest(self, branch: str, count: int) -> Sequence[str]:
-        return list(self.history)[:count]
+    def newest(self, branch: str, count: int) -> Sequence[Commit]:
+        commits = [
+            Commit(sha=sha, when=NOON - timedelta(hours=n), subject=f"[mlir] {sha}")
+            for n, sha in enumerate(self.history)
+        ]
+        return commits[:count]
 
-    def results(self, commit: str, names: Sequence[str]) -> Mapping[str, bool]:
+    def states(self, commit: str, names: Collection[str]) -> Mapping[str, str]:
+        self.asked.append(commit)
         return self.history[commit]
+
+
+def look(history: Mapping[str, States], depth: int = 50) -> Search:
+    return search(PaperChecks(history), "main", GreenPolicy(checks=NAMES, depth=depth))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*NAMES, "docs"]), st.sampled_from(["success", "failure", "pending"]))))
+def test_the_first_commit_with_every_check_good(history: list[States]) -> None:
+    checks = PaperChecks({str(number): states for number, states in enumerate(history)})
+    found = search(checks, "main", GreenPolicy(checks=NAMES, depth=6))
+    good = [sha for sha, states in list(checks.history.items())[:6] if all(states.get(n) == "success" for n in NAMES)]
+    assert (found.chosen.sha if found.chosen else None) == (good[0] if good else None)
+    # Nothing is asked after the green one, and everything that was asked is explained.
+    assert checks.asked == [candidate.commit.sha for candidate in found.candidates]
+    assert checks.asked == list(checks.history)[: int(good[0]) + 1 if good else 6]
+    assert all(candidate.states.keys() == set(NAMES) for candidate in found.candidates)
 
 
 class PaperUpstream:
@@ -56,29 +66,88 @@ class PaperUpstream:
         return selector
 
 
-def choose(history: dict[str, Results], **policy: object) -> object:
+def choose(history: Mapping[str, States], **policy: object) -> object:
     green = GreenPolicy(checks=NAMES, **policy)  # type: ignore[arg-type]
     config = ReleaseConfig(upstream=PaperUpstream.url, green=green)
     return select(config, "green", PaperUpstream(), checks=PaperChecks(history))  # type: ignore[arg-type]
 
 
-GREEN = dict.fromkeys(NAMES, True)
-HISTORY = {"c": {"linux": True}, "b": {"linux": True, "windows": False}, "a": GREEN}
+GREEN = dict.fromkeys(NAMES, "success")
+HISTORY = {
+    "d": {"docs": "success"},
+    "c": {"linux": "success", "windows": "pending"},
+    "b": {"linux": "success", "windows": "timed_out"},
+    "a": GREEN,
+}
 
 
-def test_missing_and_failed_results_are_not_green() -> None:
+def test_missing_pending_and_failed_checks_are_not_green() -> None:
     assert choose(HISTORY) == "a"
 
 
+def test_each_commit_says_why_it_was_or_was_not_taken() -> None:
+    found = look(HISTORY)
+    assert [candidate.row() for candidate in found.candidates] == [
+        ("d", "2026-11-20 12:00", "[mlir] d", "missing: linux, windows"),
+        ("c", "2026-11-20 11:00", "[mlir] c", "success: linux; pending: windows"),
+        ("b", "2026-11-20 10:00", "[mlir] b", "success: linux; timed_out: windows"),
+        ("a", "2026-11-20 09:00", "[mlir] a", "taken"),
+    ]
+    assert found.text() == "green: a, 3 commits and 3 h 00 min older than the head of main"
+    assert look({"a": GREEN}).text() == "green: a, the head of main"
+    assert found.counts() == "linux: 3 success, 1 missing; windows: 1 missing, 1 pending, 1 timed_out, 1 success"
+
+
+def test_the_explanation_as_json() -> None:
+    data = look(HISTORY).to_json()
+    assert (data["commit"], data["seconds_behind"]) == ("a", 10800.0)
+    assert data["candidates"][2] == {  # type: ignore[index]
+        "commit": "b", "date": "2026-11-20T10:00:00+00:00", "subject": "[mlir] b", "green": False,
+        "checks": {"linux": "success", "windows": "timed_out"},
+    }  # fmt: skip
+    nothing = look(HISTORY, depth=2).to_json()
+    assert (nothing["commit"], nothing["seconds_behind"]) == (None, None)
+
+
+def test_a_branch_without_commits() -> None:
+    found = look({})
+    assert (found.chosen, found.counts(), found.to_json()["candidates"]) == (None, "", [])
+
+
 def test_only_the_newest_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
-    assert choose(HISTORY, depth=2, fallback="head") == "head"
-    assert "none of the last 2" in capsys.readouterr().err
+    assert choose(HISTORY, depth=3, fallback="head") == "head"
+    said = capsys.readouterr().err
+    assert "none of the last 3" in said
+    assert "windows: 1 missing, 1 pending, 1 timed_out" in said
 
 
 def test_stopping_when_nothing_is_green() -> None:
     with pytest.raises(NeedsPersonError) as caught:
-        choose(HISTORY, depth=2)
+        choose(HISTORY, depth=3)
     assert caught.value.id == "nothing-green"
+
+
+@pytest.mark.parametrize(
+    ("seen", "hint"), [("windows (vs2022)", "did you mean 'windows (vs2022)'?"), ("docs", "a check 'windows'")]
+)
+def test_a_check_that_occurs_nowhere_is_likely_misspelt(
+    seen: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = {"b": {"linux": "success", seen: "success"}, "a": {"linux": "success"}}
+    with pytest.raises(NeedsPersonError) as caught:
+        choose(history)
+    assert caught.value.id == "green-check-unseen"
+    assert hint in caught.value.what
+    assert "'linux'" not in caught.value.what
+    assert choose(history, fallback="head") == "head"
+    assert hint in capsys.readouterr().err
+
+
+def test_new_commits_without_any_check_do_not_make_names_suspicious() -> None:
+    with pytest.raises(NeedsPersonError) as caught:
+        choose({"b": {}, "a": {}})
+    assert caught.value.id == "nothing-green"
+    assert "linux: 2 missing" in caught.value.why
 
 
 @pytest.mark.parametrize(

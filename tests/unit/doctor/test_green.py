@@ -1,0 +1,80 @@
+"""Names of checks that never occur are found before policy green waits for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.doctor import green
+from mlir_release.doctor.green import LOOKED_AT, examine_green
+from mlir_release.doctor.repository_files import Contents
+from mlir_release.forge.github.checks import Commit
+from mlir_release.forge.github.refusals import not_found
+from mlir_release.model.matrix import Matrix
+from tests.release_stage import TARGETS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mlir_release.doctor.results import Finding
+
+CONTENTS = Contents(
+    matrix=Matrix.parse(TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1))
+)
+
+
+class PaperChecks:
+    def __init__(self, history: Sequence[Mapping[str, str]]) -> None:
+        self.history = history
+        self.asked = 0
+
+    def newest(self, branch: str, count: int) -> Sequence[Commit]:
+        when = datetime(2026, 11, 20, tzinfo=UTC)
+        return [Commit(sha=str(number), when=when, subject="s") for number in range(len(self.history))][:count]
+
+    def states(self, commit: str, names: Collection[str]) -> Mapping[str, str]:
+        self.asked += 1
+        return self.history[int(commit)]
+
+
+def examine(history: Sequence[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Finding], int]:
+    checks = PaperChecks(history)
+    monkeypatch.setattr(green, "checks_of_upstream", lambda url, environ: checks)
+    return list(examine_green(CONTENTS, {})), checks.asked
+
+
+def test_checks_that_occur_are_fine_whatever_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    history: list[dict[str, str]] = [{}, {"linux": "failure"}, {"windows": "pending", "docs": "success"}]
+    (found,), asked = examine([*history, *([{}] * 10)], monkeypatch)
+    assert (found.check, found.level) == ("green-checks", "ok")
+    assert asked == 3  # no further than needed
+
+
+def test_a_misspelt_check_is_a_problem_with_its_correction(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,), asked = examine([{"linux": "success", "windws": "success"}] * 50, monkeypatch)
+    assert found.level == "problem"
+    assert "'windows' (did you mean 'windws'?)" in found.text
+    assert "linux" not in found.text
+    assert asked == LOOKED_AT
+
+
+def test_no_checks_at_all_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,), _ = examine([{}] * 3, monkeypatch)
+    assert found.level == "unknown"
+
+
+def test_an_upstream_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
+        raise not_found(where=url, why="404")
+
+    monkeypatch.setattr(green, "checks_of_upstream", refuse)
+    (found,) = examine_green(CONTENTS, {})
+    assert (found.level, bool(found.remedy)) == ("unknown", True)
+
+
+@pytest.mark.parametrize("contents", [Contents(), Contents(matrix=Matrix.parse(TARGETS))])
+def test_nothing_is_asked_if_green_is_not_defined(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(green, "checks_of_upstream", None)
+    assert list(examine_green(contents, {})) == []
