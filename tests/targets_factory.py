@@ -9,7 +9,7 @@ import tomli_w
 from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 UPSTREAM = "https://example.org/llvm-project.git"
 RUNTIME = "linux-x86_64"
@@ -21,10 +21,16 @@ def make_row(llvm: str = "mlir", *, suites: Sequence[str] = ("smoke",), required
     return {"llvm": llvm, "runtime": RUNTIME, "suites": list(suites), "required": required, **keys}
 
 
-def make_targets(*rows: dict[str, Any], pythons: Sequence[str] = ("cp312", "cp313"), upstream: str = UPSTREAM) -> str:
+def make_targets(
+    *rows: dict[str, Any],
+    pythons: Sequence[str] = ("cp312", "cp313"),
+    upstream: str = UPSTREAM,
+    requires: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
     """The content of a ``targets.toml`` for Linux x86_64.
 
     :param rows: of :func:`make_row`; the LLVM configurations are those that they name
+    :param requires: the overrides of upstream's requirements
     """
     runtime = {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"}
     return tomli_w.dumps(
@@ -34,5 +40,6 @@ def make_targets(*rows: dict[str, Any], pythons: Sequence[str] = ("cp312", "cp31
             "llvm": {row["llvm"]: {"distribution": row["llvm"], "profile": _PROFILES[row["llvm"]]} for row in rows},
             "runtime": {RUNTIME: {**runtime, "pythons": list(pythons)}},
             "target": list(rows),
+            **({"requires": requires} if requires else {}),
         }
     )

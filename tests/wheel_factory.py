@@ -107,6 +107,7 @@ def make_report(
     passed: bool = True,
     failures: tuple[str, ...] = (),
     seconds: float = 1.5,
+    installed: dict[str, str] | None = None,
 ) -> Path:
     """Write a test report as ``wheels test`` does, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,6 +130,7 @@ def make_report(
                 },
                 "seconds": seconds,
                 "failures": [{"name": name, "message": "it failed"} for name in failures],
+                "installed": installed or {},
             }
         )
     )

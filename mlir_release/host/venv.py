@@ -60,6 +60,15 @@ class VirtualEnvironment:
             )
         return Path(answer.stdout.strip())
 
+    def installed(self) -> dict[str, str]:
+        """The versions of what is installed in it, by canonical name. :raises MachineError: ``venv-failed``"""
+        from importlib.metadata import distributions
+
+        from packaging.utils import canonicalize_name
+
+        found = distributions(path=[str(self.site_packages())])
+        return {canonicalize_name(distribution.name): distribution.version for distribution in found}
+
     def install(self, *arguments: str | Path) -> None:
         """``pip install`` into it. :raises MachineError: ``pip-failed``, with pip's message"""
         if not arguments:

@@ -209,6 +209,7 @@ class Pages:
             "tests": manifest.tests,
             "waivers": manifest.waivers,
             "left_out": manifest.left_out,
+            "relaxed": manifest.relaxed,
             "installs": installs,
             "pin": installs[0]["pin"] if installs else "",
             "requirements": installs[0]["requirements"] if installs else "",

@@ -83,6 +83,19 @@ WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl", "a plain 
 Count = Annotated[int, Meta(ge=0)]
 
 
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def builtins(document: Struct, *, optional: Iterable[str] = ()) -> dict[str, Any]:
+    """A document as plain data.
+
+    :param optional: fields that are left out while they are empty, so that what does without them is written as before
+        they existed
+    """
+    data: dict[str, Any] = msgspec.to_builtins(document)
+    return {name: value for name, value in data.items() if value or name not in optional}
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 

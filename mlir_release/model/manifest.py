@@ -17,8 +17,9 @@ from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import VerificationError
-from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, doc, from_json
+from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, builtins, doc, from_json
 from mlir_release.model.release_tags import Kind, parse_tag
+from mlir_release.model.requirements import Relaxed
 
 #: Name of the manifest among a release's assets, and of its copy on the pages.
 MANIFEST_NAME = "release.json"
@@ -90,6 +91,14 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class TestedRelaxed(Relaxed, frozen=True, kw_only=True):
+    """A requirement of upstream's whose cap the wheels relax, and what their bindings were tested with."""
+
+    __test__ = False  # not a test class
+
+    tested_with: Annotated[tuple[str, ...], doc("The versions with which the suite `bindings` has passed")] = ()
+
+
 class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The manifest of a release: what it is made of, and what it was tested by.
 
@@ -111,6 +120,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     tests: tuple[TestEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    relaxed: tuple[TestedRelaxed, ...] = ()
 
     def __post_init__(self) -> None:
         parsed = parse_tag(self.tag)
@@ -155,6 +165,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             tests=tuple(sorted(self.tests, key=lambda test: test.name)),
             waivers=tuple(sorted(self.waivers, key=lambda waiver: waiver.target)),
             left_out=tuple(sorted(self.left_out, key=lambda target: target.target)),
+            relaxed=tuple(sorted(self.relaxed, key=lambda row: row.upstream)),
         )
 
     def to_text(self) -> str:
@@ -184,7 +195,8 @@ def _is_canonical(version: str) -> bool:
 
 
 def _to_text(document: Struct) -> str:
-    return json.dumps(msgspec.to_builtins(document), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    data = builtins(document, optional=("relaxed",))
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 # -- times ------------------------------------------------------------------------------------------------------------

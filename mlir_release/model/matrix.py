@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.platforms import Platform
+    from mlir_release.model.requirements import Override
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class WheelTarget:
     required: bool
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
+    overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
 
     @property
     def name(self) -> str:
@@ -141,7 +143,9 @@ class Matrix:
         file = Targets.parse(text, where=where)
         configurations, runtimes = file.configurations, file.runtimes
         wheels = [
-            wheel for row in file.target for wheel in _expand(row, configurations[row.llvm], runtimes[row.runtime])
+            replace(wheel, overrides=file.overrides)
+            for row in file.target
+            for wheel in _expand(row, configurations[row.llvm], runtimes[row.runtime])
         ]
         _check_unique(wheels, where)
         return cls(release=file.release, wheels=tuple(wheels))

@@ -282,6 +282,21 @@ class PlatformTag:
         return Platform(os, known or self.arch)
 
     @property
+    def accepted(self) -> tuple[str, ...]:
+        """The platform tags of wheels that install on the oldest machine that this tag admits, the newest first.
+
+        A newer glibc accepts what was made for an older one (PEP 600), also under the older names. So does a newer macOS,
+        but pip lists those tags itself.
+        """
+        if self.glibc is None or not self.arch:
+            return (str(self),)
+        tags = []
+        for minor in range(self.glibc[1], 4, -1):
+            tags.append(str(replace(self, version=(2, minor))))
+            tags += [f"manylinux{name}_{self.arch}" for name, meaning in _LEGACY.items() if meaning == (2, minor)]
+        return (*tags, f"linux_{self.arch}")
+
+    @property
     def floor(self) -> str:
         """The tag as ``targets.toml`` has it: ``manylinux_2_28``, ``macosx_13_0``, but ``win_amd64``."""
         return str(replace(self, arch="") if self.version else self)

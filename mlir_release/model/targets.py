@@ -18,6 +18,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
+from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.suites import SUITES
 
 #: Path of the file in a release repository.
@@ -27,6 +28,9 @@ Profile = Literal["host", "core", "full"]
 
 #: The distribution that each profile makes by default.
 DISTRIBUTIONS: Mapping[Profile, str] = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
+
+#: The suite that shows that the bindings work with what an override of a requirement allows.
+OVERRIDES_NEED = "bindings"
 
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
@@ -103,6 +107,24 @@ class RuntimeTable(_Table, frozen=True):
         _check_once(self.pythons)
 
 
+class OverrideTable(_Table, frozen=True):
+    """What replaces upstream's caps of a requirement in the wheels' metadata; upstream's lower bounds stay."""
+
+    specifier: Annotated[str, Meta(min_length=1), doc("The versions to allow instead, as PEP 440 writes them: <3.")]
+    reason: Annotated[
+        str, text(r"\S.*", "a reason on one line"), doc("Why upstream's cap can't be kept; release notes show it.")
+    ]
+
+    def __post_init__(self) -> None:
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        try:
+            SpecifierSet(self.specifier)
+        except InvalidSpecifier:
+            problem = f"is {self.specifier!r}, which is not a version specifier"
+            raise MalformedError("specifier", problem, 'write it like "<3" or ">=2.1,!=2.4.0"') from None
+
+
 class TargetRow(_Table, frozen=True):
     """A row of the matrix: one wheel for every CPython, and the suites that gate it."""
 
@@ -132,11 +154,18 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
     llvm: Mapping[Name, LlvmTable]
     runtime: Mapping[Name, RuntimeTable]
     target: tuple[TargetRow, ...]
+    requires: Annotated[
+        Mapping[Name, OverrideTable],
+        doc("Upstream's requirements whose caps are replaced, by the distribution's name."),
+    ] = {}
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
             check_choice(f"target[{number}].runtime", row.runtime, self.runtime)
+            if self.requires and OVERRIDES_NEED not in row.suites:
+                problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
+                raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")
 
     @classmethod
     def parse(cls, content: str, *, where: str) -> Targets:
@@ -160,6 +189,14 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
     def configurations(self) -> dict[str, Configuration]:
         """The LLVM configurations by name."""
         return {name: Configuration(name=name, **structs.asdict(table)) for name, table in self.llvm.items()}
+
+    @property
+    def overrides(self) -> tuple[Override, ...]:
+        """The rows of ``[requires]``."""
+        return tuple(
+            Override(name=canonical(name), specifier=table.specifier, reason=table.reason)
+            for name, table in self.requires.items()
+        )
 
     @property
     def runtimes(self) -> dict[str, Runtime]:

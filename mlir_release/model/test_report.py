@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-import msgspec
 from msgspec import Struct
 
 from mlir_release.errors import VerificationError
-from mlir_release.model.decode import Count, MalformedError, Sha256, from_json
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
 from mlir_release.model.manifest import TestEntry
 from mlir_release.model.suites import needs_wheel
 
@@ -39,6 +38,7 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     counts: Mapping[str, Count] = {}  #: number of tests by outcome
     seconds: float = 0.0  #: wall time
     failures: tuple[TestFailure, ...] = ()
+    installed: Mapping[str, str] = {}  #: versions of what the wheel requires, as the tests ran, by canonical name
 
     @property
     def filename(self) -> str:
@@ -61,7 +61,7 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(msgspec.to_builtins(self), indent=2) + "\n"
+        return json.dumps(builtins(self, optional=("installed",)), indent=2) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes, *, name: str, where: str) -> TestReport:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 from msgspec import Struct
 
-from mlir_release.model.decode import Sha1, from_json
+from mlir_release.model.decode import Sha1, builtins, from_json
+from mlir_release.model.requirements import Relaxed
 from mlir_release.model.targets import Profile
 
 #: Where it is in a wheel.
@@ -24,10 +24,11 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     profile: Profile
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     toolkit_version: str = ""
+    relaxed: tuple[Relaxed, ...] = ()  #: requirements that replace upstream's, in the wheel's metadata
 
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(msgspec.to_builtins(self), indent=2, sort_keys=True) + "\n"
+        return json.dumps(builtins(self, optional=("relaxed",)), indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes) -> WheelInfo:

@@ -15,7 +15,7 @@ from mlir_release.release import commands
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.model.manifest import Manifest, TestedRelaxed, WheelEntry
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:-])")
 
@@ -125,11 +125,17 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
     for heading, rows in (
         ("Waived", [f"- `{w.target}`: {escape(w.reason)} ({escape(w.by)}, {w.at[:10]})" for w in manifest.waivers]),
+        ("Requirements that differ from upstream's", [_relaxed(row) for row in manifest.relaxed]),
         ("Left out (experimental)", [f"- `{row.target}`: {escape(row.reason)}" for row in manifest.left_out]),
     ):
         if rows:
             lines += ["", f"### {heading}", "", *rows]
     return "\n".join(lines) + "\n"
+
+
+def _relaxed(row: TestedRelaxed) -> str:
+    tested = f"; tested with {', '.join(row.tested_with)}" if row.tested_with else ""
+    return f"- `{row.requirement}` for upstream's `{row.upstream}`: {escape(row.reason)}{escape(tested)}"
 
 
 def _changes(manifest: Manifest, upstream: str) -> list[str]:

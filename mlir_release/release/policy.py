@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.model.manifest import LeftOut
 from mlir_release.model.names import Slot
+from mlir_release.model.targets import OVERRIDES_NEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,7 @@ def judge(
         if found.target != target.name:
             problems.append(f"{found.filename}: says that its target is {found.target}; here it is {target.name}")
             continue
-        shortfalls = _shortfalls(target, found, reports, waivers)
+        shortfalls = [*_unasked(target, found), *_shortfalls(target, found, reports, waivers)]
         if not shortfalls:
             accepted.append(found)
             for name in (test.name for test in target.tests):
@@ -111,6 +112,17 @@ def _shortfalls(
     return found
 
 
+def _unasked(target: WheelTarget, wheel: Wheel) -> list[str]:
+    """Requirements that a wheel relaxes and its target does not: it was built with another ``targets.toml``."""
+    asked = {override.name for override in target.overrides}
+    return [
+        f"{target.name}: its wheel requires {row.requirement}, where upstream requires {row.upstream}; "
+        "targets.toml has no such override"
+        for row in wheel.info.relaxed
+        if row.name not in asked
+    ]
+
+
 def _shortfall(wheel: Wheel | None, report: TestReport) -> str:
     """Why a report does not speak for a wheel; empty if it does."""
     if report.needs_wheel and not report.wheel:
@@ -120,4 +132,17 @@ def _shortfall(wheel: Wheel | None, report: TestReport) -> str:
     if not report.passed:
         names = ", ".join(report.failed[:3]) + (" …" if len(report.failed) > 3 else "")
         return f"failed{f' ({names})' if names else ''}"
+    if wheel is not None and OVERRIDES_NEED in report.suite.split("+"):
+        return _untested(wheel, report)
+    return ""
+
+
+def _untested(wheel: Wheel, report: TestReport) -> str:
+    """Which relaxed requirement of a wheel a report says nothing about; empty if there is none."""
+    for name in dict.fromkeys(row.name for row in wheel.info.relaxed):
+        version = report.installed.get(name)
+        if version is None:
+            return f"does not say which {name} it ran with, though the wheel relaxes upstream's requirement"
+        if not any(row.admits(version) for row in wheel.info.relaxed if row.name == name):
+            return f"ran with {name} {version}, which the wheel does not admit"
     return ""

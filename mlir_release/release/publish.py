@@ -46,6 +46,7 @@ class PublishOutcome:
             f"  {self.url}",
         ]
         lines += [f"  waived: {waiver.target}: {waiver.reason}" for waiver in self.manifest.waivers]
+        lines += [f"  relaxed: {row.requirement} for {row.upstream}: {row.reason}" for row in self.manifest.relaxed]
         lines += [f"  left out: {target.target}: {target.reason}" for target in self.manifest.left_out]
         return "\n".join(lines)
 

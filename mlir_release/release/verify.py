@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.manifest import MANIFEST_NAME, Manifest, format_time
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
+from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
@@ -161,4 +164,20 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         tests=tuple(report.entry() for report in judgement.reports),
         waivers=judgement.waivers,
         left_out=judgement.left_out,
+        relaxed=_relaxed(judgement),
     ).sorted()
+
+
+def _relaxed(judgement: Judgement) -> tuple[TestedRelaxed, ...]:
+    """The requirements that the wheels relax, each with the versions that their bindings were tested with."""
+    from packaging.version import Version
+
+    tested: dict[str, set[str]] = {}
+    for report in judgement.reports:
+        if OVERRIDES_NEED in report.suite.split("+"):
+            for name, version in report.installed.items():
+                tested.setdefault(name, set()).add(version)
+    return tuple(
+        TestedRelaxed(**structs.asdict(row), tested_with=tuple(sorted(tested.get(row.name, ()), key=Version)))
+        for row in dict.fromkeys(row for wheel in judgement.wheels for row in wheel.info.relaxed)
+    )

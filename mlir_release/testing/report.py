@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from mlir_release.host.files import write_atomically
 from mlir_release.model.test_report import TestFailure, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 #: Characters that XML 1.0 does not allow, not even escaped.
@@ -62,6 +62,9 @@ class TestRun:
     wheel_sha256: str | None
     results: tuple[TestResult, ...]
     seconds: float  #: wall time
+    installed: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: versions of what the wheel requires, by canonical name
 
     @property
     def counts(self) -> dict[str, int]:
@@ -90,6 +93,7 @@ class TestRun:
             passed=self.passed,
             counts=self.counts,
             seconds=round(self.seconds, 1),
+            installed=self.installed,
             failures=tuple(
                 TestFailure(name=result.name, message=shorten(result.message) or result.outcome.value)
                 for result in self.failures
@@ -108,7 +112,8 @@ class TestRun:
         """A summary for people, as GitHub renders it: counts, then what failed, then what is known to fail."""
         lines = [f"### {'✅' if self.passed else '❌'} {self.target}", ""]
         if self.wheel:
-            lines += [f"`{self.wheel}`", ""]
+            versions = ", ".join(f"{name} {version}" for name, version in self.installed.items())
+            lines += [f"`{self.wheel}`" + (f" with {versions}" if versions else ""), ""]
         lines += ["| suite | pass | fail | known failures | unexpected passes | unsupported | time |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|"]
         order = (

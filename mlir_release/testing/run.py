@@ -11,6 +11,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.model.cpython import split_target
+from mlir_release.model.requirements import required_names
 from mlir_release.model.suites import SUITES, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
@@ -81,6 +82,7 @@ def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> 
     with console.step(f"test suite {suite}" + (f" on {wheel.filename}" if wheel else "")):
         start = time.monotonic()
         results = judge(RUNNERS[suite](subject), suite, subject.situation())
+        installed = subject.installed() if wheel else {}
         run = TestRun(
             target=name,
             suite=suite,
@@ -88,6 +90,11 @@ def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> 
             wheel_sha256=wheel.sha256 if wheel else None,
             results=results,
             seconds=time.monotonic() - start,
+            installed={
+                name: installed[name]
+                for name in required_names(wheel.requires_dist if wheel else ())
+                if name in installed
+            },
         )
         counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in run.counts.items() if count)
         console.say(f"    {suite}: {counts}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host import venv
 from mlir_release.host.process import capture
+from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import run_cases
@@ -26,7 +27,6 @@ from mlir_release.testing.report import TestOutcome, TestResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mlir_release.host.venv import VirtualEnvironment
     from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
 
@@ -39,6 +39,9 @@ NEED_TEST_DIALECT = (
     "python/ir/diagnostic_handler.py",
     "python/multithreaded_tests.py",
 )
+
+#: Folder of the environment that has the test-only parts, too.
+_WITH_ADDON = "environment-with-addon"
 
 #: The code generators that the profiles link in, besides the machine's own.
 _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
@@ -68,12 +71,18 @@ class Subject:
         """``host``, ``core`` or ``full``; empty where no wheel is tested."""
         return self.release.profile if self.release else ""
 
+    def installed(self) -> dict[str, str]:
+        """The versions of what the tests ran with, by canonical name; none where no wheel is tested."""
+        with_addon = VirtualEnvironment(root=self.workdir / _WITH_ADDON)
+        environment = with_addon if self.addon and with_addon.root.exists() else self.environment
+        return environment.installed() if environment else {}
+
     def with_addon(self) -> VirtualEnvironment:
         """Another environment with the wheel, and the add-on laid over it."""
         assert self.wheel is not None
         assert self.python is not None
         assert self.addon is not None
-        environment = venv.create(self.workdir / "environment-with-addon", self.python)
+        environment = venv.create(self.workdir / _WITH_ADDON, self.python)
         environment.install(self.wheel)
         environment.install("--no-deps", self.addon)
         return environment

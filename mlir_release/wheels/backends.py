@@ -8,7 +8,7 @@ import sys
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
@@ -50,9 +50,16 @@ class BuildJob:
     @property
     def requirements(self) -> tuple[str, ...]:
         """What the project needs to be built, and the build tools."""
+        return (*BUILD_TOOLS, *self._project()["build-system"]["requires"])
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """What the wheel requires where it is installed."""
+        return tuple(self._project()["project"]["dependencies"])
+
+    def _project(self) -> dict[str, Any]:
         with (self.project / "pyproject.toml").open("rb") as file:
-            required = tomllib.load(file)["build-system"]["requires"]
-        return (*BUILD_TOOLS, *required)
+            return tomllib.load(file)
 
     def fresh(self, name: str) -> Path:
         """An empty folder in ``workdir``."""

@@ -23,7 +23,10 @@ from mlir_release.host.cache import locked
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
 from mlir_release.host.process import Usage, capture, run_logged
+from mlir_release.host.resolver import wheel_options
 from mlir_release.host.venv import pip_failed
+from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.requirements import applicable
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.wheels.backends import BuildJob, build_variables
 
@@ -174,27 +177,20 @@ def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
 
     :raises MachineError: ``pip-failed``
     """
-    wanted = [*job.requirements, *job.sdk.info.runtime_requirements, *_TEST_TOOLS]
+    wanted = [*job.requirements, *job.dependencies, *_TEST_TOOLS]
     marker = wheelhouse / "requirements.json"
     wheelhouse.mkdir(parents=True, exist_ok=True)
     with locked(wheelhouse.with_suffix(".lock")):
         if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
             return
+        image = PlatformTag.parse(f"{DEFAULT_IMAGE}_{job.sdk.info.platform.arch}")
         command = [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", f"--dest={wheelhouse}"),
-            *("--implementation=cp", f"--python-version={job.python.short_version}"),
-            *(f"--abi={abi}" for abi in (job.python.tag, "abi3", "none")),
-            *(word for tag in _platforms(job.sdk.info.platform.arch) for word in ("--platform", tag)),
-            *wanted,
+            *(sys.executable, "-m", "pip", "download", "--quiet", f"--dest={wheelhouse}"),
+            *wheel_options(job.python.cpython, image.accepted),
+            *applicable(wanted, job.python.cpython, job.sdk.info.platform),
         ]
         done = capture(command)
         if not done.ok:
             action = f"fetch what building for CPython {job.python.short_version} needs"
             raise pip_failed(action, where=wheelhouse, why=done.complaint)
         marker.write_text(json.dumps(wanted), encoding="utf-8")
-
-
-def _platforms(arch: str) -> list[str]:
-    """The platform tags that every image we build in accepts, newest first."""
-    newest = int(DEFAULT_IMAGE.rpartition("_")[2])
-    return [*(f"manylinux_2_{minor}_{arch}" for minor in range(newest, 4, -1)), f"manylinux2014_{arch}"]

@@ -12,6 +12,7 @@ from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import WheelTarget
+    from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
 
@@ -34,6 +35,7 @@ class WheelRequest:
     floor: str = ""  #: oldest platform that the wheel must install on: ``manylinux_2_28_x86_64``; empty: this machine
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements
+    overrides: tuple[Override, ...] = ()  #: what replaces upstream's caps of requirements
 
     @classmethod
     def of_target(
@@ -52,11 +54,12 @@ class WheelRequest:
             revision=revision or sdk.info.revision,
             sdk=sdk,
             floor=str(target.runtime.tag),
+            overrides=target.overrides,
         )
 
     @classmethod
     def of_profile(cls, profile: Profile, *, sdk: Sdk, version: str = LOCAL_VERSION) -> WheelRequest:
-        """A local build without a ``targets.toml``."""
+        """A local build without a ``targets.toml``, so with upstream's requirements as they are."""
         distribution = DISTRIBUTIONS[profile]
         return cls(
             distribution=distribution,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import mlir_release
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.requirements import relaxed, wheel_requirements
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.upstream import copy_sources
@@ -82,6 +82,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         profile=request.profile,
         target=request.target,
         toolkit_version=mlir_release.__version__,
+        relaxed=relaxed(request.sdk.info.runtime_requirements, request.overrides),
     )
 
 
@@ -95,7 +96,9 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         "version": str(request.version),
         "description": _description(request),
         "requires-python": f">={max(Version(info.minimum_python), Version('3.9'))}",
-        "dependencies": [] if request.test_addon else runtime_dependencies(info.runtime_requirements),
+        "dependencies": []
+        if request.test_addon
+        else [*wheel_requirements(info.runtime_requirements, request.overrides)],
     }
     if info.revision:
         project["urls"] = {
@@ -159,20 +162,6 @@ def pin_binding_library(requirements: tuple[str, ...]) -> str:
         why="; ".join(requirements),
         remedy="this toolkit does not know how to build the bindings of this revision yet",
     )
-
-
-def runtime_dependencies(requirements: tuple[str, ...]) -> list[str]:
-    """``Requires-Dist``: upstream's lower bounds, without its upper ones.
-
-    Upper bounds there record what its own tests had installed at the time. In a library they would make pip install an
-    old NumPy, or compile one, wherever a new CPython has only newer ones.
-    """
-    result = []
-    for requirement in map(Requirement, requirements):
-        kept = [str(specifier) for specifier in requirement.specifier if specifier.operator in {">=", ">", "!=", "~="}]
-        requirement.specifier = SpecifierSet(",".join(kept))
-        result.append(str(requirement))
-    return result
 
 
 def _description(request: WheelRequest) -> str:

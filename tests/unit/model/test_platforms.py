@@ -212,3 +212,20 @@ def test_suffixes_of_files() -> None:
     assert suffixes["windows"] == (".exe", ".dll")
     assert suffixes["macos"] == ("", ".dylib")
     assert suffixes["linux"] == ("", ".so")
+
+
+@pytest.mark.parametrize(
+    ("tag", "first", "others"),
+    [
+        ("manylinux_2_28_x86_64", "manylinux_2_28_x86_64", {"manylinux_2_17_x86_64", "manylinux2014_x86_64"}),
+        ("manylinux_2_17_aarch64", "manylinux_2_17_aarch64", {"manylinux2014_aarch64", "linux_aarch64"}),
+        ("macosx_13_0_arm64", "macosx_13_0_arm64", set()),
+        ("win_amd64", "win_amd64", set()),
+    ],
+)
+def test_what_the_oldest_machine_of_a_tag_accepts(tag: str, first: str, others: set[str]) -> None:
+    accepted = PlatformTag.parse(tag).accepted
+    assert accepted[0] == first
+    assert others <= set(accepted)
+    assert "manylinux_2_29_x86_64" not in accepted
+    assert bool(others) == (len(accepted) > 1)

@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from mlir_release.model.manifest import LeftOut, Manifest, Waiver
+from mlir_release.model.manifest import LeftOut, Manifest, TestedRelaxed, Waiver
 from mlir_release.release.notes import format_total, github_page, notes, python_name, runs_on, total_change
 from tests.paper_forge import make_manifest
 
@@ -67,6 +67,20 @@ def test_hostile_reasons_are_shown_and_not_obeyed(reason: str) -> None:
     for forbidden in ("<img", "javascript:alert(1)&quot;", 'href="javascript', "<h1>", "<em>"):
         assert forbidden not in shown
     assert shown.count("<li>") == 2
+
+
+def test_requirements_that_differ_from_upstreams_are_shown() -> None:
+    row = TestedRelaxed(
+        upstream="numpy<=2.1.2,>=2.1.0",
+        requirement="numpy<3,>=2.1.0",
+        reason="2.1.2 has no wheel for CPython <b>3.14</b>",
+        tested_with=("2.4.6", "2.5.5"),
+    )
+    manifest = make_manifest("snapshot-20261120.02")
+    assert "Requirements" not in body(manifest)
+    shown = html(body(replace(manifest, relaxed=(row,))))
+    assert "<code>numpy&lt;3,&gt;=2.1.0</code> for upstream's <code>numpy&lt;=2.1.2,&gt;=2.1.0</code>" in shown
+    assert "&lt;b&gt;3.14&lt;/b&gt;; tested with 2.4.6, 2.5.5" in shown
 
 
 def test_upstreams_on_github() -> None:

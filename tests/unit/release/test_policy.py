@@ -135,6 +135,41 @@ def test_an_experimental_wheel_without_tests_is_left_out(wheels: list[Wheel]) ->
     assert found.left_out[0].reason == "there is no tested wheel"
 
 
+RELAXED = {"upstream": "numpy<=2.1.2,>=2.1.0", "requirement": "numpy<3,>=2.1.0", "reason": "no wheel for cp314"}
+
+
+@pytest.mark.parametrize(
+    ("installed", "problem"),
+    [
+        ({"numpy": "2.5.5"}, ""),
+        ({}, "does not say which numpy it ran with, though the wheel relaxes upstream's requirement"),
+        ({"numpy": "1.26.4"}, "ran with numpy 1.26.4, which the wheel does not admit"),
+    ],
+)
+def test_an_override_counts_only_with_the_bindings_tests(
+    tmp_path: Path, installed: dict[str, str], problem: str
+) -> None:
+    overrides = {"numpy": {"specifier": "<3", "reason": "no wheel for cp314"}}
+    row = make_row(suites=["smoke", "bindings"], pythons=["cp312"])
+    matrix = Matrix.parse(make_targets(row, requires=overrides))
+    wheel = read_wheel(make_wheel(tmp_path, python="cp312", release_info={"relaxed": [RELAXED]}))
+    passed = {
+        f"{suite}-{REQUIRED}": report(wheel, f"{suite}-{REQUIRED}", installed=installed)
+        for suite in ("smoke", "bindings")
+    }
+    found = judge(matrix, {wheel.slot: wheel}, passed, {})
+    assert found.problems == ((f"bindings-{REQUIRED}: {problem}",) if problem else ())
+
+
+def test_a_wheel_that_relaxes_more_than_targets_toml_does(wheels: list[Wheel], tmp_path: Path) -> None:
+    wheel = read_wheel(make_wheel(tmp_path / "other", python="cp312", release_info={"relaxed": [RELAXED]}))
+    found = weigh([wheel, wheels[1]], [report(wheel, f"smoke-{REQUIRED}"), *reports(wheels)[1:]])
+    assert found.problems == (
+        f"{REQUIRED}: its wheel requires numpy<3,>=2.1.0, where upstream requires numpy<=2.1.2,>=2.1.0; "
+        "targets.toml has no such override",
+    )
+
+
 def test_a_wheel_that_no_target_makes(wheels: list[Wheel], tmp_path: Path) -> None:
     stray = read_wheel(make_wheel(tmp_path / "stray", python="cp310"))
     found = weigh([*wheels, stray], reports(wheels))

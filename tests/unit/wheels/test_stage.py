@@ -10,9 +10,10 @@ import pytest
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
+from mlir_release.model.requirements import Override
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import pin_binding_library, runtime_dependencies, stage
+from mlir_release.wheels.stage import pin_binding_library, stage
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 
 if TYPE_CHECKING:
@@ -169,13 +170,29 @@ def test_no_binding_library_is_an_error() -> None:
     assert caught.value.id == "binding-library-unknown"
 
 
-def test_upper_bounds_do_not_reach_users() -> None:
-    upstream = ("numpy>=1.19.5, <=2.1.2", 'ml_dtypes>=0.5.0, <=0.6.0; python_version>="3.13"', "other!=1.5,<3")
-    assert runtime_dependencies(upstream) == [
-        "numpy>=1.19.5",
-        'ml_dtypes>=0.5.0; python_version >= "3.13"',
-        "other!=1.5",
+def test_the_wheel_requires_what_upstream_does(sdk: Sdk, tmp_path: Path) -> None:
+    project = stage(request(sdk), tmp_path / "project")
+    assert "numpy<=2.1.2,>=1.19.5" in read_project(project)["project"]["dependencies"]
+    assert "relaxed" not in json.loads((project / "mlir" / "_release.json").read_text())
+
+
+def test_an_override_is_in_the_metadata_and_recorded(sdk: Sdk, tmp_path: Path) -> None:
+    override = Override(name="numpy", specifier="<3", reason="no wheel for CPython 3.14")
+    project = stage(request(sdk, overrides=(override,)), tmp_path / "project")
+    assert "numpy<3,>=1.19.5" in read_project(project)["project"]["dependencies"]
+    assert json.loads((project / "mlir" / "_release.json").read_text())["relaxed"] == [
+        {"upstream": "numpy<=2.1.2,>=1.19.5", "requirement": "numpy<3,>=1.19.5", "reason": override.reason}
     ]
+    addon = stage(request(sdk, overrides=(override,), test_addon=True), tmp_path / "addon")
+    assert read_project(addon)["project"]["dependencies"] == []
+
+
+def test_an_override_of_what_upstream_does_not_require(sdk: Sdk, tmp_path: Path) -> None:
+    override = Override(name="nunpy", specifier="<3", reason="…")
+    with pytest.raises(UsageError) as caught:
+        stage(request(sdk, overrides=(override,)), tmp_path / "project")
+    assert caught.value.id == "override-unknown"
+    assert "did you mean 'numpy'" in caught.value.remedy
 
 
 class TestBillOfMaterials:

@@ -1,0 +1,112 @@
+"""Whether requirements can be installed from wheels alone, for any CPython and platform: pip is asked, from here.
+
+pip's dry run knows the configured index, its mirrors and credentials, and follows the requirements of requirements.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mlir_release.host.process import capture
+from mlir_release.model.requirements import applicable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mlir_release.host.process import Captured
+    from mlir_release.model.cpython import CPython
+    from mlir_release.model.platforms import PlatformTag
+
+#: Seconds that one answer may take; what comes later is unknown.
+_PATIENCE = 300.0
+
+#: pip's words (pip/_internal/resolution/resolvelib/factory.py) when no wheel fits, and when requirements contradict.
+_NO_WHEEL = re.compile(
+    r"Could not find a version that satisfies the requirement (?P<requirement>.+?) \(from versions: (?P<versions>.*)\)"
+)
+_CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
+
+#: pip's words when it could not ask (pip/_internal/index/collector.py; urllib3's retries).
+_UNREACHABLE = re.compile(
+    r"Retrying \(Retry|Could not fetch URL|connection (?:broken|timed out)|ReadTimeout|HTTP error"
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where wheels must install: the oldest machine of a platform tag, with a CPython."""
+
+    python: CPython
+    platform: PlatformTag
+
+    def __str__(self) -> str:
+        return f"{self.python} on {self.platform}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What pip answered."""
+
+    installable: bool | None  #: None: unknown, because pip could not ask
+    versions: Mapping[str, str] = field(default_factory=dict)  #: of each distribution that it would install
+    why: str = ""  #: why not, or why it is unknown
+
+
+def wheel_options(python: CPython, platforms: Iterable[str]) -> list[str]:
+    """pip's options to choose wheels, and nothing else, for another interpreter than its own."""
+    return [
+        *("--only-binary=:all:", "--implementation=cp", f"--python-version={python.marker}"),
+        *(f"--abi={abi}" for abi in (python.tag, "abi3", "none")),
+        *(f"--platform={tag}" for tag in platforms),
+    ]
+
+
+def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
+    """What pip would install for requirements from wheels alone."""
+    lines = applicable(requirements, wanted.python, wanted.platform.platform)
+    if not lines:
+        return Resolution(installable=True)
+    done = capture(
+        [
+            *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-input", "--ignore-installed"),
+            *("--report=-", "--target=unused", *wheel_options(wanted.python, wanted.platform.accepted), *lines),
+        ],
+        environment={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        timeout=_PATIENCE,
+    )
+    return _read(done, wanted)
+
+
+def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[Wanted, Resolution]:
+    """The answers for several interpreters, asked for side by side."""
+    unique = list(dict.fromkeys(wanted))
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
+
+
+def _read(done: Captured, wanted: Wanted) -> Resolution:
+    if done.ok:
+        rows = [row["metadata"] for row in json.loads(done.stdout)["install"]]
+        return Resolution(installable=True, versions={row["name"]: row["version"] for row in rows})
+    missing = _NO_WHEEL.search(done.stderr)
+    versions = missing["versions"] if missing else ""
+    if missing and (versions != "none" or not _UNREACHABLE.search(done.stderr)):
+        requirement = missing["requirement"]
+        return Resolution(installable=False, why=f"{requirement} has no wheel for {wanted} ({_listing(versions)})")
+    if conflict := _CONFLICT.search(done.stderr):
+        return Resolution(installable=False, why=f"for {wanted}: {conflict['what']}")
+    return Resolution(installable=None, why=done.complaint)
+
+
+def _listing(versions: str) -> str:
+    """The versions that do have wheels, as pip lists them, in short."""
+    if versions == "none":
+        return "no version has"
+    found = [version for version in versions.split(", ") if re.fullmatch(r"[0-9.]+", version)] or versions.split(", ")
+    return f"{found[0]} has" if len(found) == 1 else f"{found[0]} to {found[-1]} have"
