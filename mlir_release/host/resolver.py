@@ -33,9 +33,7 @@ _NO_WHEEL = re.compile(
 _CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
 
 #: pip's words when it could not ask (pip/_internal/index/collector.py; urllib3's retries).
-_UNREACHABLE = re.compile(
-    r"Retrying \(Retry|Could not fetch URL|connection (?:broken|timed out)|ReadTimeout|HTTP error"
-)
+_UNREACHABLE = re.compile(r"Retrying \(Retry|Could not fetch URL|connection (?:broken|timed out)|Timeout|HTTP error")
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,7 @@ class Matrix:
     release: ReleaseConfig
     wheels: tuple[WheelTarget, ...]
     excluded: tuple[Excluded, ...] = ()
+    overrides: tuple[Override, ...] = ()  #: of upstream's requirements
 
     @classmethod
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
@@ -148,7 +149,7 @@ class Matrix:
             for wheel in _expand(row, configurations[row.llvm], runtimes[row.runtime])
         ]
         _check_unique(wheels, where)
-        return cls(release=file.release, wheels=tuple(wheels))
+        return cls(release=file.release, wheels=tuple(wheels), overrides=file.overrides)
 
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:

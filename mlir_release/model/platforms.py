@@ -285,8 +285,8 @@ class PlatformTag:
     def accepted(self) -> tuple[str, ...]:
         """The platform tags of wheels that install on the oldest machine that this tag admits, the newest first.
 
-        A newer glibc accepts what was made for an older one (PEP 600), also under the older names. So does a newer macOS,
-        but pip lists those tags itself.
+        A newer glibc accepts what was made for an older one (PEP 600), also under the older names. So does a newer
+        macOS, but pip lists those tags itself.
         """
         if self.glibc is None or not self.arch:
             return (str(self),)

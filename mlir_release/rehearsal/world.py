@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.model.pin import PIN_FILE, format_pin
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.local.forge import LocalForge
     from mlir_release.host.pythons import Python
+    from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
 
 TRAILER_COMMIT = "LLVM-Commit"
@@ -98,10 +100,20 @@ def make_forge(workspace: Path, older: Release, pythons: Sequence[Python], profi
     return forge
 
 
+def shipped_overrides() -> tuple[Override, ...]:
+    """Those of the ``targets.toml`` beside this toolkit; none where it was installed without one."""
+    import mlir_release
+
+    checkout = Path(mlir_release.__file__).parents[1]
+    if not (checkout / TARGETS_FILE).is_file():
+        return ()
+    return matrix_of_checkout(checkout).overrides
+
+
 def make_targets(
     upstream: str, pythons: Sequence[Python], profiles: Sequence[Profile], *, runner: str = "this machine"
 ) -> bytes:
-    """A ``targets.toml`` for this machine: its platform, these CPythons, everything required."""
+    """A ``targets.toml`` for this machine: its platform, these CPythons, the shipped overrides, everything required."""
     import tomli_w
 
     platform = Platform.of_host()
@@ -121,5 +133,6 @@ def make_targets(
             {"llvm": name, "runtime": str(platform), "suites": ["smoke", "bindings"], "required": True}
             for name in names
         ],
+        "requires": {row.name: {"specifier": row.specifier, "reason": row.reason} for row in shipped_overrides()},
     }  # fmt: skip
     return tomli_w.dumps(data).encode()

@@ -82,7 +82,8 @@ def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> 
     with console.step(f"test suite {suite}" + (f" on {wheel.filename}" if wheel else "")):
         start = time.monotonic()
         results = judge(RUNNERS[suite](subject), suite, subject.situation())
-        installed = subject.installed() if wheel else {}
+        installed = subject.installed()
+        required = required_names(wheel.requires_dist) if wheel else ()
         run = TestRun(
             target=name,
             suite=suite,
@@ -90,11 +91,7 @@ def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> 
             wheel_sha256=wheel.sha256 if wheel else None,
             results=results,
             seconds=time.monotonic() - start,
-            installed={
-                name: installed[name]
-                for name in required_names(wheel.requires_dist if wheel else ())
-                if name in installed
-            },
+            installed={name: installed[name] for name in required if name in installed},
         )
         counts = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in run.counts.items() if count)
         console.say(f"    {suite}: {counts}")

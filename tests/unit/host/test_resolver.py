@@ -17,7 +17,7 @@ WANTED = Wanted(CPython(3, 14), PlatformTag.parse("manylinux_2_28_x86_64"))
 #: pip 26.3's words.
 CAPPED = """\
 ERROR: Ignored the following yanked versions: 2.4.0
-ERROR: Could not find a version that satisfies the requirement numpy<=2.1.2,>=2.1 (from versions: 2.3.2, 2.4.0rc1, 2.5.5)
+ERROR: Could not find a version that satisfies the requirement numpy<=2.1.2,>=2.1 (from versions: 2.3.2, 2.4rc1, 2.5.5)
 ERROR: No matching distribution found for numpy<=2.1.2,>=2.1
 """
 NOTHING = """\
@@ -25,7 +25,7 @@ ERROR: Could not find a version that satisfies the requirement numpy>=2.1 (from 
 ERROR: No matching distribution found for numpy>=2.1
 """
 UNREACHABLE = (
-    "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by "
+    "WARNING: Retrying (Retry(total=0, connect=None, read=None)) after connection broken by "
     "'NewConnectionError(\"Failed to establish a new connection: [Errno 111] Connection refused\")': /simple/numpy/\n"
 )
 CONFLICT = """\
@@ -87,7 +87,12 @@ def test_no_requirements_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_interpreter_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Wanted] = []
-    monkeypatch.setattr(resolver, "resolve", lambda _, wanted: asked.append(wanted) or Resolution(installable=True))
+
+    def answer(_: object, wanted: Wanted) -> Resolution:
+        asked.append(wanted)
+        return Resolution(installable=True)
+
+    monkeypatch.setattr(resolver, "resolve", answer)
     other = Wanted(CPython(3, 15, free_threaded=True), WANTED.platform)
     assert set(resolve_all(["numpy"], [WANTED, other, WANTED])) == {WANTED, other}
     assert len(asked) == 2

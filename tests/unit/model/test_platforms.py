@@ -103,7 +103,7 @@ pythons = ["cp315"]
 [[target]]
 llvm = "mlir"
 runtime = "linux-old"
-suites = ["smoke"]
+suites = ["bindings"]
 required = false
 """
     matrix = Matrix.parse(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from mlir_release.errors import UsageError
@@ -93,7 +95,7 @@ def test_names() -> None:
 
 
 class TestTargets:
-    REQUIRES = {"ml_dtypes": {"specifier": "<1", "reason": "0.6.0 has no wheel"}}
+    REQUIRES: ClassVar = {"ml_dtypes": {"specifier": "<1", "reason": "0.6.0 has no wheel"}}
 
     def test_every_target_has_the_overrides(self) -> None:
         matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=self.REQUIRES))

@@ -31,7 +31,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers buil
 
 PROJECT = """
 [project]
-dependencies = ["numpy<3,>=1.19.5", "ml_dtypes>=0.1; python_version < '3.12'", "ml_dtypes>=0.5; python_version >= '3.12'"]
+dependencies = [
+  "numpy<3,>=1.19.5", "ml_dtypes>=0.1; python_version < '3.12'", "ml_dtypes>=0.5; python_version >= '3.12'",
+]
 [build-system]
 requires = ["nanobind==2.9.2"]
 """
