@@ -86,6 +86,12 @@ class Console:
                 print("::endgroup::", file=sys.stderr, flush=True)
             self.say(f"    {outcome} {format_seconds(time.monotonic() - start)}: {title}")
 
+    def fold(self, title: str, lines: Sequence[str]) -> None:
+        """Long output in a log group of its own, in Actions; elsewhere nothing, since people can open the log."""
+        if self.in_actions:
+            text = "\n".join([f"::group::{_escape_command(title)}", *(f"  {line}" for line in lines), "::endgroup::"])
+            print(text, file=sys.stderr, flush=True)
+
     @contextmanager
     def waiting(self, title: str, *, every: float = 10.0) -> Iterator[None]:
         """Show that something long is still running: a spinner on a terminal, else a line every ``every`` seconds."""

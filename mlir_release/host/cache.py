@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,12 +24,22 @@ def cache_directory() -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, waiting: str = "") -> Iterator[None]:
     """Hold ``path`` as a lock among processes, so that what two of them need is fetched once. The lock ends
     with the process that holds it.
+
+    :param waiting: what to say while another process holds it
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path):
+    lock = FileLock(path)
+    try:
+        lock.acquire(blocking=not waiting)
+    except Timeout:
+        console.say(f"    {waiting}")
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

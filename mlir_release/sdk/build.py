@@ -14,29 +14,36 @@ import os
 import re
 import shutil
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_seconds
+from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import UsageError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.disk import check_room
 from mlir_release.host.process import capture
+from mlir_release.model.platforms import executable_name
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
-from mlir_release.sdk.components import CONFIGURATIONS, cmake_settings
+from mlir_release.sdk.components import CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.info import DESCRIPTION, Sdk
 from mlir_release.sdk.progress import run_step
+from mlir_release.sdk.stages import StageLog, disk_usage
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
+    from contextlib import AbstractContextManager
 
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
 
 #: What a build takes at its largest: objects, static libraries twice (build and prefix), programs.
 _DISK_NEEDED = 12_000_000_000
+
+#: What must be free in any case, however much is built already: what is linked and installed last.
+_DISK_LEFT = 1_000_000_000
 
 #: Memory that linking the largest programs takes, each, with lld.
 _MEMORY_A_LINK = 3_000_000_000
@@ -78,13 +85,33 @@ def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) ->
     :raises BudgetSpent: when it does; re-running it resumes the build
     :raises MachineError: the build failed
     """
-    with locked(tree.root / "lock"):
-        configure(tree)
-        steps = count_steps(tree, "install-distribution")
-        duration = format_seconds(estimate(steps, tree.jobs))
-        console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
-        run_target(tree, "install-distribution", budget=budget)
-        sdk = import_sdk(
+    stages = StageLog(tree.output)
+    began = time.time()
+    with _locked(tree):
+        if _was_made(tree.output, revision, since=began):
+            return Sdk.load(tree.output)
+        try:
+            sdk = _build(tree, stages, revision=revision, budget=budget)
+        finally:
+            stages.show()
+        shutil.rmtree(tree.root, ignore_errors=True)
+    return sdk
+
+
+def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | None) -> Sdk:
+    deadline = None if budget is None else time.monotonic() + budget
+    configure(tree, stages)
+    steps = count_steps(tree, "install-distribution")
+    duration = format_seconds(estimate(steps, tree.jobs))
+    console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
+    others = not_installed(tree.source)
+    for name, targets in (("build", ["distribution", *others]), ("install", ["install-distribution"])):
+        left = None if deadline is None else max(1.0, deadline - time.monotonic())
+        run_target(tree, *targets, stages=stages, name=name, budget=left)
+    for name in others:
+        shutil.copy2(tree.build_dir / "bin" / executable_name(name), tree.prefix / "bin")
+    with stages.stage("import", tree.output):
+        return import_sdk(
             tree.prefix,
             source=tree.source.root,
             output=tree.output,
@@ -92,8 +119,21 @@ def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) ->
             source_epoch=tree.source_epoch,
             provider="source",
         )
-    shutil.rmtree(tree.root, ignore_errors=True)
-    return sdk
+
+
+def _locked(tree: BuildTree) -> AbstractContextManager[None]:
+    """The lock of a build folder, beside it, because the folder is removed in the end."""
+    return locked(
+        tree.root.with_name(f"{tree.root.name}.lock"), waiting="another build of this SDK is running: waiting"
+    )
+
+
+def _was_made(output: Path, revision: str, *, since: float) -> bool:
+    """Whether another process made the SDK while this one waited for it."""
+    description = output / DESCRIPTION
+    if not description.is_file() or description.stat().st_mtime < since:
+        return False
+    return Sdk.load(output).info.revision == revision
 
 
 def build_until(tree: BuildTree, target: str, *, budget: float | None = None) -> None:
@@ -101,9 +141,10 @@ def build_until(tree: BuildTree, target: str, *, budget: float | None = None) ->
 
     Parameters and errors as there.
     """
-    with locked(tree.root / "lock"):
-        configure(tree)
-        run_target(tree, target, budget=budget)
+    stages = StageLog(tree.output)
+    with _locked(tree):
+        configure(tree, stages)
+        run_target(tree, target, stages=stages, name=f"build {target}", budget=budget)
 
 
 def prepare(
@@ -153,14 +194,22 @@ def prepare(
         floor=floor,
         environment=environment,
     )
-    used = sum(path.stat().st_size for path in tree.build_dir.rglob("*.a")) if tree.build_dir.is_dir() else 0
-    remedy = "free some space, or give another output folder; what was built is kept and used again"
-    check_room(root, _DISK_NEEDED - 2 * used, purpose="to build LLVM", remedy=remedy)
+    _check_disk(root)
     return tree
 
 
-def configure(tree: BuildTree) -> None:
+def _check_disk(root: Path) -> None:
+    """Say how much space there is, and refuse to begin with less than what is still to be written."""
+    needed = max(_DISK_NEEDED - disk_usage(root), _DISK_LEFT)
+    free = shutil.disk_usage(root).free
+    console.say(f"    {format_bytes(free)} of disk space are free, up to {format_bytes(needed)} are needed")
+    remedy = "free some space, or give another output folder; what was built is kept and used again"
+    check_room(root, needed, purpose="to build LLVM", remedy=remedy)
+
+
+def configure(tree: BuildTree, stages: StageLog) -> None:
     """Run CMake; quick if it ran before."""
+    tree.root.mkdir(parents=True, exist_ok=True)  # one that another process built, and removed, while this one waited
     environment = tree.environment
     settings = cmake_settings(tree.source, tree.configuration, tree.floor) | environment.settings()
     settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
@@ -172,7 +221,8 @@ def configure(tree: BuildTree) -> None:
         settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, memory // _MEMORY_A_LINK)))
     words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
-    with console.step(f"configure LLVM {tree.source.version} ({tree.configuration})"):
+    title = f"configure LLVM {tree.source.version} ({tree.configuration})"
+    with console.step(title), stages.stage("configure", tree.root):
         run_step(
             environment.command("cmake", *words),
             environment=_variables(tree),
@@ -198,13 +248,15 @@ def estimate(steps: int, jobs: int) -> float:
     return steps * _SECONDS_A_STEP / jobs
 
 
-def run_target(tree: BuildTree, target: str, *, budget: float | None = None) -> None:
-    """Build one of Ninja's targets. :raises BudgetSpent: after ``budget`` seconds"""
-    with console.step(f"build {target} of LLVM {tree.source.version}"):
+def run_target(tree: BuildTree, *targets: str, stages: StageLog, name: str, budget: float | None = None) -> None:
+    """Build some of Ninja's targets as the stage ``name``. :raises BudgetSpent: after ``budget`` seconds"""
+    log = tree.root / f"{name.split()[0]}.log"
+    recorded = stages.stage(name, tree.root, log=log, counts=tree.environment.cache_counts)
+    with console.step(f"build {', '.join(targets)} of LLVM {tree.source.version}"), recorded:
         run_step(
-            tree.ninja("-j", str(tree.jobs), target),
+            tree.ninja("-j", str(tree.jobs), *targets),
             environment=_variables(tree),
-            log=tree.root / "build.log",
-            what=f"building {target} failed",
+            log=log,
+            what=f"building {targets[0]} failed",
             budget=budget,
         )

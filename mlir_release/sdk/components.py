@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.sdk.upstream import UpstreamSource
 
 #: Build configurations: name -> whether assertions are on.
@@ -55,11 +57,30 @@ _RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl
 
 
 def components(source: UpstreamSource) -> list[str]:
-    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that this version has."""
-    tools = [name for name, folder in sorted(TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
+    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that are installed."""
     runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
     libraries = sorted({match["name"] for match in _RUNNER_LIBRARY.finditer(runtime)})
-    return [*_FIXED_COMPONENTS, *tools, *libraries]
+    left = not_installed(source)
+    return [*_FIXED_COMPONENTS, *(name for name in _tools(source) if name not in left), *libraries]
+
+
+def not_installed(source: UpstreamSource) -> list[str]:
+    """Tools that this version builds and has no component for: ``mlir-irdl-to-cpp`` before LLVM 23."""
+    return [name for name in _tools(source) if not _is_installed(source.root / TOOL_FOLDERS[name], name)]
+
+
+def _tools(source: UpstreamSource) -> list[str]:
+    return [name for name, folder in sorted(TOOL_FOLDERS.items()) if (source.root / folder).is_dir()]
+
+
+def _is_installed(folder: Path, name: str) -> bool:
+    """Of upstream's commands that add a program, two install it only if they are told to."""
+    file = folder / "CMakeLists.txt"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    added = re.search(rf"\b(?P<how>add_llvm_executable|add_tablegen)\(\s*{re.escape(name)}\s(?P<words>[^)]*)\)", text)
+    if added is None:
+        return True
+    return f"install-{name}" in text or (added["how"] == "add_tablegen" and "DESTINATION" in added["words"].split())
 
 
 def cmake_settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:

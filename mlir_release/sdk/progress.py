@@ -1,17 +1,34 @@
-"""Steps of an LLVM build: output in a log, progress on the screen, an end when their time is up."""
+"""Steps of an LLVM build: output in a log, progress on the screen, an end when their time is up, and why they fail."""
 
 from __future__ import annotations
 
+import errno
 import re
+import shutil
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_seconds
+from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError
+from mlir_release.host.disk import disk_full
 from mlir_release.host.process import StepFailed, StepInterrupted, run_logged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+#: Lines of a failing step's output in an error; the log has all of them.
+_SHOWN = 15
+
+#: A disk with less space than this is full: linkers and archivers do not always say why they fail.
+_FULL = 16_000_000
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
+_NO_SPACE = re.compile(r"No space left on device|not enough space on the disk|Disk quota exceeded", re.IGNORECASE)
+_ERROR = re.compile(
+    r"\b(fatal )?error\b ?[A-Z0-9]*[:( ]|undefined (reference|symbol)|duplicate symbol|CMake Error|No space left"
+    r"|\bKilled\b|Bus error|internal compiler error|is not a full path|cannot (find|copy)",
+)
 
 
 class BudgetSpent(MachineError):
@@ -26,7 +43,7 @@ def run_step(
     :param what: the message if it fails
     :param budget: seconds after which it is interrupted
     :raises BudgetSpent: when it was
-    :raises MachineError: ``sdk-build-failed``
+    :raises MachineError: ``sdk-build-failed``, with what the failing step printed; ``disk-space``
     """
     log.unlink(missing_ok=True)
     try:
@@ -39,13 +56,68 @@ def run_step(
             remedy="run the same command again, with the same compiler cache, to resume",
         ) from None
     except StepFailed:
-        raise MachineError(
-            "sdk-build-failed",
-            what,
-            where=str(log),
-            why="\n".join(_interesting(log.read_text(encoding="utf-8", errors="replace"))),
-            remedy="the log has the full output; run the same command again to resume the build",
-        ) from None
+        raise _failure(log, what) from None
+    except OSError as error:
+        if error.errno == errno.ENOSPC:  # the log itself could not be written
+            raise _no_space(log.parent, str(error)) from error
+        raise
+
+
+def _failure(log: Path, what: str) -> MachineError:
+    """The error for a step that failed: a full disk, or what it printed."""
+    text = _COLOUR.sub("", log.read_text(encoding="utf-8", errors="replace"))
+    block = failing_step(text)
+    console.fold("output of the failing step", block)
+    why = explain(block)
+    full = next((line for line in reversed(text.splitlines()) if _NO_SPACE.search(line)), None)
+    if full is not None:
+        return _no_space(log.parent, full.strip())
+    if shutil.disk_usage(log.parent).free < _FULL:
+        return _no_space(log.parent, "\n".join(why))
+    return MachineError(
+        "sdk-build-failed",
+        what,
+        where=str(log),
+        why="\n".join(why),
+        remedy="the log has the full output; run the same command again to resume the build",
+    )
+
+
+def _no_space(folder: Path, why: str) -> MachineError:
+    return disk_full(
+        folder,
+        purpose="to build LLVM",
+        why=f"{why}; {format_bytes(shutil.disk_usage(folder).free)} are free",
+        remedy="free some space and run the same command again: it resumes, everything that was compiled is kept",
+    )
+
+
+def failing_step(text: str) -> list[str]:
+    """What the first step that failed printed: Ninja's ``FAILED:`` block without the command; else the whole output."""
+    lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
+    start = next((number for number, line in enumerate(lines) if line.startswith("FAILED: ")), None)
+    if start is None:
+        return [line for line in lines if not _NINJA_STATUS.match(line)]
+    rest = lines[start + 2 :]  # the line behind it is the command
+    end = next((n for n, line in enumerate(rest) if _NINJA_STATUS.match(line) or line.startswith("ninja: ")), len(rest))
+    return [lines[start].rstrip(), *rest[:end]]
+
+
+def explain(block: Sequence[str]) -> list[str]:
+    """The lines of a failing step that an error shows: which step it is, and what follows its first error message."""
+    head = list(block[:1]) if block and block[0].startswith("FAILED: ") else []
+    body = [line for line in block[len(head) :] if line.strip()]
+    first = next((number for number, line in enumerate(body) if _ERROR.search(line)), None)
+    return head + (body[-_SHOWN:] if first is None else body[first : first + _SHOWN])
+
+
+def steps_done(log: Path) -> int:
+    """How many of Ninja's steps succeeded according to ``log``. Ninja's own number includes those that failed."""
+    if not log.is_file():
+        return 0
+    text = log.read_text(encoding="utf-8", errors="replace")
+    found = re.findall(rf"^{_NINJA_STATUS.pattern}", text, re.MULTILINE)
+    return int(found[-1][0]) - len(re.findall(r"^FAILED: ", text, re.MULTILINE)) if found else 0
 
 
 def _progress() -> Callable[[str], None]:
@@ -54,17 +126,10 @@ def _progress() -> Callable[[str], None]:
 
     def show(line: str) -> None:
         nonlocal last
-        if match := re.match(r"\[(\d+)/(\d+)\]", line):
-            twentieth = 20 * int(match[1]) // int(match[2])
+        if match := _NINJA_STATUS.match(line):
+            twentieth = 20 * int(match["done"]) // int(match["all"])
             if twentieth > last:
                 last = twentieth
                 console.say(f"    … {line[:100]}")
 
     return show
-
-
-def _interesting(text: str) -> list[str]:
-    """The error lines of a log; else the last lines."""
-    lines = [line for line in text.splitlines() if not line.startswith("+ ")]  # without the command itself
-    errors = [line for line in lines if re.search(r"\berror\b[: ]|CMake Error|FAILED:|No space left", line)]
-    return (errors or lines)[-6:]

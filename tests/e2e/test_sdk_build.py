@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.host.cache import cache_directory
-from mlir_release.sdk.components import components
+from mlir_release.sdk.components import components, not_installed
 from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.stages import StageLog
 from mlir_release.sdk.upstream import read_source
 from tests import upstream_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mlir_release.sdk.releases import Release
     from tests.podman import image as podman
 
@@ -36,10 +42,18 @@ except BudgetSpent:
 """
 
 
+def command(container: podman.Image, source: Path, output: Path, budget: float = 0) -> list[str]:
+    return container.command([sys.executable, "-c", BUILD, source, output, str(budget)])
+
+
+def variables(container: podman.Image, compiler_cache: Path) -> dict[str, str]:
+    return os.environ | container.environment | {"SCCACHE_DIR": str(compiler_cache)}
+
+
 def build(container: podman.Image, source: Path, output: Path, compiler_cache: Path, budget: float = 0) -> str:
     done = subprocess.run(
-        container.command([sys.executable, "-c", BUILD, source, output, str(budget)]), cwd=ROOT, text=True, check=False,
-        env=os.environ | container.environment | {"SCCACHE_DIR": str(compiler_cache)}, capture_output=True,
+        command(container, source, output, budget), cwd=ROOT, text=True, check=False,
+        env=variables(container, compiler_cache), capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout.strip()
@@ -67,6 +81,48 @@ def test_a_build_that_is_stopped_goes_on_elsewhere(container: podman.Image, rele
     build(container, source, third, compiler_cache)
     assert objects(third) == objects(second)
     assert entries(compiler_cache) == done
+    stopped, cold, warm = (StageLog(output).stages[-1] for output in (first, second, third))
+    assert stopped.outcome == "stopped"
+    assert (warm.hits, warm.misses) == (len(done), 0)
+    assert stopped.misses + cold.misses == len(done)
+    assert cold.hits == stopped.misses
+
+
+def test_a_killed_build_leaves_a_container_that_the_next_one_removes(
+    container: podman.Image, release: Release, tmp_path: Path
+) -> None:
+    source = fetch_source(release.commit, cache=cache_directory(), whole=True).root
+    compiler_cache, output = tmp_path / "sccache", tmp_path / "sdk"
+    process = subprocess.Popen(
+        command(container, source, output), cwd=ROOT, env=variables(container, compiler_cache),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_until(lambda: entries(compiler_cache), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (left,) = containers(container, output)
+    assert left.startswith("mlir-release-sdk-")
+    assert build(container, source, output, compiler_cache) == "built in localhost/mlir-release-test:latest"
+    assert containers(container, output) == []
+    outcomes = [(stage.name, stage.outcome) for stage in StageLog(output).stages]
+    assert outcomes[:2] == [("configure", "done"), ("build LLVMDemangle", "killed")]
+    assert outcomes[-1] == ("build LLVMDemangle", "done")
+    assert len(entries(compiler_cache)) == len(objects(output)) >= 5
+
+
+def containers(container: podman.Image, output: Path) -> list[str]:
+    """The names of the containers that build for ``output``."""
+    listed = container.run(["podman", "ps", "--all", "--format", "{{.Names}}"]).stdout.split()
+    return [name for name in listed if re.sub(r"[^A-Za-z0-9]+", "-", str(output))[-40:] in name]
+
+
+def wait_until(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    """Wait for what the process does. It must not end before."""
+    deadline = time.monotonic() + 600
+    while not ready():
+        assert process.poll() is None, "the build ended too early"
+        assert time.monotonic() < deadline, "nothing was compiled within 10 minutes"
+        time.sleep(0.1)
 
 
 def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: Release) -> None:
@@ -74,4 +130,4 @@ def test_the_list_of_what_upstreams_tests_run_is_upstreams(release: Release) -> 
     wanted = upstream_tools.read_wanted(source.root)
     assert {"FileCheck", "mlir-opt", "mlir_runner_utils"} <= wanted
     assert wanted <= upstream_tools.WANTED, "upstream's tests run more than tests/upstream_tools.py lists"
-    assert upstream_tools.not_built(wanted, components(source)) == []
+    assert upstream_tools.not_built(wanted, [*components(source), *not_installed(source)]) == []

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 
+from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import build
-from tests.prefix_factory import EPOCH, make_source
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.stages import StageLog
+from tests.prefix_factory import EPOCH, make_prefix, make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,19 +74,95 @@ def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "5000.0 MB are free" in caught.value.why
 
 
-def test_a_build_that_fails_says_what_and_where_the_log_is(source: Path, tmp_path: Path) -> None:
-    (source / "llvm" / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\nproject(llvm LANGUAGES NONE)\n"
-        'add_custom_target(install-distribution COMMAND ${CMAKE_COMMAND} -E echo "foo.cpp:1: error: this is why"\n'
-        "  COMMAND ${CMAKE_COMMAND} -E false)\n"
-        "add_custom_target(first COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/made)\n"
+def write_project(source: Path, *, distribution: str, sources: dict[str, str]) -> None:
+    """In LLVM's place a project of one library, ``some``, and the targets that a build asks for."""
+    folder = source / "llvm"
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(llvm LANGUAGES CXX)\n"
+        f"add_library(some STATIC {' '.join(sources)})\n"
+        f"add_custom_target(distribution {distribution})\n"
+        "add_custom_target(install-distribution DEPENDS distribution)\n"
     )
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+
+
+def outcomes(output: Path) -> list[tuple[str, str]]:
+    return [(stage.name, stage.outcome) for stage in StageLog(output).stages]
+
+
+def test_a_build_that_fails_shows_the_compilers_error(source: Path, tmp_path: Path) -> None:
+    good = {f"good{number}.cpp": f"int good{number};\n" for number in range(5)}
+    write_project(source, distribution="DEPENDS some", sources={**good, "bad.cpp": "int f() { return undeclared; }\n"})
     tree = prepare(source, tmp_path / "sdk")
-    build.build_until(tree, "first")
-    assert (tree.build_dir / "made").is_file()
     with pytest.raises(MachineError) as caught:
         build.build_sdk(tree, revision="c" * 40)
     assert caught.value.id == "sdk-build-failed"
-    assert "foo.cpp:1: error: this is why" in caught.value.why
+    lines = caught.value.why.splitlines()
+    assert lines[0].startswith("FAILED: ")
+    assert "bad.cpp" in lines[0]
+    assert "error:" in lines[1]
+    assert "undeclared" in lines[1]
+    assert not any("-o CMakeFiles" in line for line in lines), "the command is in the log"
     assert caught.value.where == str(tree.root / "build.log")
+    assert "undeclared" in (tree.root / "build.log").read_text()
     assert not (tmp_path / "sdk").exists()
+    assert outcomes(tmp_path / "sdk") == [("configure", "done"), ("build", "failed")]
+
+
+def test_a_build_that_failed_resumes(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sources = {"a.cpp": "int a;\n", "b.cpp": "int b = no;\n"}
+    write_project(source, distribution="DEPENDS some", sources=sources)
+    tree = prepare(source, tmp_path / "sdk")
+    with pytest.raises(MachineError):
+        build.build_until(tree, "some")
+    (source / "llvm" / "b.cpp").write_text("int b;\n")
+    build.build_until(tree, "some")
+    built = StageLog(tmp_path / "sdk").stages[-1]
+    assert (built.name, built.outcome) == ("build some", "done")
+    assert built.steps == 2, "b.cpp and the library"
+    assert "disk space are free" in capsys.readouterr().err
+
+
+def test_the_stages_of_a_failed_build_are_shown(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_project(source, distribution="COMMAND ${CMAKE_COMMAND} -E false", sources={"a.cpp": "int a;\n"})
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setattr(console, "in_actions", True)
+    with pytest.raises(MachineError):
+        build.build_sdk(prepare(source, tmp_path / "sdk"), revision="c" * 40)
+    shown = capsys.readouterr()
+    assert "configure" in shown.out
+    assert "::group::output of the failing step" in shown.err
+    assert "| build |" in summary.read_text()
+
+
+def test_a_second_build_of_the_same_takes_what_the_first_made(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is held by another thread, which finishes the SDK and removes the build folder, as a process would."""
+    tree = prepare(source, tmp_path / "sdk")
+    revision = "c" * 40
+    prefix = make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
+
+    held = threading.Event()
+
+    def finish() -> None:
+        with FileLock(tree.root.with_name(f"{tree.root.name}.lock")):
+            held.set()
+            time.sleep(0.5)
+            import_sdk(prefix, source=source, output=tree.output, revision=revision, source_epoch=EPOCH)
+            shutil.rmtree(tree.root)
+
+    said: list[str] = []
+    monkeypatch.setattr(console, "say", said.append)
+    thread = threading.Thread(target=finish)
+    thread.start()
+    assert held.wait(timeout=30)
+    made = build.build_sdk(tree, revision=revision)
+    thread.join()
+    assert made == Sdk.load(tree.output)
+    assert any("another build of this SDK is running" in line for line in said)
+    assert outcomes(tree.output) == []

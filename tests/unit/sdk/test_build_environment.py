@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,14 @@ from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.sdk import build_environment
-from mlir_release.sdk.build_environment import Container, Native, choose_environment, is_too_new
+from mlir_release.sdk.build_environment import (
+    Container,
+    Native,
+    choose_environment,
+    is_too_new,
+    read_ccache_counts,
+    read_sccache_counts,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +91,7 @@ def test_everything_has_a_fixed_place_in_the_container(tmp_path: Path) -> None:
     place = container(tmp_path, "podman", "--network=none")
     command = place.command("ninja", "-C", place.path(place.root / "build"))
     assert command[:2] == ["podman", "run"]
-    assert command[-4:] == ["image", "/tools/bin/ninja", "-C", "/sdk-build/build"]
+    assert command[-3:] == ["/tools/bin/ninja", "-C", "/sdk-build/build"]
     assert "--network=none" in command
     assert f"--volume={tmp_path}/llvm:/llvm-project:ro" in command
     assert f"--volume={tmp_path}/sccache:/sccache" in command
@@ -133,3 +142,48 @@ def test_launchers_that_people_set_stay(tmp_path: Path, monkeypatch: pytest.Monk
     settings = Native(source=tmp_path, root=tmp_path, tools=Tools(root=tmp_path)).settings()
     assert settings["CMAKE_CXX_COMPILER_LAUNCHER"] == "mine"
     assert settings["CMAKE_C_COMPILER_LAUNCHER"] != "mine"
+
+
+SCCACHE = (
+    '{"stats": {"compile_requests": 9, "cache_hits": {"counts": {"C/C++": 5, "Assembler": 1}, "adv_counts": {}}, '
+    '"cache_misses": {"counts": {"C/C++": 2}, "adv_counts": {}}}, "cache_location": "Local disk"}'
+)
+
+
+def test_what_compiler_caches_counted() -> None:
+    assert read_sccache_counts(SCCACHE) == (6, 2)
+    assert read_ccache_counts("cache_miss\t3\ndirect_cache_hit\t4\npreprocessed_cache_hit\t1\n") == (5, 3)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"stats": {"cache_hits": 1}}', "sccache: error"])
+def test_a_compiler_cache_that_says_nothing(text: str) -> None:
+    assert read_sccache_counts(text) == read_ccache_counts(text) == (0, 0)
+
+
+def test_counts_of_a_container_are_those_of_one_run(tmp_path: Path) -> None:
+    place = container(tmp_path)
+    place.root.mkdir(parents=True)
+    (place.root / "compiler-cache.json").write_text(SCCACHE)
+    assert place.cache_counts() == (6, 2)
+    assert place.cache_counts() == (0, 0)
+
+
+def test_the_first_process_of_a_container_passes_interrupts_on(tmp_path: Path) -> None:
+    """The container's script, run here: the build is interrupted, ends its own way, and counts are kept."""
+    program = tmp_path / "build.py"
+    program.write_text(
+        "import signal, sys, time\n"
+        "def end(*_): print('interrupted', flush=True); time.sleep(0.3); sys.exit(7)\n"
+        "signal.signal(signal.SIGINT, end)\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    script = build_environment._WITH_STATISTICS.format(statistics="echo counted", file=tmp_path / "counts")
+    command = ["sh", "-c", script, "sh", sys.executable, str(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "interrupted\n"
+        assert process.wait(timeout=30) == 7
+    assert (tmp_path / "counts").read_text() == "counted\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.sdk.components import TOOL_FOLDERS, cmake_settings, components
+from mlir_release.sdk.components import TOOL_FOLDERS, cmake_settings, components, not_installed
 from mlir_release.sdk.programs import TOOLS
 from mlir_release.sdk.upstream import read_source
 from tests.prefix_factory import make_source
@@ -53,6 +53,27 @@ def test_only_what_the_version_has_is_asked_for(tmp_path: Path) -> None:
     found = components(read_source(root))
     assert found[6:] == ["FileCheck", "llc", "mlir-opt", "mlir-runner", "mlir_runner_utils"]
     assert "llvm-libraries" in found
+
+
+#: Commands that add a program, in upstream's words; whether the program is a component.
+ADDED = {
+    "add_llvm_utility(NAME\n  a.cpp\n  )\n": True,
+    "add_mlir_tool(NAME\n  a.cpp\n  )\n": True,
+    # LLVM 22
+    "add_llvm_executable(NAME\n  a.cpp\n  )\nsetup_host_tool(NAME SOME SOME_EXE SOME_TARGET)\n": False,
+    "add_tablegen(NAME SOME\n  a.cpp\n\n  DEPENDS\n  ${LIBS}\n  )\n": False,
+    # LLVM 23
+    "add_llvm_executable(NAME\n  a.cpp\n  )\nadd_llvm_install_targets(install-NAME DEPENDS NAME)\n": True,
+    'add_tablegen(NAME SOME\n  DESTINATION "${MLIR_TOOLS_INSTALL_DIR}"\n  EXPORT MLIR\n  a.cpp)\n': True,
+}
+
+
+@pytest.mark.parametrize(("text", "installed"), ADDED.items())
+def test_a_tool_without_a_component_is_built_by_name(source: UpstreamSource, text: str, installed: bool) -> None:
+    name = "mlir-irdl-to-cpp"
+    (source.root / TOOL_FOLDERS[name] / "CMakeLists.txt").write_text(text.replace("NAME", name))
+    assert (name in components(source)) is installed
+    assert not_installed(source) == ([] if installed else [name])
 
 
 def test_what_upstreams_tests_run_is_built(source: UpstreamSource) -> None:

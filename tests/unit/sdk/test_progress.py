@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError
-from mlir_release.sdk.progress import BudgetSpent, run_step
+from mlir_release.sdk.progress import BudgetSpent, explain, failing_step, run_step, steps_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,10 +26,11 @@ def test_progress_is_said_once_a_twentieth(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_failure_shows_the_lines_that_say_why(tmp_path: Path) -> None:
+    program = "noise = ['noise'] * 50; print(*noise, 'a.cpp:1: error: no', *noise, sep=chr(10)); raise SystemExit(1)"
     with pytest.raises(MachineError, match="it failed") as caught:
-        run("print('a.cpp:1: error: no'); [print('noise') for _ in range(50)]; raise SystemExit(1)", tmp_path / "log")
+        run(program, tmp_path / "log")
     assert caught.value.id == "sdk-build-failed"
-    assert caught.value.why == "a.cpp:1: error: no"
+    assert caught.value.why.splitlines() == ["a.cpp:1: error: no", *["noise"] * 14]
 
 
 def test_one_whose_time_is_up_stops(tmp_path: Path) -> None:
@@ -41,3 +42,64 @@ def test_one_whose_time_is_up_stops(tmp_path: Path) -> None:
 
 def test_one_that_ends_in_time_is_not_stopped(tmp_path: Path) -> None:
     run("pass", tmp_path / "log", budget=600)
+
+
+NINJA = """+ ninja -j 2 distribution
+[1/9] Building CXX object a.cpp.o
+FAILED: [code=1] lib/b.cpp.o
+/tools/sccache /usr/bin/c++ -Werror=date-time -o lib/b.cpp.o -c /llvm/b.cpp
+/llvm/b.h:3: note: \x1b[01min a macro\x1b[0m
+/llvm/b.cpp:7:3: \x1b[31merror: \x1b[0mno matching function
+    7 |   call();
+      |   ^~~~
+[3/9] Building CXX object c.cpp.o
+FAILED: [code=1] lib/d.cpp.o
+/tools/sccache /usr/bin/c++ -o lib/d.cpp.o -c /llvm/d.cpp
+/llvm/d.cpp:1:1: error: another one
+ninja: build stopped: subcommand failed.
+"""
+
+
+def test_of_a_failing_step_the_compilers_lines_are_shown(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        run(f"print({NINJA!r}); raise SystemExit(1)", tmp_path / "log")
+    assert caught.value.why.splitlines() == [
+        "FAILED: [code=1] lib/b.cpp.o",
+        "/llvm/b.cpp:7:3: error: no matching function",
+        "    7 |   call();",
+        "      |   ^~~~",
+    ]
+
+
+def test_of_a_failing_configuration_the_message_is_shown() -> None:
+    block = failing_step(
+        "-- Looking for a\nCMake Error at x.cmake:3 (message):\n  no compiler\n\n-- Configuring incomplete\n"
+    )
+    assert explain(block)[:2] == ["CMake Error at x.cmake:3 (message):", "  no compiler"]
+
+
+def test_without_an_error_message_the_end_is_shown() -> None:
+    lines = [f"line {number}" for number in range(50)]
+    assert explain(failing_step("\n".join(lines))) == lines[-15:]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "/tmp/cc1.s: Fatal error: can't write 12 bytes to section .text of a.o: No space left on device",
+        "ninja: fatal: write: No space left on device",
+        "LINK : fatal error: There is not enough space on the disk.",
+    ],
+)
+def test_a_full_disk_is_named(tmp_path: Path, message: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        run(f"print('FAILED: a.o'); print('c++ a'); print({message!r}); raise SystemExit(1)", tmp_path / "log")
+    assert caught.value.id == "disk-space"
+    assert message in caught.value.why
+    assert "resumes" in caught.value.remedy
+
+
+def test_steps_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(NINJA)
+    assert steps_done(tmp_path / "log") == 3 - 2
+    assert steps_done(tmp_path / "none") == 0
