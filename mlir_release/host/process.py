@@ -22,6 +22,9 @@ if sys.platform == "win32":
 else:
     _INTERRUPT, _GROUP = signal.SIGINT, 0
 
+#: Seconds between two interrupts of a program that has not ended yet.
+_AGAIN = 5.0
+
 #: Characters of a program's output that an error shows: the end, where the reason is.
 _SHOWN = 2000
 
@@ -107,22 +110,32 @@ def run_logged(
 
 @contextmanager
 def _interrupted_after(budget: float | None, process: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
-    """Interrupt ``process`` after ``budget`` seconds, unless the block ends before; the event is set if it was."""
-    interrupted = threading.Event()
+    """Interrupt ``process`` after ``budget`` seconds, unless the block ends before; the event is set if it was.
+
+    It is interrupted again and again until it ends: a container that is just starting ignores the first one.
+    """
+    interrupted, ended = threading.Event(), threading.Event()
 
     def interrupt() -> None:
+        if ended.wait(budget):
+            return
         interrupted.set()
-        # Not ``send_signal``: it would collect the process's exit status, and with it the CPU time.
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, _INTERRUPT)
+        while True:
+            # Not ``send_signal``: it would collect the process's exit status, and with it the CPU time.
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, _INTERRUPT)
+            if ended.wait(_AGAIN):
+                return
 
-    timer = threading.Timer(budget or 0.0, interrupt)
+    thread = threading.Thread(target=interrupt, daemon=True)
     if budget is not None:
-        timer.start()
+        thread.start()
     try:
         yield interrupted
     finally:
-        timer.cancel()
+        ended.set()
+        if budget is not None:
+            thread.join()
 
 
 if sys.platform == "win32":

@@ -251,12 +251,13 @@ def estimate(steps: int, jobs: int) -> float:
 def run_target(tree: BuildTree, *targets: str, stages: StageLog, name: str, budget: float | None = None) -> None:
     """Build some of Ninja's targets as the stage ``name``. :raises BudgetSpent: after ``budget`` seconds"""
     log = tree.root / f"{name.split()[0]}.log"
+    target = targets[0]
     recorded = stages.stage(name, tree.root, log=log, counts=tree.environment.cache_counts)
     with console.step(f"build {', '.join(targets)} of LLVM {tree.source.version}"), recorded:
         run_step(
             tree.ninja("-j", str(tree.jobs), *targets),
             environment=_variables(tree),
             log=log,
-            what=f"building {targets[0]} failed",
+            what=f"building {target} failed",
             budget=budget,
         )

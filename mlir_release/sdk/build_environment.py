@@ -38,8 +38,8 @@ _SHOW_STATISTICS = ("--show-stats", "--stats-format", "json")
 #: Runs a command as the first process of a container, passes interrupts on to it (the first process gets none unless it
 #: asks for them), and writes what sccache counted before the container, and its sccache with it, ends.
 _WITH_STATISTICS = """
-"$@" & build=$!
 trap 'kill -INT $build' INT TERM
+"$@" & build=$!
 wait $build; code=$?
 while kill -0 $build 2>/dev/null; do wait $build; code=$?; done
 {statistics} > {file} 2>/dev/null

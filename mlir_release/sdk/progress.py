@@ -88,7 +88,7 @@ def _no_space(folder: Path, why: str) -> MachineError:
         folder,
         purpose="to build LLVM",
         why=f"{why}; {format_bytes(shutil.disk_usage(folder).free)} are free",
-        remedy="free some space and run the same command again: it resumes, everything that was compiled is kept",
+        remedy="free some space, or give another output folder; what was built is kept and used again",
     )
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import hashlib
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
-from mlir_release.host.files import sha256_of_all
-from mlir_release.projects.mlir import PYTHON_SOURCES
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.snapshot.upstream import Revision
 
 #: Trailer of commits that represent a release of LLVM: its version.
@@ -107,7 +107,7 @@ def provide_sdk(
     :param revision: the commit that it is recorded with: ``release.commit``, or one that represents it
     :param source_epoch: that commit's time
     """
-    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), _code_digest()]
+    facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest()]
     name = f"llvm-{release.version}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:12]}"
     root = cache / "sdks" / name
     # Not the lock that the importer takes on the SDK's own folder: this one also covers the fetching before it.
@@ -136,7 +136,7 @@ def provide_for(
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
     if not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{_code_digest()[:12]}"
+    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{code_digest()[:12]}"
     if (output / "sdk.json").is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
@@ -170,8 +170,3 @@ def _distribution_prefix(release: Release, cache: Path) -> Path | None:
             return packages.unpack(major)
     console.say(f"    this distribution has no packages of LLVM {release.version}: building it from source")
     return None
-
-
-def _code_digest() -> str:
-    """Of the code that makes SDKs, so that a cached one is not taken for what newer code would make."""
-    return sha256_of_all([*sorted(Path(__file__).parent.glob("*.py")), *sorted(PYTHON_SOURCES.rglob("*.*"))])

@@ -91,7 +91,7 @@ def test_a_build_that_is_stopped_goes_on_elsewhere(container: podman.Image, rele
 def test_a_killed_build_leaves_a_container_that_the_next_one_removes(
     container: podman.Image, release: Release, tmp_path: Path
 ) -> None:
-    source = fetch_source(release.commit, cache=cache_directory(), whole=True).root
+    source = fetch_source(release, cache=cache_directory(), whole=True).root
     compiler_cache, output = tmp_path / "sccache", tmp_path / "sdk"
     process = subprocess.Popen(
         command(container, source, output), cwd=ROOT, env=variables(container, compiler_cache),

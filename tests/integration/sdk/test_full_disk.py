@@ -70,7 +70,7 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     (error, why, remedy, outcome, steps, objects), second = map(json.loads, done.stdout.splitlines())
     assert (error, outcome) == ("disk-space", "failed"), done.stderr
     assert "No space left on device" in why
-    assert "resumes" in remedy
+    assert "used again" in remedy
     assert 3 <= steps < OBJECTS
     assert objects == steps
     # Only what was not compiled before, and the library.

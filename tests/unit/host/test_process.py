@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.host import process
 from mlir_release.host.process import StepFailed, StepInterrupted, Usage, capture, run_logged, tail
 
 if TYPE_CHECKING:
@@ -130,3 +131,18 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 def test_output_that_is_no_text() -> None:
     answer = capture([sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'\\xff')"], encoding="utf-8")
     assert answer.stdout == "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a console's interrupt is another thing there")
+def test_a_program_that_misses_an_interrupt_gets_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container does that is just starting."""
+    monkeypatch.setattr(process, "_AGAIN", 0.2)
+    code = (
+        "import signal, time; seen = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: seen.append(1))\n"
+        "while len(seen) < 3: time.sleep(0.05)\n"
+        "raise SystemExit(9)"
+    )
+    with pytest.raises(StepInterrupted) as caught:
+        run_logged([sys.executable, "-c", code], log=tmp_path / "log", budget=1.5)
+    assert caught.value.returncode == 9

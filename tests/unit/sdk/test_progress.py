@@ -96,7 +96,7 @@ def test_a_full_disk_is_named(tmp_path: Path, message: str) -> None:
         run(f"print('FAILED: a.o'); print('c++ a'); print({message!r}); raise SystemExit(1)", tmp_path / "log")
     assert caught.value.id == "disk-space"
     assert message in caught.value.why
-    assert "resumes" in caught.value.remedy
+    assert "used again" in caught.value.remedy
 
 
 def test_steps_are_counted(tmp_path: Path) -> None:
