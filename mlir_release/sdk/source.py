@@ -77,7 +77,9 @@ def _first_that_answers(
     release: Release, places: Sequence[tuple[str, Callable[[Path], None]]], tree: Path, *, whole: bool
 ) -> None:
     staging = tree.with_name(f"{tree.name}.tmp")
-    refusals = []
+    refusals = (
+        [] if release.commit else ["git: its commit is not known (no such tag upstream, or no upstream in reach)"]
+    )
     for name, fetch in places:
         shutil.rmtree(staging, ignore_errors=True)  # of another place, or of a run that was killed
         staging.mkdir(parents=True)
@@ -95,7 +97,7 @@ def _first_that_answers(
         "source-unavailable",
         f"the sources of {release} are not available",
         where=str(tree),
-        why="; ".join(refusals) or "no upstream is configured, and no version is known of this commit",
+        why="; ".join(refusals) or "no upstream is given, and this commit is no release that Debian could have",
         remedy="give a source tree of it with --source, or make the upstream reachable",
     )
 

@@ -60,6 +60,7 @@ def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path)
         fetch_source(NEW, cache=tmp_path / "cache")
     assert caught.value.id == "source-unavailable"
     assert "97.1.2, not 97.1.3" in caught.value.why
+    assert "git: its commit is not known" in caught.value.why
     assert [path.name for path in (tmp_path / "cache" / "sources").iterdir()] == [".lock"]
 
 
@@ -97,7 +98,7 @@ def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         fetch_source(Release(commit="a" * 40), cache=tmp_path)
     assert caught.value.id == "source-unavailable"
-    assert "no version is known" in caught.value.why
+    assert "no upstream is given" in caught.value.why
 
 
 def test_a_given_folder_that_is_no_source_tree_is_refused(tmp_path: Path) -> None:
