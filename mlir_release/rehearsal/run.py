@@ -16,12 +16,12 @@ from mlir_release.index.probe import probe_published
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.rehearsal.report import Report
-from mlir_release.rehearsal.world import choose_pythons, make_forge, make_upstream
+from mlir_release.rehearsal.world import choose, make_forge, make_upstream
 from mlir_release.release.commands import newest
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.sdk.provision import available_releases, provide_sdk
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
@@ -88,10 +88,10 @@ class _Rehearsal:
     def prepare(self) -> None:
         options = self.options
         with self.report.step("inspect the machine") as results:
-            self.release = available_release(
+            available = available_releases(
                 cache=self.cache, prefix=options.prefix, source=options.source, version=options.llvm
             )
-            self.pythons = choose_pythons(options.pythons, self.release)
+            self.release, self.pythons = choose(available, options.pythons)
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:

@@ -7,52 +7,87 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.model.cpython import CPython
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
+from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.releases import Release, read_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.forge.local.forge import LocalForge
     from mlir_release.host.pythons import Python
+    from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
+    from mlir_release.sdk.upstream import UpstreamSource
 
 TRAILER_COMMIT = "LLVM-Commit"
 
-#: The newest CPython that upstream's pinned requirements (numpy above all) have wheels for, by LLVM's major version:
-#: mlir/python/requirements.txt allows numpy up to 1.26 in LLVM 19, and up to 2.1.2 from 20 on.
-NEWEST_PYTHON = {19: (3, 12)}
-NEWEST_PYTHON_SINCE_20 = (3, 13)
+#: CPythons that a rehearsal uses by default.
+DEFAULT_PYTHONS = 2
 
 
-def choose_pythons(wanted: Sequence[str], release: Release) -> list[Python]:
-    """The CPythons in ``wanted``; else the running one and the newest other one that upstream's requirements allow."""
+def choose(
+    available: Iterable[tuple[Release, UpstreamSource]], wanted: Sequence[str] = ()
+) -> tuple[Release, list[Python]]:
+    """The first release that CPythons here can run, and these CPythons.
+
+    :param wanted: versions or paths of CPythons to use instead of those that fit
+    :raises UsageError: ``no-fitting-python``, with the reason for each CPython
+    """
+    from mlir_release.host.pythons import find_pythons
+
+    refusals: list[str] = []
+    for release, source in available:
+        found = find_pythons(wanted) if wanted else _fitting_pythons(source.facts, refusals)
+        if found:
+            return release, found
+        console.say(f"    not {release}: its requirements have wheels for no CPython here")
+    raise UsageError(
+        "no-fitting-python",
+        "the requirements of the LLVMs at hand have wheels for no CPython on this machine",
+        why="; ".join(dict.fromkeys(refusals)),
+        remedy="install an older CPython with its headers, relax the requirement in [requires] of targets.toml, or "
+        "choose with --python (what has no wheel is then built from source)",
+    )
+
+
+def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
+    """The running CPython and the newest other one that upstream's requirements have wheels for.
+
+    If they have for none, those that the requirements with the shipped overrides have wheels for.
+    """
     from mlir_release.host.pythons import describe, find_pythons
+    from mlir_release.host.resolver import Wanted, resolve
 
-    if wanted:
-        return find_pythons(wanted)
-    newest = NEWEST_PYTHON.get(int(release.version.partition(".")[0]), NEWEST_PYTHON_SINCE_20)
-    fitting = [python for python in find_pythons() if python.cpython.release <= newest]
-    current = describe(Path(sys.executable))
-    fitting.sort(key=lambda python: python.cpython != current.cpython)  # the running one first, if it fits
-    if not fitting:
-        raise UsageError(
-            "no-fitting-python",
-            f"the requirements of LLVM {release.version} have wheels for no CPython on this machine",
-            why=f"they need 3.10 to {newest[0]}.{newest[1]}, with headers",
-            remedy="install one of those, or choose with --python (numpy is then built from source)",
-        )
-    return fitting[:2]
+    current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
+    candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
+    candidates.sort(key=lambda python: python.cpython != current.cpython)
+    relaxed = wheel_requirements(facts.runtime_requirements, shipped_overrides())
+    for requirements in (facts.runtime_requirements, relaxed):
+        fitting: list[Python] = []
+        for python in candidates:
+            answer = resolve(requirements, Wanted(python.cpython, PlatformTag.of_host()))
+            if answer.installable is False:
+                refusals.append(answer.why)
+                continue
+            fitting.append(python)
+            if len(fitting) == DEFAULT_PYTHONS:
+                break
+        if fitting:
+            return fitting
+    return []
 
 
 def make_upstream(folder: Path, newest: Release) -> Release:

@@ -22,8 +22,10 @@ from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
 
 #: Trailer of commits that represent a release of LLVM: its version.
@@ -33,16 +35,16 @@ TRAILER_VERSION = "LLVM-Version"
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
 
 
-def available_release(
+def available_releases(
     *, cache: Path, prefix: Path | None = None, source: Path | None = None, version: str | None = None
-) -> Release:
-    """The newest release that this machine can have an SDK of without building LLVM, with its sources fetched.
+) -> Iterator[tuple[Release, UpstreamSource]]:
+    """The releases that this machine can have an SDK of without building LLVM, newest first, with their sources.
 
     Where there is nothing at hand, it is the newest release of the catalogue, whose LLVM must be built.
 
-    :param prefix: an installed LLVM; then it is that one's release
+    :param prefix: an installed LLVM; then it is that one's release alone
     :param source: a source tree; then it is that one's release
-    :param version: take this one
+    :param version: only this one
     :raises MachineError: ``source-unavailable``, ``no-release-at-hand``
     """
     packaged = _packaged(cache) if prefix is None else []
@@ -59,13 +61,14 @@ def available_release(
             refusals.append(f"LLVM {one}: {error.why}")
             console.say(f"    not LLVM {one}, which has packages here, but no sources: {error.why}")
         else:
-            return release if release.epoch else replace(release, epoch=tree.epoch)
-    raise MachineError(
-        "no-release-at-hand",
-        "this distribution has packages of LLVM, but the sources of none of them can be had",
-        why="; ".join(refusals),
-        remedy="check the network, or give a source tree with --source",
-    )
+            yield (release if release.epoch else replace(release, epoch=tree.epoch)), tree
+    if len(refusals) == len(wanted):
+        raise MachineError(
+            "no-release-at-hand",
+            "this distribution has packages of LLVM, but the sources of none of them can be had",
+            why="; ".join(refusals),
+            remedy="check the network, or give a source tree with --source",
+        )
 
 
 def _packaged(cache: Path) -> list[str]:

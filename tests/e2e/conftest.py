@@ -12,12 +12,13 @@ import pytest
 
 from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.run import Options, rehearse
-from mlir_release.rehearsal.world import choose_pythons, make_upstream
-from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.rehearsal.world import choose, make_upstream
+from mlir_release.sdk.provision import available_releases, provide_sdk
 from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman
 
 if TYPE_CHECKING:
+    from mlir_release.host.pythons import Python
     from mlir_release.rehearsal.report import Report
     from mlir_release.sdk.info import Sdk
     from mlir_release.sdk.releases import Release
@@ -45,15 +46,21 @@ class Rehearsed:
 
 
 @pytest.fixture(scope="session")
-def release() -> Release:
-    return available_release(cache=cache_directory())
+def chosen() -> tuple[Release, list[Python]]:
+    """What a rehearsal chooses here."""
+    return choose(available_releases(cache=cache_directory()))
 
 
 @pytest.fixture(scope="session")
-def rehearsed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
+def release(chosen: tuple[Release, list[Python]]) -> Release:
+    return chosen[0]
+
+
+@pytest.fixture(scope="session")
+def rehearsed(chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
     if not (shutil.which("c++") or shutil.which("g++")):
         pytest.fail("no C++ compiler: run make setup-tests")
-    python = choose_pythons((), release)[0]
+    python = chosen[1][0]
     options = Options(workspace=tmp_path_factory.mktemp("rehearsal"), pythons=(str(python.executable),))
     return Rehearsed(options, rehearse(options))
 

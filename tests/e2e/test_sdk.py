@@ -14,7 +14,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.programs import check_relocated
-from mlir_release.sdk.provision import available_release, provide_sdk
+from mlir_release.sdk.provision import available_releases, provide_sdk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ int main() {
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
     """Made somewhere, then moved: where it was made is gone."""
     cache = cache_directory()
-    release = available_release(cache=cache)
+    release, _ = next(available_releases(cache=cache))
     provided = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
     # On the file system of the cache, so that files are linked, not copied.
     folder = cache / "test-sdks" / str(os.getpid())

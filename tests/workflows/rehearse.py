@@ -24,8 +24,8 @@ from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.rehearsal.run import FIRST_PROGRAM
-from mlir_release.rehearsal.world import choose_pythons, make_targets, make_upstream
-from mlir_release.sdk.provision import available_release
+from mlir_release.rehearsal.world import choose, make_targets, make_upstream
+from mlir_release.sdk.provision import available_releases
 from tests.github_server import Dispatch, GitHubServer
 from tools import go_tool
 
@@ -166,14 +166,14 @@ def toolkit_files() -> dict[str, bytes]:
 
 def make_runner(github: GitHubServer, workspace: Path) -> Runner:
     """The release repository (this checkout's files, an older pin, one target) on ``github``, and its runner."""
-    release = available_release(cache=cache_directory())
+    release, pythons = choose(available_releases(cache=cache_directory()))
     upstream = workspace / "upstream.git"
     older = make_upstream(upstream, release)
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
     files = toolkit_files() | {
         PIN_FILE: format_pin(pin),
-        TARGETS_FILE: make_targets(str(upstream), choose_pythons((), release)[:1], ("host",), runner=RUNNER),
+        TARGETS_FILE: make_targets(str(upstream), pythons[:1], ("host",), runner=RUNNER),
     }
     github.add_repository(REPOSITORY, files, workflows=DISPATCHED)
     return Runner(github, workspace, github.token())
@@ -181,7 +181,7 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
 
 def install_from_pages(runner: Runner, tag: str) -> str:
     """Install a release as its users do, in a clean environment; returns the output of the first program."""
-    python = choose_pythons((), available_release(cache=cache_directory()))[0]
+    _, (python, *_) = choose(available_releases(cache=cache_directory()))
     environment = venv.create(runner.workspace / "clean", python.executable)
     page = runner.pages / "snapshots" / "latest" / "index.html"
     environment.install("-f", str(page), "mlir>=20200101")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.provision import available_release
+from mlir_release.sdk.provision import available_releases
 from mlir_release.sdk.releases import read_catalogue
 from tests.prefix_factory import VERSION, make_prefix, make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.sdk.releases import Release
 
 NEW = "97.1.4"
 
@@ -30,13 +32,17 @@ def distribution(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
     return packages
 
 
+def first(**options: Any) -> Release:
+    return next(available_releases(**options))[0]
+
+
 def refuse(packages: DebianPackages, version: str, *, sha256: str = "") -> Path:
     raise MachineError("source-archive-missing", "no", why="404 Not Found", remedy="none")
 
 
 def test_the_newest_release_is_taken_that_the_catalogue_need_not_know(tmp_path: Path) -> None:
     tree = make_source(tmp_path / "sources" / f"llvm-{NEW}-mlir", version=NEW)
-    release = available_release(cache=tmp_path)
+    release = first(cache=tmp_path)
     assert (release.version, release.commit) == (NEW, "")
     assert release.epoch == int((tree / "cmake" / "Modules" / "LLVMVersion.cmake").stat().st_mtime)
 
@@ -45,7 +51,7 @@ def test_the_next_release_is_taken_where_the_newest_has_no_sources(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
-    release = available_release(cache=tmp_path)
+    release = first(cache=tmp_path)
     assert release in read_catalogue()
     assert release.version == VERSION
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "packages here, but no sources" in line]
@@ -55,7 +61,7 @@ def test_the_next_release_is_taken_where_the_newest_has_no_sources(
 
 def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
-        available_release(cache=tmp_path)
+        first(cache=tmp_path)
     assert caught.value.id == "no-release-at-hand"
     assert f"LLVM {NEW}: " in caught.value.why
     assert f"LLVM {VERSION}: " in caught.value.why
@@ -64,7 +70,7 @@ def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Pa
 def test_a_version_that_was_asked_for_has_no_substitute(tmp_path: Path) -> None:
     make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
     with pytest.raises(MachineError) as caught:
-        available_release(cache=tmp_path, version=NEW)
+        first(cache=tmp_path, version=NEW)
     assert caught.value.id == "source-unavailable"
 
 
@@ -72,14 +78,14 @@ def test_an_installed_llvm_and_a_source_folder_are_believed(tmp_path: Path, dist
     distribution.clear()
     prefix = make_prefix(tmp_path / "llvm-97", version="97.1.2")
     source = make_source(tmp_path / "llvm-project", version="97.1.2")
-    assert available_release(cache=tmp_path, prefix=prefix, source=source).version == "97.1.2"
+    assert first(cache=tmp_path, prefix=prefix, source=source).version == "97.1.2"
 
 
 def test_options_that_name_different_versions_are_refused(tmp_path: Path) -> None:
     prefix = make_prefix(tmp_path / "llvm-97", version="97.1.2")
     source = make_source(tmp_path / "llvm-project", version="97.1.3")
     with pytest.raises(UsageError) as caught:
-        available_release(cache=tmp_path, prefix=prefix, source=source)
+        first(cache=tmp_path, prefix=prefix, source=source)
     assert caught.value.id == "llvm-versions-differ"
     assert caught.value.why == "--prefix: 97.1.2, --source: 97.1.3"
 
@@ -90,4 +96,4 @@ def test_without_anything_at_hand_the_newest_of_the_catalogue_is_built(
     distribution.clear()
     newest = read_catalogue()[-1]
     make_source(tmp_path / "sources" / newest.commit, version=newest.version, whole=True)
-    assert available_release(cache=tmp_path) == newest
+    assert first(cache=tmp_path) == newest

@@ -1,0 +1,134 @@
+"""What a rehearsal chooses, and the upstream that it makes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.git.repository import Git
+from mlir_release.host.pythons import Python, describe
+from mlir_release.host.resolver import Resolution, Wanted
+from mlir_release.model.cpython import CPython
+from mlir_release.model.trailers import parse_trailers
+from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_upstream
+from mlir_release.sdk.provision import TRAILER_VERSION
+from mlir_release.sdk.releases import Release, read_catalogue
+from mlir_release.sdk.upstream import UpstreamSource, read_source
+from tests.prefix_factory import make_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CURRENT = describe(Path(sys.executable))
+
+
+class Index:
+    """A package index: for which CPythons NumPy has wheels, by whether upstream's cap is kept."""
+
+    def __init__(self) -> None:
+        self.capped: set[str] = set()
+        self.newest: set[str] = set()
+
+    def resolve(self, requirements: Sequence[str], wanted: Wanted) -> Resolution:
+        (numpy,) = (line for line in requirements if line.startswith("numpy"))
+        fits = wanted.python.tag in (self.capped if "<=" in numpy else self.newest)
+        return Resolution(installable=fits, why="" if fits else f"{numpy} has no wheel for {wanted.python}")
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Index:
+    """On a machine with CPython 3.14, 3.13, 3.12 and the one that runs this."""
+    others = [
+        Python(executable=Path(f"/opt/{minor}"), cpython=CPython.parse(f"3.{minor}"), version=f"3.{minor}.0")
+        for minor in (14, 13, 12, 9)
+        if f"cp3{minor}" != CURRENT.tag
+    ]
+    found = sorted([*others, CURRENT], key=lambda python: python.order, reverse=True)
+    monkeypatch.setattr("mlir_release.host.pythons.installed", lambda: found)
+    made = Index()
+    monkeypatch.setattr("mlir_release.host.resolver.resolve", made.resolve)
+    return made
+
+
+@pytest.fixture
+def available(tmp_path: Path) -> list[tuple[Release, UpstreamSource]]:
+    versions = ("97.1.4", "22.1.8")
+    return [(Release(version=v), read_source(make_source(tmp_path / v, version=v))) for v in versions]
+
+
+def tags(pythons: list[Python]) -> list[str]:
+    return [python.tag for python in pythons]
+
+
+def test_the_running_cpython_and_the_newest_other_one_that_upstream_allows(
+    index: Index, available: list[tuple[Release, UpstreamSource]]
+) -> None:
+    other = next(tag for tag in ("cp313", "cp312") if tag != CURRENT.tag)
+    index.capped = {CURRENT.tag, "cp313", "cp312"}
+    index.newest = {*index.capped, "cp314"}
+    release, pythons = choose(available)
+    assert (release.version, tags(pythons)) == ("97.1.4", [CURRENT.tag, other])
+
+
+def test_the_shipped_overrides_count_where_upstreams_own_caps_leave_no_cpython(
+    index: Index, available: list[tuple[Release, UpstreamSource]]
+) -> None:
+    index.newest = {"cp314"}
+    release, pythons = choose(available)
+    assert (release.version, tags(pythons)) == ("97.1.4", ["cp314"])
+
+
+def test_the_next_release_is_taken_where_no_cpython_meets_the_requirements(
+    index: Index, available: list[tuple[Release, UpstreamSource]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = available[0][1].root / "mlir" / "python" / "requirements.txt"
+    file.write_text(file.read_text().replace("numpy>=1.19.5, <=2.1.2", "numpy>=9"))
+    available[0] = (available[0][0], read_source(available[0][1].root))
+    index.capped = {"cp313"}
+    release, pythons = choose(available)
+    assert (release.version, tags(pythons)) == ("22.1.8", ["cp313"])
+    assert "not LLVM 97.1.4: its requirements have wheels for no CPython here" in capsys.readouterr().err
+
+
+def test_where_no_cpython_fits_any_release_each_reason_is_given(
+    index: Index, available: list[tuple[Release, UpstreamSource]]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(available)
+    assert caught.value.id == "no-fitting-python"
+    assert "has no wheel for cp314" in caught.value.why
+    assert "cp39" not in caught.value.why  # older than the bindings' minimum
+    assert "[requires]" in caught.value.remedy
+
+
+def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
+    index: Index, available: list[tuple[Release, UpstreamSource]]
+) -> None:
+    release, pythons = choose(available, [sys.executable])
+    assert (release.version, tags(pythons)) == ("97.1.4", [CURRENT.tag])
+
+
+def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
+    newest = read_catalogue()[-1]
+    assert make_upstream(tmp_path / "upstream.git", Release(version="97.1.4", epoch=1790000000)) == newest
+    git = Git(tmp_path / "upstream.git")
+    trailers = parse_trailers(git.message("refs/tags/llvmorg-97.1.4"))
+    # Nothing told its commit in llvm-project, so none is named.
+    assert trailers[TRAILER_VERSION] == "97.1.4"
+    assert TRAILER_COMMIT not in trailers
+    assert git.resolve("refs/heads/main") == git.resolve("refs/tags/llvmorg-97.1.4")
+    known = parse_trailers(git.message(f"refs/tags/llvmorg-{newest.version}"))
+    assert known[TRAILER_COMMIT] == newest.commit
+
+
+def test_upstream_ends_at_the_chosen_release_and_is_the_same_every_time(tmp_path: Path) -> None:
+    *_, older, chosen = read_catalogue()[:-1]
+    heads = set()
+    for name in ("one.git", "two.git", "two.git"):
+        assert make_upstream(tmp_path / name, chosen) == older
+        heads.add(Git(tmp_path / name).resolve("refs/heads/main"))
+    assert len(heads) == 1
