@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
+    from mlir_release.model.llvm_facts import LlvmFacts
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
@@ -52,14 +53,21 @@ class Stage:
         """The forge as another process sees it."""
         return LocalForge(self.forge.root, clock=lambda: NOW, identity=WHO)
 
-    def add_tag(self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True) -> None:
+    def add_tag(
+        self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True, facts: LlvmFacts | None = None
+    ) -> None:
         """Allocate a tag as the snapshot transaction does, and open its draft."""
         commit = self.forge.head("main")
         assert commit is not None
         parsed = parse_tag(tag)
         assert parsed is not None
         message = tag_message(
-            parsed, revision=revision, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
+            parsed,
+            revision=revision,
+            request_id=f"r-{tag}",
+            wheel_version=version,
+            toolkit_version="0.1.0",
+            facts=facts,
         )
         self.forge.create_tag(tag, commit, message)
         if draft:

@@ -13,6 +13,8 @@ from mlir_release.forge.open import open_forge
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind
 
 
@@ -26,35 +28,60 @@ if TYPE_CHECKING:
     help="What the rows are: jobs that make SDKs, wheels, or test results.",
 )
 @click.option("--github", is_flag=True, help="GitHub's strategy.matrix on one line (and as step output 'matrix').")
+@click.option("--tag", metavar="TAG", help="What the release of TAG is to have (looks at the forge).")
 @click.option("--missing", metavar="TAG", help="Only what the release of TAG still lacks (looks at the forge).")
-@forge_address_option("With --missing: ")
+@forge_address_option("With --tag or --missing: ")
 @repository_option
 @json_option
 def matrix(
-    only: str | None, kind: Kind, github: bool, missing: str | None, forge: str | None, repository: Path
+    only: str | None,
+    kind: Kind,
+    github: bool,
+    tag: str | None,
+    missing: str | None,
+    forge: str | None,
+    repository: Path,
 ) -> None:
-    """Show the build matrix as a table, as JSON, or as GitHub's matrix."""
+    """Show the build matrix as a table, as JSON, or as GitHub's matrix.
+
+    That of a tag leaves out the targets that its llvm-project revision can't be made into, and says why.
+    """
     import json
 
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.model.matrix_jobs import github_matrix, job_rows
 
-    if missing is None:
-        found = matrix_of_checkout(repository)
-        rows = job_rows(found.only(only) if only else found, kind)
-    else:
+    if missing is not None:
         from mlir_release.release.draft import Draft  # a plain `matrix` does not wait for this
 
-        rows = Draft.load(open_forge(forge), missing).missing_rows(kind, only=only or "")
+        draft = Draft.load(open_forge(forge), missing)
+        rows = draft.missing_rows(kind, only=only or "")
+        found = draft.due
+    else:
+        found = matrix_of_checkout(repository) if tag is None else _matrix_of_tag(open_forge(forge), tag)
+        found = found.only(only) if only else found
+        rows = job_rows(found, kind)
+    excluded = found.excluded
+    if not console.json_mode:
+        for row in excluded:
+            console.say(f"left out: {row}")
     if github:
         text = json.dumps(github_matrix(rows), separators=(",", ":"))
         console.output("matrix", text)
         console.output("empty", "false" if rows else "true")
         click.echo(text)
     elif console.json_mode:
-        console.result("", rows)
+        left_out = [{"target": row.name, "reason": row.reason} for row in excluded]
+        console.result("", {"rows": rows, "excluded": left_out})
     elif not rows:
         click.echo("nothing is missing" if missing else "no targets")
     else:
         columns = list(rows[0])
         console.table(columns, [[row[column] for column in columns] for row in rows])
+
+
+def _matrix_of_tag(forge: Forge, tag: str) -> Matrix:
+    from mlir_release.snapshot.state import find_state, matrix_of
+
+    state = find_state(forge, tag)
+    return matrix_of(forge, state).due(state.tag)

@@ -40,9 +40,9 @@ def number(
     from mlir_release.snapshot.green import select
     from mlir_release.snapshot.transaction import number as run
 
-    config = matrix_of_branch(forge, branch).release
-    revision = select(config, policy or upstream_tag(version))
-    outcome = run(forge, version, revision, config, request_id=request_id or None, force=force, dry_run=dry_run)
+    matrix = matrix_of_branch(forge, branch)
+    revision = select(matrix.release, policy or upstream_tag(version))
+    outcome = run(forge, version, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
     console.outcome(outcome, title=outcome.tag)
     for name in ("tag", "revision", "action"):
         console.output(name, getattr(outcome, name))

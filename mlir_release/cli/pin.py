@@ -40,12 +40,18 @@ def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
     from mlir_release.snapshot.green import select
 
     revision = select(matrix_of_checkout(repository).release, selector)
+    facts = revision.facts()
     if not dry_run:
         write_pin(repository, revision.sha)
     verb = "would pin" if dry_run else "pinned"
     console.result(
-        f"{verb} {revision.sha}  {revision.subject}",
-        {"revision": revision.sha, "subject": revision.subject, "written": not dry_run},
+        f"{verb} {revision.sha}  LLVM {facts.version}  {revision.subject}",
+        {
+            "revision": revision.sha,
+            "subject": revision.subject,
+            "llvm_version": facts.version,
+            "written": not dry_run,
+        },
     )
 
 

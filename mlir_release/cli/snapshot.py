@@ -44,7 +44,7 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
     from mlir_release.snapshot.green import select
     from mlir_release.snapshot.transaction import snapshot as run
 
-    config = matrix_of_branch(forge, branch).release
+    matrix = matrix_of_branch(forge, branch)
     searches: list[Search] = []
 
     def explain(search: Search) -> None:
@@ -52,8 +52,8 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
         if dry_run and not console.json_mode:
             console.table(search.COLUMNS, [candidate.row() for candidate in search.candidates])
 
-    revision = select(config, policy, explain=explain)
-    outcome = run(forge, revision, config, request_id=request_id or None, force=force, dry_run=dry_run)
+    revision = select(matrix.release, policy, explain=explain)
+    outcome = run(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
     if searches:
         outcome = replace(outcome, green=searches[0].to_json())
     console.outcome(outcome, title=outcome.tag)

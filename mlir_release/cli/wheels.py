@@ -62,11 +62,10 @@ def wheels_build(
 ) -> None:
     """Build one wheel for each CPython, several in parallel."""
     from mlir_release.forge.checkout import matrix_of_checkout
-    from mlir_release.forge.files import matrix_at
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
     from mlir_release.sdk.info import Sdk
-    from mlir_release.snapshot.state import find_state
+    from mlir_release.snapshot.state import find_state, matrix_of
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.request import WheelRequest
 
@@ -77,7 +76,7 @@ def wheels_build(
     else:
         place = open_forge(forge)
         state = find_state(place, tag)
-        matrix = matrix_at(place, state.commit)
+        matrix = matrix_of(place, state)
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm).wheels
     built = build_wheels(

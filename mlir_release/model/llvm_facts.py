@@ -10,7 +10,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+#: Trailers that hold the facts, of our tags and (the first) of upstream commits that represent a release.
+TRAILER_VERSION = "LLVM-Version"
+_TRAILER_MINIMUM = "Minimum-Python"
+_TRAILER_BINDING = "Binding-Requirements"
+_TRAILER_RUNTIME = "Runtime-Requirements"
+_TRAILER_STABLE_ABI = "Stable-ABI"
+_TRAILER_SOURCES = "Python-Sources"
+
+#: Between requirements on one line; no requirement contains it.
+_SEPARATOR = " | "
+_ANSWERS = {"yes": True, "no": False}
+#: Every trailer, with what its value looks like.
+_TRAILERS = {
+    TRAILER_VERSION: re.compile(r"\d+\.\d+\.\d+[A-Za-z0-9]*"),
+    _TRAILER_MINIMUM: re.compile(r"3\.\d+"),
+    _TRAILER_BINDING: re.compile(".*"),
+    _TRAILER_RUNTIME: re.compile(".*"),
+    _TRAILER_STABLE_ABI: re.compile("|".join(_ANSWERS)),
+    _TRAILER_SOURCES: re.compile("|".join(_ANSWERS)),
+}
 
 REQUIREMENTS_FILE = "mlir/python/requirements.txt"
 
@@ -34,13 +55,13 @@ _PYTHON_SOURCES = re.compile(r"^\s*add_custom_target\s*\(\s*\"?mlir-python-sourc
 _OLDEST_PYTHON = "3.8"
 
 #: Requirements of the build only, in a requirements.txt that does not tell them apart (LLVM 21 and before).
-_FOR_BUILDING = frozenset({"nanobind", "pybind11", "typing_extensions"})
+_NAMES_FOR_BUILDING = re.compile(r"(?:nanobind|pybind11|typing[_-]extensions)(?![A-Za-z0-9._-])")
 
-What = Literal["bindings", "version", "requirements"]
+What = Literal["bindings", "version", "requirements", "trailers"]
 
 
 class FactsError(ValueError):
-    """A tree does not say what it must.
+    """A tree (or a tag) does not say what it must.
 
     :param what: what is missing or unreadable in it
     """
@@ -86,6 +107,57 @@ class LlvmFacts:
             has_python_sources=_PYTHON_SOURCES.search(text_of(_BINDINGS_FILE) or "") is not None,
         )
 
+    def trailers(self) -> dict[str, str]:
+        """The facts as trailers of a tag; :meth:`from_trailers` reads them back."""
+        names = {answer: name for name, answer in _ANSWERS.items()}
+        return {
+            TRAILER_VERSION: self.version,
+            _TRAILER_MINIMUM: self.minimum_python,
+            _TRAILER_BINDING: _SEPARATOR.join(self.binding_requirements),
+            _TRAILER_RUNTIME: _SEPARATOR.join(self.runtime_requirements),
+            _TRAILER_STABLE_ABI: names[self.has_stable_abi],
+            _TRAILER_SOURCES: names[self.has_python_sources],
+        }
+
+    @classmethod
+    def from_trailers(cls, trailers: Mapping[str, str]) -> LlvmFacts | None:
+        """The facts that a tag records; None if it lacks one of them, as an older toolkit's tags do.
+
+        :raises FactsError: if one is not what it should be
+        """
+        if any(key not in trailers for key in _TRAILERS):
+            return None
+        for key, pattern in _TRAILERS.items():
+            if not pattern.fullmatch(trailers[key]):
+                raise FactsError("trailers", f"{key} is {trailers[key]!r}")
+        return cls(
+            version=trailers[TRAILER_VERSION],
+            minimum_python=trailers[_TRAILER_MINIMUM],
+            binding_requirements=_recorded(trailers, _TRAILER_BINDING),
+            runtime_requirements=_recorded(trailers, _TRAILER_RUNTIME),
+            has_stable_abi=_ANSWERS[trailers[_TRAILER_STABLE_ABI]],
+            has_python_sources=_ANSWERS[trailers[_TRAILER_SOURCES]],
+        )
+
+
+def _recorded(trailers: Mapping[str, str], key: str) -> tuple[str, ...]:
+    lines = tuple(trailers[key].split(_SEPARATOR)) if trailers[key] else ()
+    for line in lines:
+        if problem := _problem_with(line):
+            raise FactsError("trailers", f"{key} contains {line!r}: {problem}")
+    return lines
+
+
+def _problem_with(line: str) -> str:
+    """Why a line is no requirement; empty if it is one."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        Requirement(line)
+    except InvalidRequirement as error:
+        return str(error).splitlines()[0]
+    return ""
+
 
 def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     """Upstream's requirement lines, without comments, as ``(for building, for running)``.
@@ -95,8 +167,6 @@ def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 
     :raises FactsError: naming the first line that is no requirement
     """
-    from packaging.requirements import InvalidRequirement, Requirement
-
     building: list[str] = []
     running: list[str] = []
     heading = ""
@@ -107,12 +177,9 @@ def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:
             words = comment.split()
             heading = words[0] if words[1:] == ["dependencies"] else heading
             continue
-        try:
-            name = Requirement(text).name
-        except InvalidRequirement as error:
-            problem = str(error).splitlines()[0]
-            raise FactsError("requirements", f"line {number} of {REQUIREMENTS_FILE} is {text!r}: {problem}") from None
-        for_building = heading == "BUILD" or (not heading and name in _FOR_BUILDING)
+        if problem := _problem_with(text):
+            raise FactsError("requirements", f"line {number} of {REQUIREMENTS_FILE} is {text!r}: {problem}")
+        for_building = heading == "BUILD" or (not heading and _NAMES_FOR_BUILDING.match(text) is not None)
         (building if for_building else running).append(text)
     return building, running
 

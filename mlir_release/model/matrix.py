@@ -212,6 +212,7 @@ class Matrix:
                 "no-fitting-target",
                 f"no target has the LLVM configuration {configuration} and a runtime for {platform}",
                 where=TARGETS_FILE,
+                why="; ".join(map(str, self.excluded)),
                 remedy="mlir-release matrix shows all targets",
             )
         runtime = fitting[0].runtime

@@ -21,7 +21,7 @@ from mlir_release.release.commands import newest
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.sdk.provision import available_releases, provide_sdk, source_of
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
@@ -95,16 +95,17 @@ class _Rehearsal:
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:
-            older = make_upstream(self.workspace / "upstream.git", self.release)
+            tree = source_of(self.release, cache=self.cache, directory=options.source)
+            older = make_upstream(self.workspace / "upstream.git", self.release, tree)
             self.forge = make_forge(self.workspace, older, self.pythons, options.profiles)
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
         """What the scheduled job does."""
         with self.report.step("select, pin, tag, draft, dispatch") as results:
-            config = matrix_of_branch(self.forge).release
-            self.revision = Upstream.of(config).resolve("head")
-            self.outcome = snapshot(self.forge, self.revision, config, force=self.options.force)
+            matrix = matrix_of_branch(self.forge)
+            self.revision = Upstream.of(matrix.release).resolve("head")
+            self.outcome = snapshot(self.forge, self.revision, matrix, force=self.options.force)
             selected = f"{self.revision.sha[:12]} ({self.revision.subject})"
             results += [f"selected {selected}", self.outcome.text().splitlines()[0], *self.outcome.steps]
         self.report.tag = self.outcome.tag

@@ -13,14 +13,15 @@ from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.model.cpython import CPython
+from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
 from mlir_release.model.trailers import format_message
-from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.releases import Release, read_catalogue
+from mlir_release.sdk.upstream import KEPT_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,11 +91,14 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     return []
 
 
-def make_upstream(folder: Path, newest: Release) -> Release:
+def make_upstream(folder: Path, newest: Release, tree: Path) -> Release:
     """A repository with a commit for ``newest`` after those of older releases; returns the one before that.
 
     The older ones are the catalogue's. The commits are the same on every machine and in every run. Each represents a
-    release by its version, and has llvm-project's own commit, where that is known, in a trailer.
+    release by its version, and has llvm-project's own commit, where that is known, in a trailer. The newest, which is
+    what will be released, has the release's own files as far as facts are read from them.
+
+    :param tree: the sources of ``newest``
     """
     chain = [*(release for release in read_catalogue() if release.order < newest.order), newest]
     git = Git(folder)
@@ -110,13 +114,21 @@ def make_upstream(folder: Path, newest: Release) -> Release:
             "Represents the release's commit in llvm-project.",
             {TRAILER_VERSION: release.version} | ({TRAILER_COMMIT: release.commit} if release.commit else {}),
         )
-        content = f"version = {release.version}\ncommit = {release.commit or 'unknown'}\n".encode()
-        parent = commit_files(git, parent, {"RELEASE": content}, message, signature)
+        files = {"RELEASE": f"version = {release.version}\ncommit = {release.commit or 'unknown'}\n".encode()}
+        if release is newest:
+            files |= _fact_files(tree)
+        parent = commit_files(git, parent, files, message, signature)
         ref = f"refs/tags/{upstream_tag(release.version)}"
         git.update_ref(ref, parent, expected=git.resolve(ref) or NO_OBJECT)
     assert parent is not None
     git.update_ref("refs/heads/main", parent, expected=git.resolve("refs/heads/main") or NO_OBJECT)
     return chain[-2] if len(chain) > 1 else chain[-1]
+
+
+def _fact_files(tree: Path) -> dict[str, bytes]:
+    """The files that facts are read from, as far as a tree of MLIR alone has them: the commit is the same for both."""
+    kept = [path for path in FACT_FILES if any(path == name or path.startswith(f"{name}/") for name in KEPT_SOURCES)]
+    return {path: (tree / path).read_bytes() for path in kept if (tree / path).is_file()}
 
 
 def make_forge(workspace: Path, older: Release, pythons: Sequence[Python], profiles: Sequence[Profile]) -> LocalForge:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.forge.files import matrix_at
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
@@ -14,7 +13,7 @@ from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch, release_of
-from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state
+from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +39,7 @@ class Draft(RemoteRelease):
 
     :param state: of the tag
     :param releases: all of the forge's, as they were when this was loaded
-    :param matrix: of the tag's commit, or a part of it
+    :param matrix: of the tag (:func:`~mlir_release.snapshot.state.matrix_of`), or a part of it
     """
 
     def __init__(self, forge: Forge, state: TagState, releases: Sequence[Release], matrix: Matrix) -> None:
@@ -56,16 +55,16 @@ class Draft(RemoteRelease):
     def load(cls, forge: Forge, tag: str, *, matrix: Matrix | None = None) -> Draft:
         """Read everything about a tag: two lookups, one listing of releases, the matrix.
 
-        :param matrix: None: that of the tag's commit
+        :param matrix: None: that of the tag
         :raises UsageError: ``tag-invalid``, ``tag-missing``, ``draft-missing``, ``targets-missing``, …
-        :raises NeedsPersonError: ``tag-not-ours``
+        :raises NeedsPersonError: ``tag-not-ours``, ``tag-facts-invalid``
         """
         return cls.of(forge, find_state(forge, tag), matrix=matrix)
 
     @classmethod
     def of(cls, forge: Forge, state: TagState, *, matrix: Matrix | None = None) -> Draft:
         """As :meth:`load`, for a tag whose state was read already."""
-        return cls(forge, state, forge.releases(), matrix or matrix_at(forge, state.commit))
+        return cls(forge, state, forge.releases(), matrix or matrix_of(forge, state))
 
     @property
     def due(self) -> Matrix:

@@ -126,7 +126,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
     for heading, rows in (
         ("Waived", [f"- `{w.target}`: {escape(w.reason)} ({escape(w.by)}, {w.at[:10]})" for w in manifest.waivers]),
         ("Requirements that differ from upstream's", [_relaxed(row) for row in manifest.relaxed]),
-        ("Left out (experimental)", [f"- `{row.target}`: {escape(row.reason)}" for row in manifest.left_out]),
+        ("Left out", [f"- `{row.target}`: {escape(row.reason)}" for row in manifest.left_out]),
     ):
         if rows:
             lines += ["", f"### {heading}", "", *rows]

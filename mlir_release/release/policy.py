@@ -25,7 +25,7 @@ class Judgement:
     wheels: tuple[Wheel, ...]
     reports: tuple[TestReport, ...]  #: the passing runs that the wheels rest on
     waivers: tuple[Waiver, ...]  #: the ones that were needed
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOut, ...]  #: experimental targets that fell short, and excluded ones
     excluded: tuple[Wheel, ...]  #: wheels of experimental or waived targets that failed their tests
     problems: tuple[str, ...]
 
@@ -36,11 +36,12 @@ def judge(
     """Weigh a draft's content.
 
     A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
-    bytes in the draft; each is forgiven by a waiver. An experimental target that falls short is left out.
+    bytes in the draft; each is forgiven by a waiver. An experimental target that falls short is left out, and so is one
+    that the revision can't be made into.
     """
     accepted: list[Wheel] = []
     excluded: list[Wheel] = []
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(target=row.name, reason=row.reason) for row in matrix.excluded]
     problems: list[str] = []
     used: dict[str, Waiver] = {}
     evidence: dict[str, TestReport] = {}

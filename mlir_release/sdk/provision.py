@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
+from mlir_release.model.llvm_facts import TRAILER_VERSION
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
-
-#: Trailer of commits that represent a release of LLVM: its version.
-TRAILER_VERSION = "LLVM-Version"
 
 #: llvm-project itself, the first place that sources are fetched from.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
@@ -93,6 +91,11 @@ def _named(prefix: Path | None, source: Path | None, version: str | None) -> lis
             remedy="give the sources of the LLVM that is installed, and name no other version",
         )
     return list(named.values())[:1]
+
+
+def source_of(release: Release, *, cache: Path, directory: Path | None = None) -> Path:
+    """The sources of ``release``, at least what an SDK carries of them. Errors as :func:`fetch_source`."""
+    return fetch_source(release, cache=cache, directory=directory, upstream=LLVM_PROJECT).root
 
 
 def provide_sdk(

@@ -6,11 +6,13 @@ whether a published release has it. Publication wins over everything, because it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.forge.base import Taken
+from mlir_release.forge.files import matrix_at
+from mlir_release.model.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -27,9 +29,10 @@ from mlir_release.model.release_tags import (
 from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.model.matrix import Matrix
 
 ABANDONED_PREFIX = "abandoned/"
 TRAILER_ABANDONED = "Abandoned-Tag"
@@ -53,24 +56,52 @@ class TagState:
     wheel_version: str
     toolkit_version: str = ""
     reason: str = ""  #: why it was abandoned
+    trailers: Mapping[str, str] = field(default_factory=dict, hash=False)  #: all of the tag's
 
     @property
     def name(self) -> str:
         """The tag as the forge knows it."""
         return str(self.tag)
 
+    @property
+    def facts(self) -> LlvmFacts | None:
+        """What the tag records about its revision; None for the tags of older toolkits.
+
+        :raises NeedsPersonError: ``tag-facts-invalid``
+        """
+        try:
+            return LlvmFacts.from_trailers(self.trailers)
+        except FactsError as error:
+            raise NeedsPersonError(
+                "tag-facts-invalid",
+                f"the tag {self.name} does not say properly what its llvm-project revision is",
+                where=self.name,
+                why=str(error),
+                remedy=f"someone made that tag by hand: mlir-release release abandon {self.name}, then make another",
+            ) from None
+
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
-        return vars(self) | {"tag": self.name}
+        shown = {key: value for key, value in vars(self).items() if key != "trailers"}
+        return shown | {"tag": self.name, "llvm_version": self.trailers.get(TRAILER_VERSION, "")}
 
 
-def tag_message(tag: ReleaseTag, *, revision: str, request_id: str, wheel_version: str, toolkit_version: str) -> str:
+def tag_message(
+    tag: ReleaseTag,
+    *,
+    revision: str,
+    request_id: str,
+    wheel_version: str,
+    toolkit_version: str,
+    facts: LlvmFacts | None = None,
+) -> str:
     """The message that makes a tag ours; :func:`read_states` reads it back."""
     trailers = {
         TRAILER_REVISION: revision,
         TRAILER_REQUEST: request_id,
         TRAILER_WHEEL_VERSION: wheel_version,
         TRAILER_TOOLKIT: toolkit_version,
+        **(facts.trailers() if facts else {}),
     }
     return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {revision[:12]}.", trailers)
 
@@ -106,6 +137,7 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
         request_id=trailers[TRAILER_REQUEST],
         wheel_version=trailers[TRAILER_WHEEL_VERSION],
         toolkit_version=trailers.get(TRAILER_TOOLKIT, ""),
+        trailers=trailers,
         reason=parse_trailers(abandoned.message).get(TRAILER_REASON, "") if abandoned and not published else "",
     )
 
@@ -141,6 +173,15 @@ def find_state(forge: Forge, name: str) -> TagState:
             remedy="use a tag that `mlir-release snapshot` or `mlir-release number` made",
         )
     return state
+
+
+def matrix_of(forge: Forge, state: TagState) -> Matrix:
+    """The build matrix of a tag: that of its commit, without the targets that its revision can't be made into.
+
+    :raises UsageError: ``targets-missing``, and for a mistake in ``targets.toml``
+    :raises NeedsPersonError: ``tag-facts-invalid``
+    """
+    return matrix_at(forge, state.commit).of_revision(state.facts)
 
 
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:

@@ -11,6 +11,7 @@ import re
 import time
 import uuid
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release import __version__
@@ -25,6 +26,7 @@ from mlir_release.model.release_tags import (
     NumberedTag,
     canonical_version,
 )
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.snapshot.plan import (
     CommitPin,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.forge.base import Forge
+    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.targets import ReleaseConfig
     from mlir_release.snapshot.upstream import Revision
 
@@ -95,7 +99,7 @@ def default_request_id() -> str:
 def snapshot(
     forge: Forge,
     revision: Revision,
-    config: ReleaseConfig,
+    matrix: Matrix,
     *,
     request_id: str | None = None,
     force: bool = False,
@@ -103,22 +107,24 @@ def snapshot(
 ) -> TransactionOutcome:
     """Make a snapshot of ``revision``, or resume the one that was begun.
 
+    :param matrix: of the branch; its targets must be able to be made of the revision
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
         :func:`default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
-    :raises UsageError: ``branch-missing``, ``pin-*``, ``request-id-invalid``
+    :raises UsageError: ``branch-missing``, ``pin-*``, ``request-id-invalid``, ``no-target-for-revision``, and those of
+        :meth:`Revision.facts`
     :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``tag-contradicts-pin``
     :raises ConflictError: if the forge keeps changing meanwhile
     """
-    request = _request(revision, config, request_id, force=force)
-    return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
+    request = _request(revision, matrix.release, request_id, force=force)
+    return _Transaction(forge, request, revision, matrix).run(dry_run=dry_run)
 
 
 def number(
     forge: Forge,
     version: str,
     revision: Revision,
-    config: ReleaseConfig,
+    matrix: Matrix,
     *,
     request_id: str | None = None,
     force: bool = False,
@@ -130,9 +136,9 @@ def number(
     :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid``, NeedsPersonError ``numbered-release-pending``.
     """
     version = canonical_version(version)
-    request = _request(revision, config, request_id, force=force)
+    request = _request(revision, matrix.release, request_id, force=force)
     request = replace(request, branch=f"release/{version}", version=version)
-    return _Transaction(forge, request, revision.subject).run(dry_run=dry_run)
+    return _Transaction(forge, request, revision, matrix).run(dry_run=dry_run)
 
 
 def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, *, force: bool) -> Request:
@@ -156,10 +162,11 @@ def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, 
 class _Transaction:
     """One request on one forge, and what this process itself has made for it."""
 
-    def __init__(self, forge: Forge, request: Request, subject: str) -> None:
+    def __init__(self, forge: Forge, request: Request, revision: Revision, matrix: Matrix) -> None:
         self.forge = forge
         self.request = request
-        self.subject = subject
+        self.revision = revision
+        self.matrix = matrix
         self.pinned: str | None = None
         self.made: str | None = None  #: about which we have not looked again
 
@@ -175,6 +182,8 @@ class _Transaction:
             tag = str(plan.tag)
             if plan.verdict == "published":
                 return self.outcome("nothing-to-do", plan, world, done, notes)
+            if plan.verdict == "start":
+                notes |= dict.fromkeys(self.exclusions)
             if dry_run and plan.steps:
                 return self.outcome("planned", plan, world, [str(step) for step in plan.steps], notes)
             if not plan.steps:
@@ -192,6 +201,29 @@ class _Transaction:
             done.append(str(step))
             if isinstance(step, CreateTag):
                 created.add(tag)
+
+    @cached_property
+    def facts(self) -> LlvmFacts:
+        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read."""
+        return self.revision.facts()
+
+    @cached_property
+    def exclusions(self) -> tuple[str, ...]:
+        """Which CPythons of the matrix get no wheel, and why. :raises UsageError: ``no-target-for-revision``"""
+        matrix = self.matrix.of_revision(self.facts)
+        reasons: dict[str, dict[str, None]] = {}
+        for row in matrix.excluded:
+            reasons.setdefault(row.reason, {})[row.wheel.python.tag] = None
+        shown = tuple(f"no wheels for {', '.join(pythons)}: {reason}" for reason, pythons in reasons.items())
+        if shown and not matrix.wheels:
+            raise UsageError(
+                "no-target-for-revision",
+                f"no target of the build matrix can be made of llvm-project {self.revision.sha[:12]}",
+                where=TARGETS_FILE,
+                why="; ".join(shown),
+                remedy="add a CPython that this revision supports to targets.toml, or choose another revision",
+            )
+        return shown
 
     def made_by_another(self, tag: str, world: ForgeState) -> bool:
         """Whether a tag was made for another request than ours."""
@@ -243,7 +275,7 @@ class _Transaction:
                     files={PIN_FILE: format_pin(step.revision)},
                     message=format_message(
                         f"Pin llvm-project {step.revision[:12]}",
-                        self.subject,
+                        self.revision.subject,
                         {
                             TRAILER_REVISION: step.revision,
                             TRAILER_REQUEST: request.request_id,
@@ -259,6 +291,7 @@ class _Transaction:
                     request_id=request.request_id,
                     wheel_version=step.wheel_version,
                     toolkit_version=__version__,
+                    facts=self.facts,
                 )
                 forge.create_tag(str(step.tag), step.commit, message)
                 self.made = str(step.tag)

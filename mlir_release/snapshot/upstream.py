@@ -1,25 +1,29 @@
 """From what a person asks for (head, a sha, a tag, a branch) to one llvm-project commit, asked of the upstream itself.
 
-Only refs and single commit objects are fetched, never a history: a selection costs one or two round trips.
+Only refs and single commit objects are fetched, never a history: a selection costs one or two round trips. What the
+commit's own tree says (:meth:`Revision.facts`) costs two more, of trees and a few small files, when it is asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git.remotes import upstream_unreachable
-from mlir_release.git.repository import GitError
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.model.llvm_facts import FACT_FILES, FactsError, LlvmFacts
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from mlir_release.model.targets import ReleaseConfig
@@ -35,6 +39,7 @@ class Revision:
     epoch: int
     subject: str
     trailers: Mapping[str, str]  #: of the commit message
+    facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
 
 
 class Upstream:
@@ -45,7 +50,7 @@ class Upstream:
         self.branch = branch
         folder = cache if cache is not None else cache_directory()
         # One bare repository an upstream: it holds the few commits that were ever selected.
-        self._git = SharedGit(folder / "upstream" / hashlib.sha256(url.encode()).hexdigest()[:16])
+        self._git = SharedGit(folder / "revisions" / hashlib.sha256(url.encode()).hexdigest()[:16])
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> Upstream:
@@ -106,7 +111,7 @@ class Upstream:
         self._ready()
         if self._git.resolve(sha) is None:
             try:
-                self._git.run("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "--", self.url, sha)
+                self._git.run("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "origin", sha)
             except GitError as error:
                 missing = ("not our ref", "couldn't find remote ref", "unadvertised object", "bad object")
                 if any(text in error.stderr for text in missing):
@@ -123,14 +128,75 @@ class Upstream:
             epoch=int(epoch),
             subject=message.splitlines()[0] if message else "",
             trailers=parse_trailers(message),
+            facts=partial(self.facts, sha),
         )
+
+    def facts(self, sha: str) -> LlvmFacts:
+        """What the tree of a commit that was resolved says.
+
+        :raises UsageError: ``revision-without-bindings``, ``revision-without-version``,
+            ``revision-requirements-invalid``
+        :raises MachineError: if the upstream can't be reached
+        """
+        try:
+            return LlvmFacts.read(self._texts(sha).get)
+        except GitError as error:
+            raise self._unreachable(error) from error
+        except FactsError as error:
+            raise _unreadable(f"{self.url} at {sha}", error) from None
+
+    def _texts(self, sha: str) -> dict[str, str]:
+        """The files of a commit that facts are read from, by path."""
+        # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
+        listed = self._git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES)
+        rows = [row.partition("\t") for row in listed.split("\0") if row]
+        blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
+        if blobs:  # in one request, too: git would fetch each of them by itself when it is read
+            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+            self._git.run("fetch", *options, "origin", *blobs.values())
+        shown = {path: self._git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
+        return {path: content.decode(errors="replace") for path, content in shown.items()}
 
     def _ready(self) -> None:
         folder = self._git.directory
         with locked(folder.with_suffix(".lock")):
-            if not (folder / "HEAD").exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                self._git.run("init", "--quiet", "--bare")
+            if not folder.is_dir():
+                staging = folder.with_suffix(".new")
+                shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
+                staging.mkdir(parents=True)
+                git = Git(staging)
+                git.run("init", "--quiet", "--bare")
+                # By its name of a remote, git finds again what it left out of a fetch.
+                git.run("config", "remote.origin.url", self.url)
+                # "We have this commit" would make the server leave out files of it that we ask for by themselves.
+                git.run("config", "fetch.negotiationAlgorithm", "noop")
+                staging.rename(folder)
 
     def _unreachable(self, error: GitError) -> MachineError:
         return upstream_unreachable(self.url, why=error.why, configured_in="targets.toml")
+
+
+def _unreadable(where: str, error: FactsError) -> UsageError:
+    if error.what == "bindings":
+        return UsageError(
+            "revision-without-bindings",
+            "this revision has no MLIR Python bindings",
+            where=where,
+            why=str(error),
+            remedy="choose a newer revision (the bindings came with LLVM 12), or an upstream that is llvm-project",
+        )
+    if error.what == "version":
+        return UsageError(
+            "revision-without-version",
+            "this revision does not say which LLVM version it is",
+            where=where,
+            why=str(error),
+            remedy="choose another revision; if upstream moved the file, this toolkit must learn where it is now",
+        )
+    return UsageError(
+        "revision-requirements-invalid",
+        "the requirements of this revision's MLIR Python bindings cannot be read",
+        where=where,
+        why=str(error),
+        remedy="choose another revision, and report it to llvm-project",
+    )

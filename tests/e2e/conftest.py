@@ -13,7 +13,7 @@ import pytest
 from mlir_release.host.cache import cache_directory
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.rehearsal.world import choose, make_upstream
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.sdk.provision import available_releases, provide_sdk, source_of
 from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman
 
@@ -69,7 +69,7 @@ def rehearsed(chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.Tem
 def sdk(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     """The SDK that the rehearsal uses: same revision, same key, so it is made once."""
     folder = tmp_path_factory.mktemp("upstream") / "upstream.git"
-    make_upstream(folder, release)
+    make_upstream(folder, release, source_of(release, cache=cache_directory()))
     revision = Upstream(str(folder)).resolve("head")
     return provide_sdk(release, revision=revision.sha, source_epoch=revision.epoch, cache=cache_directory())
 

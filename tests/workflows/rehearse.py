@@ -25,7 +25,7 @@ from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.rehearsal.run import FIRST_PROGRAM
 from mlir_release.rehearsal.world import choose, make_targets, make_upstream
-from mlir_release.sdk.provision import available_releases
+from mlir_release.sdk.provision import available_releases, source_of
 from tests.github_server import Dispatch, GitHubServer
 from tools import go_tool
 
@@ -168,7 +168,7 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
     """The release repository (this checkout's files, an older pin, one target) on ``github``, and its runner."""
     release, pythons = choose(available_releases(cache=cache_directory()))
     upstream = workspace / "upstream.git"
-    older = make_upstream(upstream, release)
+    older = make_upstream(upstream, release, source_of(release, cache=cache_directory()))
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
     files = toolkit_files() | {

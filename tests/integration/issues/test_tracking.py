@@ -24,9 +24,9 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
-from mlir_release.snapshot.upstream import Revision
 from tests.github_server import Fault, GitHubServer, Record
 from tests.release_stage import NOW, TARGETS, Stage, make_stage
+from tests.revision_factory import make_revision
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, make_report
 
 if TYPE_CHECKING:
@@ -249,8 +249,7 @@ def test_the_command_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setenv(key, value)
         monkeypatch.setenv("GITHUB_RUN_ID", "12")
         forge = GitHubForge.open(REPOSITORY)
-        revision = Revision(sha=REVISION, epoch=1, subject="x", trailers={})
-        made = snapshot(forge, revision, Matrix.parse(TARGETS).release, request_id="r")
+        made = snapshot(forge, make_revision(REVISION), Matrix.parse(TARGETS), request_id="r")
         (dispatched,) = github.dispatches
         github.add_job(
             dispatched.run_id, FIRST, labels=["ubuntu-24.04"], started=NOW, completed=NOW, conclusion="failure", log=LOG

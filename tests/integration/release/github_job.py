@@ -19,9 +19,9 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
-from mlir_release.snapshot.upstream import Revision
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
+from tests.revision_factory import make_revision
 from tests.wheel_factory import PYTHON, REVISION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def job(environ: Mapping[str, str], dist: Path) -> None:
     """What the workflows do, from selection to publication."""
     forge = GitHubForge.open(REPOSITORY, environ=environ)
     matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
-    revision = Revision(sha=REVISION, epoch=1, subject="A change", trailers={})
-    tag = snapshot(forge, revision, matrix.release, request_id="run-1").tag
+    tag = snapshot(forge, make_revision(REVISION, subject="A change"), matrix, request_id="run-1").tag
     draft = Draft.load(forge, tag, matrix=matrix)
     upload(draft, dist)
     publish(draft)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.index.generate import generate
-from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.release.draft import Draft
@@ -20,8 +20,8 @@ from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import number, snapshot
-from mlir_release.snapshot.upstream import Revision
-from tests.targets_factory import UPSTREAM, make_row, make_targets
+from tests.revision_factory import make_revision
+from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
 OLD, NEW, NEXT = "a" * 40, "b" * 40, "c" * 40
 TAG = "snapshot-20261120.01"
-CONFIG = ReleaseConfig(upstream=UPSTREAM)
 TARGETS = make_targets(make_row()).encode()
+MATRIX = Matrix.parse(TARGETS.decode())
 TARGET = "mlir-linux-x86_64-cp312"
 
 
@@ -47,11 +47,6 @@ def make_forge(folder: Path) -> None:
     LocalForge.create(folder / "forge", files, clock=lambda: NOW, identity=WHO)
 
 
-def revision(sha: str) -> Revision:
-    """An upstream commit."""
-    return Revision(sha=sha, epoch=1_790_000_000, subject="[mlir] Do something (#1)", trailers={})
-
-
 # -- scenarios --------------------------------------------------------------------------------------------------------
 
 
@@ -62,22 +57,22 @@ def create(folder: Path) -> None:
 
 def run_snapshot(folder: Path) -> None:
     """The whole transaction."""
-    snapshot(open_forge(folder), revision(NEW), CONFIG, request_id="run-1")
+    snapshot(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1")
 
 
 def run_forced(folder: Path) -> None:
     """A forced one."""
-    snapshot(open_forge(folder), revision(NEW), CONFIG, request_id="run-1", force=True)
+    snapshot(open_forge(folder), make_revision(NEW), MATRIX, request_id="run-1", force=True)
 
 
 def run_next(folder: Path) -> None:
     """The transaction of the next revision: whatever the one before left must not be in its way."""
-    snapshot(open_forge(folder), revision(NEXT), CONFIG, request_id="run-2")
+    snapshot(open_forge(folder), make_revision(NEXT), MATRIX, request_id="run-2")
 
 
 def run_number(folder: Path) -> None:
     """A numbered release."""
-    number(open_forge(folder), "22.1.8", revision(NEW), CONFIG, request_id="run-1")
+    number(open_forge(folder), "22.1.8", make_revision(NEW), MATRIX, request_id="run-1")
 
 
 def run_waive(folder: Path) -> None:
@@ -127,7 +122,7 @@ def run_build(folder: Path) -> None:
 def run_release(folder: Path) -> None:
     """The whole main job but the building: snapshot, upload, verify, publish, index."""
     forge = open_forge(folder)
-    snapshot(forge, revision(NEW), CONFIG, request_id="run-1")
+    snapshot(forge, make_revision(NEW), MATRIX, request_id="run-1")
     draft = Draft.load(forge, TAG)
     upload(draft, folder / "dist")
     publish(draft)

@@ -10,12 +10,12 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.model.targets import ReleaseConfig
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.yanks import Yank, parse_yanks
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import snapshot
-from mlir_release.snapshot.upstream import Revision
+from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def begin(forge: LocalForge, sha: str) -> None:
-    revision = Revision(sha=sha, epoch=1, subject="s", trailers={})
-    snapshot(forge, revision, ReleaseConfig(upstream="x"), request_id=f"r-{sha[0]}")
+    snapshot(forge, make_revision(sha), Matrix.parse(TARGETS.decode()), request_id=f"r-{sha[0]}")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
+from tests.revision_factory import LLVM_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ def github(tmp_path: Path) -> Iterator[GitHubServer]:
     upstream.directory.mkdir()
     upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
     ada = Signature(name="Ada", email="ada@example.org", when=NOW)
-    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, {"a": b"1"}, "[mlir] A change\n", ada))
+    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, LLVM_TREE, "[mlir] A change\n", ada))
     targets = TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
     with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
         server.add_repository(REPOSITORY, {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()})

@@ -16,6 +16,7 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from tests.github_server import GitHubServer
 from tests.release_stage import TARGETS
+from tests.revision_factory import LLVM_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def targets(tmp_path: Path) -> str:
     upstream.directory.mkdir()
     upstream.run("init", "--quiet", "--bare", "--initial-branch=main")
     ada = Signature(name="Ada", email="ada@example.org", when=NOW)
-    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, {"a": b"1"}, "[mlir] A change\n", ada))
+    upstream.run("update-ref", "refs/heads/main", commit_files(upstream, None, LLVM_TREE, "[mlir] A change\n", ada))
     return TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
 
 

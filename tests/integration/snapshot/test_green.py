@@ -22,6 +22,7 @@ from mlir_release.snapshot.green import select
 from mlir_release.snapshot.upstream import Upstream
 from tests.github_server import Fault, GitHubServer
 from tests.release_stage import TARGETS
+from tests.revision_factory import LLVM_TREE
 from tests.wheel_factory import REVISION
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ UPSTREAM = "llvm/llvm-project"
 def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
     monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
     with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(UPSTREAM, {"README": b"LLVM\n"})
+        server.add_repository(UPSTREAM, LLVM_TREE)
         for name, value in server.environment("llvm/mlir-wheels", server.token()).items():
             monkeypatch.setenv(name, value)
         yield server
@@ -186,4 +187,5 @@ def test_the_pin_is_set_to_it(github: GitHubServer, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
     done = run("pin", "set", "green", "-C", str(tmp_path))
     assert done.returncode == 0, done.stderr
+    assert "LLVM 23.1.1" in done.stdout
     assert (tmp_path / PIN_FILE).read_text().strip() == commits[1]

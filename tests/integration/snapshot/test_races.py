@@ -26,7 +26,8 @@ from datetime import datetime
 from pathlib import Path
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.snapshot.transaction import snapshot
-from tests.integration.release.scenarios import CONFIG, WHO, revision
+from tests.integration.release.scenarios import MATRIX, WHO
+from tests.revision_factory import make_revision
 
 folder, sha, id, force, now = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "force", sys.argv[5]
 clock = datetime.fromisoformat(now)
@@ -34,7 +35,7 @@ forge = LocalForge(folder / "forge", clock=lambda: clock, identity=WHO)
 (folder / f"ready-{sys.argv[6]}").touch()
 while not (folder / "go").exists():
     time.sleep(0.001)
-print(snapshot(forge, revision(sha), CONFIG, request_id=id, force=force).tag)
+print(snapshot(forge, make_revision(sha), MATRIX, request_id=id, force=force).tag)
 """
 
 NOON = "2026-11-20T12:00:00+00:00"

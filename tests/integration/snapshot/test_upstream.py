@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.model.llvm_facts import FACT_FILES, LlvmFacts
 from mlir_release.snapshot.upstream import Upstream
+from tests.revision_factory import LLVM_FILES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -94,3 +97,82 @@ def test_unreachable(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         Upstream(str(tmp_path / "nothing"), cache=tmp_path / "cache").resolve("head")
     assert caught.value.id == "upstream-unreachable"
+
+
+# -- facts of a commit ------------------------------------------------------------------------------------------------
+
+
+def commit_tree(repository: Path, files: Mapping[str, str]) -> str:
+    """Commit these files, and a large one that nothing needs, as all that there is."""
+    git(repository, "rm", "-rq", "--ignore-unmatch", ".")
+    for path, text in {**files, "clang/large": "x" * 1_000_000}.items():
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository / path).write_text(text)
+    git(repository, "add", "-A")
+    git(repository, "commit", "--quiet", "-m", "[mlir] A tree")
+    return git(repository, "rev-parse", "HEAD")
+
+
+def requests(trace: Path) -> int:
+    """How often the upstream was asked for something."""
+    return trace.read_text().count("run_command: unset") if trace.exists() else 0
+
+
+@pytest.mark.parametrize("filters", [True, False], ids=["filters", "no filters"])
+def test_facts_cost_two_small_requests_once(
+    repository: Path, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filters: bool
+) -> None:
+    """A server that can't filter sends everything with the commit, and is not asked again."""
+    git(repository, "config", "uploadpack.allowFilter", str(filters).lower())
+    sha = commit_tree(repository, LLVM_FILES)
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("GIT_TRACE", str(trace))
+    revision = upstream.resolve(sha)
+    assert requests(trace) == 1
+    assert revision.facts() == LlvmFacts.read(LLVM_FILES.get)
+    assert requests(trace) == (3 if filters else 1)
+    (cache,) = (path for path in (tmp_path / "cache" / "revisions").iterdir() if path.is_dir())
+    held = git(cache, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectsize)").splitlines()
+    assert sum(line.startswith("blob") for line in held) == len(FACT_FILES) + (not filters)
+    repository.rename(tmp_path / "gone")
+    assert Upstream(upstream.url, cache=tmp_path / "cache").resolve(sha).facts().version == "23.1.1"
+
+
+def test_a_selection_reads_no_tree(repository: Path, upstream: Upstream, tmp_path: Path) -> None:
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    revision = upstream.resolve(commit_tree(repository, LLVM_FILES))
+    repository.rename(tmp_path / "gone")
+    with pytest.raises(MachineError) as caught:
+        revision.facts()
+    assert caught.value.id == "upstream-unreachable"
+
+
+@pytest.mark.parametrize(
+    ("changes", "identifier"),
+    [
+        ({"mlir/python/requirements.txt": None}, "revision-without-bindings"),
+        (dict.fromkeys(LLVM_FILES), "revision-without-bindings"),
+        ({"cmake/Modules/LLVMVersion.cmake": "set(LLVM_VERSION_MAJOR 23)\n"}, "revision-without-version"),
+        ({"mlir/python/requirements.txt": "numpy == \n"}, "revision-requirements-invalid"),
+    ],
+)
+def test_a_tree_that_can_be_no_release(
+    repository: Path, upstream: Upstream, changes: dict[str, str | None], identifier: str
+) -> None:
+    files = {path: text for path, text in (LLVM_FILES | changes).items() if text is not None}
+    revision = upstream.resolve(commit_tree(repository, files))
+    with pytest.raises(UsageError) as caught:
+        revision.facts()
+    assert caught.value.id == identifier
+    assert revision.sha in caught.value.where
+
+
+def test_a_process_that_died_while_it_made_the_cache_is_in_no_ones_way(
+    repository: Path, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.resolve("head")
+    (cache,) = (path for path in (tmp_path / "cache" / "revisions").iterdir() if path.is_dir())
+    unfinished = cache.with_suffix(".new")
+    cache.rename(unfinished)
+    (unfinished / "config").unlink()
+    assert upstream.resolve("head").sha == git(repository, "rev-parse", "main")

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlir_release.model.llvm_facts import FACT_FILES, REQUIREMENTS_FILE, FactsError, LlvmFacts, split_requirements
-
-#: As in 23.1.1, cut down to the lines that count.
-LLVM_23 = {
-    "cmake/Modules/LLVMVersion.cmake": """\
-if(NOT DEFINED LLVM_VERSION_MAJOR)
-  set(LLVM_VERSION_MAJOR 23)
-endif()
-if(NOT DEFINED LLVM_VERSION_MINOR)
-  set(LLVM_VERSION_MINOR 1)
-endif()
-if(NOT DEFINED LLVM_VERSION_PATCH)
-  set(LLVM_VERSION_PATCH 1)
-endif()
-if(NOT DEFINED LLVM_VERSION_SUFFIX)
-  set(LLVM_VERSION_SUFFIX)
-endif()
-""",
-    "mlir/cmake/modules/MLIRDetectPythonEnv.cmake": "set(MLIR_MINIMUM_PYTHON_VERSION 3.10)\n",
-    "mlir/CMakeLists.txt": "set(MLIR_ENABLE_PYTHON_STABLE_ABI 0 CACHE BOOL\n",
-    "llvm/CMakeLists.txt": "  set(LLVM_MINIMUM_PYTHON_VERSION 3.8)\n",
-    "mlir/python/CMakeLists.txt": 'add_custom_target("mlir-python-sources" DEPENDS ${mlir_python_sources_deps})\n',
-    REQUIREMENTS_FILE: """\
-# BUILD dependencies
-nanobind>=2.9, <3.0
-PyYAML>=5.4.0, <=6.0.1
-typing_extensions>=4.12.2
-# RUN dependencies
-numpy>=2.1.0, <=2.1.2
-ml_dtypes>=0.5.0, <=0.6.0   # provides several NumPy dtype extensions, including the bf16
-""",
-}
+from mlir_release.model.trailers import format_message, parse_trailers
+from tests.revision_factory import FACTS, LLVM_FILES
 
 #: As in 16.0.6.
 LLVM_16 = {
@@ -51,7 +26,7 @@ set(LLVM_MINIMUM_PYTHON_VERSION 3.6)
 
 
 def test_what_a_recent_tree_says() -> None:
-    facts = LlvmFacts.read(LLVM_23.get)
+    facts = LlvmFacts.read(LLVM_FILES.get)
     assert facts == LlvmFacts(
         version="23.1.1",
         minimum_python="3.10",
@@ -75,14 +50,14 @@ def test_what_an_old_tree_says() -> None:
 
 
 def test_a_version_that_was_never_seen_is_only_a_number() -> None:
-    later = LLVM_23 | {
-        "cmake/Modules/LLVMVersion.cmake": LLVM_23["cmake/Modules/LLVMVersion.cmake"].replace("23", "41")
+    later = LLVM_FILES | {
+        "cmake/Modules/LLVMVersion.cmake": LLVM_FILES["cmake/Modules/LLVMVersion.cmake"].replace("23", "41")
     }
     assert LlvmFacts.read(later.get).version == "41.1.1"
 
 
 def test_a_mention_of_the_stable_abi_is_no_option() -> None:
-    tree = LLVM_23 | {
+    tree = LLVM_FILES | {
         "mlir/CMakeLists.txt": "if(MLIR_ENABLE_PYTHON_STABLE_ABI AND x)\n# set(MLIR_ENABLE_PYTHON_STABLE_ABI\n"
     }
     assert not LlvmFacts.read(tree.get).has_stable_abi
@@ -112,7 +87,7 @@ def test_only_known_files_are_asked_for() -> None:
     ],
 )
 def test_a_tree_that_does_not_say_it(path: str, text: str | None, what: str) -> None:
-    tree: dict[str, str | None] = {**LLVM_23, path: text}
+    tree: dict[str, str | None] = {**LLVM_FILES, path: text}
     with pytest.raises(FactsError) as caught:
         LlvmFacts.read(tree.get)
     assert caught.value.what == what
@@ -127,3 +102,53 @@ def test_one_list_without_headings_is_what_runs_but_for_the_binding_library() ->
 def test_headings_are_followed() -> None:
     lines = ["# BUILD dependencies", "nanobind>=2.9", "PyYAML>=5", "# RUN dependencies", "numpy>=1 # why"]
     assert split_requirements(lines) == (["nanobind>=2.9", "PyYAML>=5"], ["numpy>=1"])
+
+
+@pytest.mark.parametrize("tree", [LLVM_FILES, LLVM_16])
+def test_trailers_are_read_back(tree: dict[str, str]) -> None:
+    facts = LlvmFacts.read(tree.get)
+    message = format_message("snapshot-20261120.01", "Wheels.", {"LLVM-Revision": "a" * 40} | facts.trailers())
+    assert LlvmFacts.from_trailers(parse_trailers(message)) == facts
+
+
+def test_trailers_are_one_line_a_fact() -> None:
+    assert LlvmFacts.read(LLVM_FILES.get).trailers() == {
+        "LLVM-Version": "23.1.1",
+        "Minimum-Python": "3.10",
+        "Binding-Requirements": "nanobind>=2.9, <3.0 | PyYAML>=5.4.0, <=6.0.1 | typing_extensions>=4.12.2",
+        "Runtime-Requirements": "numpy>=2.1.0, <=2.1.2 | ml_dtypes>=0.5.0, <=0.6.0",
+        "Stable-ABI": "yes",
+        "Python-Sources": "yes",
+    }
+
+
+def test_nothing_is_known_from_the_tag_of_an_older_toolkit() -> None:
+    assert LlvmFacts.from_trailers({"LLVM-Revision": "a" * 40}) is None
+    for key in FACTS.trailers():
+        assert LlvmFacts.from_trailers({k: v for k, v in FACTS.trailers().items() if k != key}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("LLVM-Version", "newest"),
+        ("LLVM-Version", ""),
+        ("Minimum-Python", "2.7"),
+        ("Minimum-Python", "3.x"),
+        ("Runtime-Requirements", "numpy>=1 || ml_dtypes"),
+        ("Binding-Requirements", "; rm -rf /"),
+        ("Stable-ABI", "maybe"),
+        ("Python-Sources", "True"),
+    ],
+)
+def test_garbage_in_a_trailer_is_named(key: str, value: str) -> None:
+    with pytest.raises(FactsError) as caught:
+        LlvmFacts.from_trailers({**FACTS.trailers(), key: value})
+    assert key in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FACTS.trailers())), st.text()))
+def test_whatever_a_tag_says_is_facts_or_one_error(garbage: dict[str, str]) -> None:
+    with suppress(FactsError):
+        assert LlvmFacts.from_trailers(FACTS.trailers() | garbage) is not None

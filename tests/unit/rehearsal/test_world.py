@@ -13,11 +13,12 @@ from mlir_release.git.repository import Git
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.resolver import Resolution, Wanted
 from mlir_release.model.cpython import CPython
+from mlir_release.model.llvm_facts import TRAILER_VERSION
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_upstream
-from mlir_release.sdk.provision import TRAILER_VERSION
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
+from mlir_release.snapshot.upstream import Upstream
 from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def test_a_cpython_that_was_asked_for_is_taken_as_it_is(
 
 def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tmp_path: Path) -> None:
     newest = read_catalogue()[-1]
-    assert make_upstream(tmp_path / "upstream.git", Release(version="97.1.4", epoch=1790000000)) == newest
+    tree = make_source(tmp_path / "llvm-project")
+    assert make_upstream(tmp_path / "upstream.git", Release(version="97.1.4", epoch=1790000000), tree) == newest
     git = Git(tmp_path / "upstream.git")
     trailers = parse_trailers(git.message("refs/tags/llvmorg-97.1.4"))
     # Nothing told its commit in llvm-project, so none is named.
@@ -127,8 +129,19 @@ def test_upstream_has_a_commit_for_a_release_that_the_catalogue_does_not_know(tm
 
 def test_upstream_ends_at_the_chosen_release_and_is_the_same_every_time(tmp_path: Path) -> None:
     *_, older, chosen = read_catalogue()[:-1]
+    tree = make_source(tmp_path / "llvm-project")
     heads = set()
     for name in ("one.git", "two.git", "two.git"):
-        assert make_upstream(tmp_path / name, chosen) == older
+        assert make_upstream(tmp_path / name, chosen, tree) == older
         heads.add(Git(tmp_path / name).resolve("refs/heads/main"))
+        # From here on it is a whole tree.
+        (tree / "llvm").mkdir(exist_ok=True)
+        (tree / "llvm" / "CMakeLists.txt").write_text("set(LLVM_MINIMUM_PYTHON_VERSION 3.8)\n")
     assert len(heads) == 1
+
+
+def test_the_facts_of_the_release_are_read_in_its_commit(tmp_path: Path) -> None:
+    tree, folder = make_source(tmp_path / "llvm-project"), tmp_path / "upstream.git"
+    make_upstream(folder, read_catalogue()[-1], tree)
+    revision = Upstream(str(folder), cache=tmp_path / "cache").resolve("head")
+    assert revision.facts() == read_source(tree).facts

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.manifest import Waiver
+from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.assets import Wheel, read_report, read_wheel
 from mlir_release.release.policy import Judgement, judge
+from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
 
@@ -58,6 +60,14 @@ def test_all_is_well(wheels: list[Wheel]) -> None:
     assert [wheel.target for wheel in found.wheels] == [REQUIRED, EXPERIMENTAL]
     assert len(found.reports) == 3
     assert not found.problems + found.left_out + found.waivers + found.excluded
+
+
+def test_what_the_revision_cannot_be_made_into_is_left_out_even_if_it_is_required(wheels: list[Wheel]) -> None:
+    matrix = MATRIX.of_revision(replace(FACTS, minimum_python="3.13"))
+    found = judge(matrix, {wheels[1].slot: wheels[1]}, {r.target: r for r in reports(wheels)}, {})
+    assert not found.problems
+    assert [wheel.target for wheel in found.wheels] == [EXPERIMENTAL]
+    assert found.left_out == (LeftOut(target=REQUIRED, reason="LLVM 22.1.8 needs CPython 3.13 or newer"),)
 
 
 def test_a_required_wheel_is_missing(wheels: list[Wheel]) -> None:

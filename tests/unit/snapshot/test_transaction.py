@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,8 +13,8 @@ import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.model.targets import ReleaseConfig
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.snapshot.plan import Request, Step
 from mlir_release.snapshot.state import abandon_tag, states, tag_message
@@ -25,21 +26,21 @@ from mlir_release.snapshot.transaction import (
     number,
     snapshot,
 )
-from mlir_release.snapshot.upstream import Revision
 from tests.memory_forge import NOON, MemoryForge
+from tests.revision_factory import FACTS, make_revision
+from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.snapshot.upstream import Revision
 
 
 OLD = "a" * 40
 NEW = "b" * 40
 OTHER = "c" * 40
-CONFIG = ReleaseConfig(upstream="https://example.org/llvm-project.git")
-
-
-def revision(sha: str = NEW) -> Revision:
-    return Revision(sha=sha, epoch=1, subject="[mlir] Do something (#1)", trailers={})
+MATRIX = Matrix.parse(make_targets(make_row()))
 
 
 def make_forge(pin: bytes | None = f"{OLD}\n".encode(), *, now: datetime = NOON) -> MemoryForge:
@@ -49,13 +50,13 @@ def make_forge(pin: bytes | None = f"{OLD}\n".encode(), *, now: datetime = NOON)
 def snap(
     forge: MemoryForge, sha: str = NEW, id: str = "r1", *, force: bool = False, dry_run: bool = False
 ) -> TransactionOutcome:
-    return snapshot(forge, revision(sha), CONFIG, request_id=id, force=force, dry_run=dry_run)
+    return snapshot(forge, make_revision(sha), MATRIX, request_id=id, force=force, dry_run=dry_run)
 
 
 def numb(
     forge: MemoryForge, version: str = "22.1.8", sha: str = NEW, id: str = "r1", *, force: bool = False
 ) -> TransactionOutcome:
-    return number(forge, version, revision(sha), CONFIG, request_id=id, force=force)
+    return number(forge, version, make_revision(sha), MATRIX, request_id=id, force=force)
 
 
 def hand_made(forge: MemoryForge, name: str, message: str = "by hand\n", commit: str | None = None) -> None:
@@ -107,6 +108,63 @@ def test_an_outcome_can_be_shown() -> None:
     assert tuple(msgspec.to_builtins(outcome)["steps"]) == outcome.steps
 
 
+def test_the_tag_records_what_the_revision_is() -> None:
+    for run in (snap, numb):
+        forge = make_forge()
+        outcome = run(forge)
+        (state,) = states(forge)
+        assert state.name == outcome.tag
+        assert state.facts == FACTS
+        assert state.to_json()["llvm_version"] == "22.1.8"
+
+
+def counted(facts: LlvmFacts | Exception) -> tuple[Revision, list[str]]:
+    """A revision, and how often its tree was read."""
+    asked: list[str] = []
+
+    def read() -> LlvmFacts:
+        asked.append("tree")
+        if isinstance(facts, Exception):
+            raise facts
+        return facts
+
+    return replace(make_revision(NEW), facts=read), asked
+
+
+def test_the_tree_is_read_once_and_only_for_a_new_tag() -> None:
+    forge = make_forge()
+    revision, asked = counted(FACTS)
+    assert snapshot(forge, revision, MATRIX, request_id="r1").action == "started"
+    assert len(asked) == 1
+    assert snapshot(forge, revision, MATRIX, request_id="r2").action == "under-way"
+    forge.publish(forge.releases()[0])
+    assert snapshot(forge, revision, MATRIX, request_id="r3").action == "nothing-to-do"
+    assert len(asked) == 1
+
+
+def test_nothing_is_begun_for_a_revision_that_can_be_no_release() -> None:
+    forge = make_forge()
+    before = forge.key()
+    revision, _ = counted(UsageError("revision-without-bindings", "x"))
+    with pytest.raises(UsageError, match="x"):
+        snapshot(forge, revision, MATRIX)
+    demanding = replace(FACTS, version="40.1.0", minimum_python="3.20")
+    for run in (snapshot, partial(number, version="22.1.8")):
+        for dry_run in (True, False):
+            with pytest.raises(UsageError) as caught:
+                run(forge, revision=make_revision(NEW, facts=demanding), matrix=MATRIX, dry_run=dry_run)
+            assert caught.value.id == "no-target-for-revision"
+            assert caught.value.why == "no wheels for cp312, cp313: LLVM 40.1.0 needs CPython 3.20 or newer"
+    assert forge.key() == before
+
+
+def test_what_a_revision_excludes_is_noted() -> None:
+    revision = make_revision(NEW, facts=replace(FACTS, minimum_python="3.13"))
+    for dry_run in (True, False):
+        outcome = snapshot(make_forge(), revision, MATRIX, dry_run=dry_run)
+        assert outcome.notes == ("no wheels for cp312: LLVM 22.1.8 needs CPython 3.13 or newer",)
+
+
 def test_dry_run_changes_nothing() -> None:
     forge = make_forge()
     before = forge.key()
@@ -125,7 +183,7 @@ def test_resumed_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     total = len(snap(whole).steps)
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(forge, request(), "subject")
+        transaction = _Transaction(forge, request(), make_revision(NEW), MATRIX)
         for _ in range(done):
             _, plan = transaction.look()
             transaction.apply(plan.steps[0])
@@ -445,7 +503,7 @@ def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyP
     assert total == 5
     for done in range(total + 1):
         forge = make_forge()
-        transaction = _Transaction(forge, request(version="22.1.8"), "subject")
+        transaction = _Transaction(forge, request(version="22.1.8"), make_revision(NEW), MATRIX)
         for _ in range(done):
             _, plan = transaction.look()
             transaction.apply(plan.steps[0])
@@ -555,7 +613,7 @@ def restarted(racer: Racer) -> Racer:
 def advance(forge: MemoryForge, racer: Racer) -> Racer:
     """One atomic action: a look, or one step."""
     forge.time = racer.now
-    transaction = _Transaction(forge, racer.request, "subject")
+    transaction = _Transaction(forge, racer.request, make_revision(racer.request.revision), MATRIX)
     transaction.pinned, transaction.made = racer.pinned, racer.made
     step, ended = None, ""
     if racer.step is None:
