@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = Path(__file__).with_name("killpoints.c")
 
-#: Set it to try every kill point; otherwise a sample of a scenario's, evenly spread.
-EXHAUSTIVE = "MLIR_RELEASE_EXHAUSTIVE"
-SAMPLE = 30
-
 _CONTROL = struct.Struct("QQQQ40s")
 
 
@@ -82,7 +78,7 @@ def kill_everywhere(
     place: Callable[[Path], None] = lambda _: None,
     leader_only: bool = False,
     commands: bool = False,
-    sample: int = SAMPLE,
+    sample: int | None,
 ) -> Killing:
     """Kill ``scenario`` at its write points, one after the other, and run it again after each.
 
@@ -93,7 +89,7 @@ def kill_everywhere(
     :param place: makes a copy of the state at home in its new folder
     :param leader_only: kill the Python process only: its git goes on while the scenario is already run again
     :param commands: kill between commands, after each that the Python process has run, not inside of them
-    :param sample: how many points to try if not all
+    :param sample: how many points to try, evenly spread; None: all
     :raises AssertionError: naming the point after which it ended differently
     """
     library = work / "killpoints.so"
@@ -144,7 +140,7 @@ def kill_everywhere(
             return killed.kind
 
         points = range(1, whole.points + 1)
-        if EXHAUSTIVE not in os.environ and len(points) > sample:
+        if sample is not None and len(points) > sample:
             points = range(1, whole.points + 1, -(-whole.points // sample))
         with ThreadPoolExecutor(count) as pool:
             kinds = Counter(pool.map(one, points))

@@ -28,8 +28,10 @@ NEEDS_COMPILER = pytest.mark.skipif(
 WALKS = [("submodule", "linear"), ("pin-file", "adaptive"), ("submodule", "parallel"), ("pin-file", "head")]
 
 
-def kill_a_walk(folder: Path, carrier: str, strategy: str, remotes: str, *, commands: bool, sample: int) -> Killing:
-    """Kill a walk to the first break, and run it again: at ``sample`` points, or at all.
+def kill_a_walk(
+    folder: Path, carrier: str, strategy: str, remotes: str, *, commands: bool, sample: int | None
+) -> Killing:
+    """Kill a walk to the first break, and run it again: at ``sample`` points; None: at all.
 
     :param remotes: where the remote repositories are: another machine, which is not killed, too
     :param commands: between git commands, not inside of them

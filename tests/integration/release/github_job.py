@@ -1,12 +1,11 @@
 """A whole job on the loopback GitHub, from a pin to a published release, and what it leaves.
 
-Tests disturb its requests. By default they try a sample; ``MLIR_RELEASE_EXHAUSTIVE=1`` tries them all.
+Tests disturb its requests: a sample, or (marked ``slow``) all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
 TAG = "snapshot-20261120.01"
-EXHAUSTIVE = os.environ.get("MLIR_RELEASE_EXHAUSTIVE") == "1"
 
 
 @contextmanager
@@ -89,13 +87,13 @@ class Undisturbed:
             job(server.environment(REPOSITORY, server.token()), dist)
             return cls(dist, [f"{r.method} {r.path}" for r in server.requests], end_state(server))
 
-    def sample(self, kind: int, method: str = "") -> list[int]:
-        """Numbers of requests to disturb, from 1; others for each way of going wrong.
+    def sample(self, kind: int, method: str = "", *, exhaustive: bool) -> list[int]:
+        """Numbers of requests to disturb, from 1; others for each way of going wrong. ``exhaustive``: all.
 
         :param kind: number of the way
         :param method: only requests with it, and more of them
         """
-        if EXHAUSTIVE:
+        if exhaustive:
             return list(range(1, len(self.requests) + 1))
         found = [number for number, request in enumerate(self.requests, 1) if request.startswith(method)]
         step = 4 if method else 16

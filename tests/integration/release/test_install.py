@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Forge
+    from mlir_release.host.venv import VirtualEnvironment
 
 ROOT = Path(__file__).parents[3]
 REPOSITORY = "llvm/mlir-wheels"
@@ -65,9 +67,16 @@ def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple
     publish(draft)
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> VirtualEnvironment:
+    return venv.create(tmp_path_factory.mktemp("python") / "environment", Path(sys.executable), pip=True)
+
+
 @pytest.fixture
-def python(tmp_path: Path) -> Path:
-    return venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
+def python(environment: VirtualEnvironment, tmp_path: Path) -> Path:
+    """Of an empty environment of its own: a copy, which takes a tenth of the time that pip's installation takes."""
+    shutil.copytree(environment.root, tmp_path / "environment", symlinks=True)
+    return tmp_path / "environment" / environment.python.relative_to(environment.root)
 
 
 def imported(python: Path) -> str:
