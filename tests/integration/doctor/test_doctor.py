@@ -520,9 +520,9 @@ def test_a_local_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files=RELEASE_FILES, message="Begin")
-    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "ok"}, 0)
+    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "ok", "cpython": "ok"}, 0)
     assert local(forge.root, monkeypatch, "--branch", "other")[0]["branch"] == "problem"
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files={"llvm-project.version": b"main\n"}, message="Break")
-    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "problem"}, 7)
+    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "problem", "cpython": "ok"}, 7)

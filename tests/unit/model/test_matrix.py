@@ -32,8 +32,8 @@ def test_a_suite_that_runs_once_a_platform_gates_all_its_wheels(matrix: Matrix) 
     test = next(test for test in matrix.tests if test.name == "regression-mlir-linux-x86_64")
     assert test.python is None
     assert test.required
-    assert "mlir-linux-x86_64-cp310" in test.wheels
-    assert len(test.wheels) == 5
+    assert "mlir-linux-x86_64-cp311" in test.wheels
+    assert len(test.wheels) == 4
 
 
 def test_filters_choose_wheels(matrix: Matrix) -> None:
@@ -43,7 +43,9 @@ def test_filters_choose_wheels(matrix: Matrix) -> None:
         "mlir-linux-aarch64-cp312",
     }  # fmt: skip
     platforms = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x64")
-    assert [wheel.name for wheel in matrix.only("experimental").wheels] == [f"mlir-{p}-cp314t" for p in platforms]
+    assert {wheel.name for wheel in matrix.only("experimental").wheels} == {
+        f"mlir-{platform}-{python}" for platform in platforms for python in ("cp314t", "cp315", "cp315t")
+    }
     with pytest.raises(UsageError, match="no target fits"):
         matrix.only("os=macos and llvm=mlir-core")
 
@@ -59,7 +61,7 @@ def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matri
 
 FACTS = LlvmFacts(
     version="25.1.0",
-    minimum_python="3.12",
+    minimum_python="3.13",
     binding_requirements=("nanobind>=2.9",),
     runtime_requirements=("numpy>=2",),
     has_stable_abi=True,
@@ -69,13 +71,13 @@ FACTS = LlvmFacts(
 
 def test_a_cpython_older_than_a_revisions_minimum_is_excluded_with_the_reason(matrix: Matrix) -> None:
     fitting = matrix.of_revision(FACTS)
-    assert {wheel.python.tag for wheel in fitting.wheels} == {"cp312", "cp313", "cp314", "cp314t"}
-    assert {row.wheel.python.tag for row in fitting.excluded} == {"cp310", "cp311"}
+    assert {wheel.python.tag for wheel in fitting.wheels} == {"cp313", "cp314", "cp314t", "cp315", "cp315t"}
+    assert {row.wheel.python.tag for row in fitting.excluded} == {"cp311", "cp312"}
     assert len(fitting.wheels) + len(fitting.excluded) == len(matrix.wheels)
-    assert str(fitting.excluded[0]) == "mlir-linux-x86_64-cp310: LLVM 25.1.0 needs CPython 3.12 or newer"
-    assert not any(test.name.endswith(("cp310", "cp311")) for test in fitting.tests)
+    assert str(fitting.excluded[0]) == "mlir-linux-x86_64-cp311: LLVM 25.1.0 needs CPython 3.13 or newer"
+    assert not any(test.name.endswith(("cp311", "cp312")) for test in fitting.tests)
     with pytest.raises(UsageError) as caught:
-        fitting.wheel("mlir-linux-x86_64-cp310")
+        fitting.wheel("mlir-linux-x86_64-cp311")
     assert (caught.value.id, caught.value.why) == ("target-excluded", fitting.excluded[0].reason)
 
 
@@ -86,9 +88,9 @@ def test_nothing_is_excluded_where_the_facts_are_not_known(matrix: Matrix) -> No
 def test_parts_of_a_matrix_have_their_part_of_what_is_excluded(matrix: Matrix) -> None:
     fitting = matrix.of_revision(FACTS)
     assert [row.name for row in fitting.only("llvm=mlir-core").excluded] == [
-        "mlir-core-linux-x86_64-cp310", "mlir-core-linux-x86_64-cp311",
+        "mlir-core-linux-x86_64-cp311", "mlir-core-linux-x86_64-cp312",
     ]  # fmt: skip
-    everything_excluded = fitting.only("python=cp310")
+    everything_excluded = fitting.only("python=cp311")
     assert not everything_excluded.wheels
     assert everything_excluded.excluded
     tuesday = fitting.due(parse_snapshot("snapshot-20261124.01"))
@@ -110,9 +112,9 @@ def test_unknown_target(matrix: Matrix) -> None:
         ('runtime = "linux-x86_64"', 'runtime = "linux-x86"', "[[target]] number 1", "linux-x86_64"),
         ("required = true", 'required = "yes"', "[[target]] number 1", "not a bool"),
         ('"regression"]', '"regresion"]', "[[target]] number 1", "regression"),
-        ('"cp310", ', '"py310", ', "runtime.linux-x86_64", "cp312"),
-        ('"cp310", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
-        ('"cp310", ', '"cp311", ', "runtime.linux-x86_64", "names one twice"),
+        ('"cp311", ', '"py311", ', "runtime.linux-x86_64", "cp312"),
+        ('"cp311", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
+        ('"cp311", ', '"cp312", ', "runtime.linux-x86_64", "names one twice"),
         ('profile = "host"', 'profile = "hots"', "llvm.mlir", "did you mean 'host'"),
         ('os = "linux"', 'os = "linx"', "runtime.linux-x86_64", "did you mean 'linux'"),
         ('floor = "manylinux_2_28"', 'floor = "manylinux2014"', "runtime.linux-x86_64", "manylinux_2_28"),
@@ -137,13 +139,13 @@ def test_unknown_target(matrix: Matrix) -> None:
         ("schema = 1", "", "the top level", "schema is missing"),
         ('"bindings", "regression"]', '"bindings", 3]', "[[target]] number 1", "suites[2] is not a string"),
         ('tags = ["free-threaded"]', 'tags = ["free threaded"]', "[[target]] number 8", "tags[0] is 'free threaded'"),
-        ('pythons = ["cp314t"]', "pythons = []", "[[target]] number 8", "pythons is empty"),
-        ('pythons = ["cp314t"]', 'python = ["cp314t"]', "[[target]] number 8", "did you mean 'pythons'"),
+        ('pythons = ["cp314t", "cp315t"]', "pythons = []", "[[target]] number 8", "pythons is empty"),
+        ('pythons = ["cp314t", ', 'python = ["cp314t", ', "[[target]] number 8", "did you mean 'pythons'"),
         ('upstream-branch = "main"', "upstream_branch = 'main'", "release", "did you mean 'upstream-branch'"),
         ('arch = "amd64"', 'arch = "arm64"', "runtime.windows-x64", "which is not for arch = 'arm64'"),
         ('[llvm.mlir-core]', "[llvm.Mlir_]", "llvm", "Mlir_ is not a name of lower-case"),
-        ('distribution = "mlir-core"', 'distribution = "mlir"', "mlir-linux-x86_64-cp310", "both would make"),
-        ('llvm = "mlir-core"\n', 'llvm = "mlir"\n', "target mlir-linux-x86_64-cp310", "two rows make it"),
+        ('distribution = "mlir-core"', 'distribution = "mlir"', "mlir-linux-x86_64-cp311", "both would make"),
+        ('llvm = "mlir-core"\n', 'llvm = "mlir"\n', "target mlir-linux-x86_64-cp311", "two rows make it"),
     ],
 )  # fmt: skip
 def test_each_typo_gets_a_message_that_names_it(old: str, new: str, place: str, hint: str) -> None:
@@ -156,11 +158,11 @@ def test_each_typo_gets_a_message_that_names_it(old: str, new: str, place: str, 
 
 
 def test_the_projects_own_platforms(matrix: Matrix) -> None:
-    ordinary = {"cp310", "cp311", "cp312", "cp313", "cp314"}
+    ordinary = {"cp311", "cp312", "cp313", "cp314"}
     for runtime in matrix.runtimes:
         rows = [wheel for wheel in matrix.wheels if wheel.runtime == runtime and wheel.distribution == "mlir"]
         assert {wheel.python.tag for wheel in rows if wheel.required} == ordinary
-        assert {wheel.python.tag for wheel in rows if not wheel.required} == {"cp314t"}
+        assert {wheel.python.tag for wheel in rows if not wheel.required} == {"cp314t", "cp315", "cp315t"}
         assert not runtime.runner.endswith("-latest")
     assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
         ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),

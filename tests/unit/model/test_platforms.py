@@ -49,7 +49,7 @@ def test_every_host_selects_its_runtime_its_targets_and_its_slots(
     # An SDK that is made there writes the platform as text; whoever reads it selects the same targets.
     wheels = matrix.for_platform(Platform.parse(str(here)), configuration="mlir").wheels
     assert [wheel.name for wheel in wheels] == [
-        f"mlir-{name}-{python}" for python in ("cp310", "cp311", "cp312", "cp313", "cp314", "cp314t")
+        f"mlir-{name}-{python}" for python in ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315t", "cp315")
     ]
     for wheel in wheels:
         interpreter = wheel.python.tag.removesuffix("t")
@@ -98,7 +98,7 @@ os = "linux"
 arch = "amd64"
 runner = "ubuntu-22.04"
 floor = "manylinux_2_17"
-pythons = ["cp315"]
+pythons = ["cp316"]
 
 [[target]]
 llvm = "mlir"
