@@ -31,8 +31,8 @@ PACKAGES = (
     "python3-venv",
     "python3-dev",
 )
-#: What the tests need besides: a container engine for cibuildwheel, and a root file system to run in it.
-TEST_PACKAGES = ("podman", "crun", "debootstrap")
+#: What the tests need besides: a container engine for cibuildwheel, and root file systems, of Debian on Ubuntu as well.
+TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
 #: What pip prints where it does not trust the package index.
 UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle")
 
