@@ -35,6 +35,9 @@ from mlir_release.forge.open import DEFAULT_WORKSPACE
     "--prefix", type=EXISTING_FOLDER, help="An installed LLVM to import, instead of the distribution's packages."
 )
 @click.option("--source", type=EXISTING_FOLDER, help="The source tree of that LLVM, instead of fetching one.")
+@click.option("--from-source", is_flag=True, help="Compile LLVM, even if the distribution has packages of it; hours.")
+@click.option("--floor", default="", help="Oldest platform that it is compiled for.  [default: this machine]")
+@click.option("--sdk", type=EXISTING_FOLDER, help="An SDK that was made before, instead of making one.")
 @jobs_option
 @force_option
 @json_option

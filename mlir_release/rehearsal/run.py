@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import VerificationError
+from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
@@ -21,7 +21,8 @@ from mlir_release.release.commands import newest
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.sdk.provision import available_releases, provide_sdk, source_of
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_sdk, source_of
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
@@ -56,12 +57,22 @@ class Options:
     llvm: str | None = None  #: a version
     prefix: Path | None = None  #: an installed LLVM
     source: Path | None = None  #: its source tree
+    from_source: bool = False  #: compile LLVM, even if there are packages of it
+    floor: str = ""  #: the oldest platform that it is compiled for
+    sdk: Path | None = None  #: an SDK that was made before
     jobs: int | None = None
     force: bool = False  #: another snapshot of a revision that has one
 
 
 def rehearse(options: Options) -> Report:
     """Do all steps. :raises ReleaseError: at the first one that fails; re-running resumes there"""
+    given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
+    if len(chosen := [name for name, value in given.items() if value]) > 1:
+        raise UsageError(
+            "llvm-given-twice",
+            f"{' and '.join(chosen)} exclude each other",
+            remedy="give one: an installed LLVM, one to be compiled, or an SDK that was made before",
+        )
     return _Rehearsal(options).run()
 
 
@@ -89,13 +100,13 @@ class _Rehearsal:
         options = self.options
         with self.report.step("inspect the machine") as results:
             available = available_releases(
-                cache=self.cache, prefix=options.prefix, source=options.source, version=options.llvm
+                cache=self.cache, prefix=options.prefix or options.sdk, source=self.source, version=options.llvm
             )
             self.release, self.pythons = choose(available, options.pythons)
             versions = ", ".join(python.version for python in self.pythons)
             results.append(f"LLVM {self.release.version}, CPython {versions}")
         with self.report.step("make upstream and release repository") as results:
-            tree = source_of(self.release, cache=self.cache, directory=options.source)
+            tree = source_of(self.release, cache=self.cache, directory=self.source)
             older = make_upstream(self.workspace / "upstream.git", self.release, tree)
             self.forge = make_forge(self.workspace, older, self.pythons, options.profiles)
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
@@ -119,15 +130,7 @@ class _Rehearsal:
         if not lacking.wheels and not lacking.tests:
             return
         with self.report.step("SDK") as results:
-            self.sdk = provide_sdk(
-                self.release,
-                revision=self.revision.sha,
-                source_epoch=self.revision.epoch,
-                cache=self.cache,
-                prefix=self.options.prefix,
-                source=self.options.source,
-                jobs=self.options.jobs,
-            )
+            self.sdk = self.make_sdk()
             info = self.sdk.info
             results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
         wheels = [self.matrix.wheel(name) for name in lacking.wheels]
@@ -138,6 +141,28 @@ class _Rehearsal:
             if test.name in lacking.tests:
                 self.test(test)
         self.upload()
+
+    @property
+    def source(self) -> Path | None:
+        """The source tree that was given; an SDK has one of its own."""
+        return self.options.source or (self.options.sdk and self.options.sdk / "source")
+
+    def make_sdk(self) -> Sdk:
+        """Recorded with the rehearsal's own commit, which represents the release."""
+        options, commit, epoch = self.options, self.revision.sha, self.revision.epoch
+        if options.sdk is not None:
+            return adopt_sdk(Sdk.load(options.sdk), revision=commit, source_epoch=epoch, cache=self.cache)
+        return provide_sdk(
+            self.release,
+            revision=commit,
+            source_epoch=epoch,
+            cache=self.cache,
+            prefix=options.prefix,
+            source=options.source,
+            from_source=options.from_source,
+            floor=options.floor,
+            jobs=options.jobs,
+        )
 
     def request(self, target: WheelTarget) -> WheelRequest:
         made = WheelRequest.of_target(

@@ -26,7 +26,7 @@ from mlir_release.host.disk import check_room
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
-from mlir_release.sdk.components import CONFIGURATIONS, cmake_settings, not_installed
+from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import DESCRIPTION, Sdk
 from mlir_release.sdk.progress import run_step
@@ -34,12 +34,14 @@ from mlir_release.sdk.stages import StageLog, disk_usage
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
 
-#: What a build takes at its largest: objects, static libraries twice (build and prefix), programs.
+#: What a build takes at its largest: objects, static libraries twice (build and prefix), programs. An estimate: the
+#: stage log of a whole build (:mod:`~mlir_release.sdk.stages`) has the real size.
 _DISK_NEEDED = 12_000_000_000
 
 #: What must be free in any case, however much is built already: what is linked and installed last.
@@ -60,6 +62,7 @@ class BuildTree:
     jobs: int
     source_epoch: int
     floor: str
+    code_generators: Sequence[str]
     environment: BuildEnvironment
 
     @property
@@ -154,6 +157,7 @@ def prepare(
     source_epoch: int,
     configuration: str = "release",
     floor: str = "",
+    code_generators: Sequence[str] = CODE_GENERATORS,
     workspace: Path | None = None,
     jobs: int | None = None,
 ) -> BuildTree:
@@ -164,6 +168,7 @@ def prepare(
     :param source_epoch: the commit's time, seconds since 1970
     :param configuration: a name in :data:`CONFIGURATIONS`
     :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
+    :param code_generators: LLVM's names; fewer of them make a *reduced* SDK, which ``sdk show`` tells by its list
     :param workspace: folder that the build folder is made in; default: beside ``output``
     :param jobs: compilers at once; default: one a core
     :raises UsageError: no complete sources, an unknown configuration
@@ -177,7 +182,7 @@ def prepare(
         )
     upstream = read_source(source, whole=True)
     output = Path(output).absolute()
-    settings = cmake_settings(upstream, configuration, floor)
+    settings = cmake_settings(upstream, configuration, floor, code_generators)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     root = (workspace or output.parent).absolute() / f".{output.name}.build-{key}"
@@ -192,6 +197,7 @@ def prepare(
         jobs=jobs or os.cpu_count() or 1,
         source_epoch=source_epoch,
         floor=floor,
+        code_generators=code_generators,
         environment=environment,
     )
     _check_disk(root)
@@ -211,7 +217,9 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     """Run CMake; quick if it ran before."""
     tree.root.mkdir(parents=True, exist_ok=True)  # one that another process built, and removed, while this one waited
     environment = tree.environment
-    settings = cmake_settings(tree.source, tree.configuration, tree.floor) | environment.settings()
+    settings = (
+        cmake_settings(tree.source, tree.configuration, tree.floor, tree.code_generators) | environment.settings()
+    )
     settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
     source, build = environment.path(tree.source.root), environment.path(tree.build_dir)
     if sys.platform != "win32":

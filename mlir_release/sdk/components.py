@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.sdk.upstream import UpstreamSource
 
 #: Build configurations: name -> whether assertions are on.
 CONFIGURATIONS = {"release": False, "release+asserts": True}
+
+#: LLVM's names of the code generators of a release; ``host`` is this machine's, which the execution engine needs.
+CODE_GENERATORS = ("host", "NVPTX", "AMDGPU")
 
 _FIXED_COMPONENTS = (
     "llvm-headers",
@@ -83,7 +87,9 @@ def _is_installed(folder: Path, name: str) -> bool:
     return f"install-{name}" in text or (added["how"] == "add_tablegen" and "DESTINATION" in added["words"].split())
 
 
-def cmake_settings(source: UpstreamSource, configuration: str, floor: str) -> dict[str, str]:
+def cmake_settings(
+    source: UpstreamSource, configuration: str, floor: str, code_generators: Sequence[str] = CODE_GENERATORS
+) -> dict[str, str]:
     """CMake's cache variables that decide what is built, whatever the machine."""
     macos = PlatformTag.parse(floor).macos
     off = (
@@ -100,7 +106,7 @@ def cmake_settings(source: UpstreamSource, configuration: str, floor: str) -> di
         "CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON",  # LLVM >= 23 precompiles its own: compiler caches do without
         "LLVM_ENABLE_ASSERTIONS": "ON" if CONFIGURATIONS[configuration] else "OFF",
         "LLVM_ENABLE_PROJECTS": ";".join(projects),
-        "LLVM_TARGETS_TO_BUILD": "host;NVPTX;AMDGPU",
+        "LLVM_TARGETS_TO_BUILD": ";".join(code_generators),
         "LLVM_ENABLE_RTTI": "ON",  # as distributions do, so that a downstream project sees one kind of SDK
         "LLVM_INSTALL_UTILS": "ON",
         "MLIR_ENABLE_EXECUTION_ENGINE": "ON",

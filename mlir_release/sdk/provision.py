@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as replace_fields
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
@@ -15,16 +19,16 @@ from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.info import DESCRIPTION, Sdk
 from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.prefix import inspect_prefix
+from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
@@ -106,26 +110,78 @@ def provide_sdk(
     cache: Path,
     prefix: Path | None = None,
     source: Path | None = None,
+    from_source: bool = False,
+    floor: str = "",
     jobs: int | None = None,
 ) -> Sdk:
     """The SDK of ``release``, from the cache if an equal one was made before.
 
     :param revision: the commit that it is recorded with: ``release.commit``, or one that represents it
     :param source_epoch: that commit's time
+    :param from_source: build LLVM even if the distribution has packages of it
+    :param floor: for such a build; see :func:`~mlir_release.sdk.build.prepare`
     """
+    installed = None if from_source else prefix or _distribution_prefix(release, cache)
+    if installed is None:
+        built = _build_release(release, revision=revision, cache=cache, source=source, floor=floor, jobs=jobs)
+        return adopt_sdk(built, revision=revision, source_epoch=source_epoch, cache=cache)
     facts = [release.version, revision, str(source_epoch), str(prefix), str(source), code_digest()]
-    name = f"llvm-{release.version}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:12]}"
-    root = cache / "sdks" / name
-    # Not the lock that the importer takes on the SDK's own folder: this one also covers the fetching before it.
-    with locked(cache / "sdks" / f".{name}.provide.lock"):
-        if (root / "sdk.json").is_file():
+    with _reserved(cache, f"llvm-{release.version}", facts) as root:
+        if (root / DESCRIPTION).is_file():
             return Sdk.load(root)
-        shutil.rmtree(root, ignore_errors=True)
-        installed = prefix or _distribution_prefix(release, cache)
-        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=installed is None)
-        if installed is None:
-            return build_sdk(prepare(tree.root, output=root, source_epoch=source_epoch, jobs=jobs), revision=revision)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT)
         return import_sdk(installed, source=tree.root, output=root, revision=revision, source_epoch=source_epoch)
+
+
+def _build_release(
+    release: Release, *, revision: str, cache: Path, source: Path | None, floor: str, jobs: int | None
+) -> Sdk:
+    """LLVM of a release, compiled; one for all commits that represent the release."""
+    facts = [release.version, str(source), floor, code_digest()]
+    with _reserved(cache, f"llvm-{release.version}-built", facts) as root:
+        if (root / DESCRIPTION).is_file():
+            return Sdk.load(root)
+        tree = fetch_source(release, cache=cache, directory=source, upstream=LLVM_PROJECT, whole=True)
+        epoch = release.epoch or tree.epoch
+        build = prepare(tree.root, output=root, source_epoch=epoch, floor=floor, jobs=jobs)
+        return build_sdk(build, revision=revision)
+
+
+@contextmanager
+def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
+    """The folder of a cached SDK, locked: by another lock than the importer's, this one also covers the fetching."""
+    key = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:12]
+    root = cache / "sdks" / f"{name}-{key}"
+    with locked(cache / "sdks" / f".{root.name}.provide.lock"):
+        if not (root / DESCRIPTION).is_file():
+            shutil.rmtree(root, ignore_errors=True)
+        yield root
+
+
+def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sdk:
+    """An SDK with the content of one made before, recorded with another commit of the same content.
+
+    Its files are links to those of ``made`` where the file system allows.
+
+    :param revision: such as a commit that represents a release
+    :param source_epoch: that commit's time
+    """
+    info = replace_fields(made.info, revision=revision, source_epoch=source_epoch)
+    if info == made.info:
+        return made
+    with _reserved(cache, f"llvm-{info.llvm_version}-adopted", [info.digest, revision, str(source_epoch)]) as root:
+        if not (root / DESCRIPTION).is_file():
+            staging = root.with_name(f".{root.name}.tmp")
+            shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+            shutil.copytree(made.root, staging, symlinks=True, copy_function=_link)
+            (staging / DESCRIPTION).unlink()  # a link to that of ``made``
+            (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
+            staging.rename(root)
+        return Sdk.load(root)
+
+
+def _link(origin: str, target: str) -> None:
+    link_or_copy(Path(origin), Path(target))
 
 
 def provide_for(
@@ -143,7 +199,7 @@ def provide_for(
     if not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
     output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{code_digest()[:12]}"
-    if (output / "sdk.json").is_file():
+    if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
     build = prepare(

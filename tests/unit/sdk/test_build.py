@@ -36,6 +36,8 @@ def test_the_same_build_resumes_and_another_has_its_own_folder(source: Path, tmp
     first = prepare(source, output)
     assert prepare(source, output).root == first.root
     assert prepare(source, output, configuration="release+asserts").root != first.root
+    reduced = build.prepare(source, output=output, source_epoch=EPOCH, code_generators=("host",))
+    assert reduced.root != first.root
     assert not output.exists()
 
 

@@ -107,3 +107,8 @@ def test_nothing_of_one_machine_only(source: UpstreamSource) -> None:
     for name in ("ZLIB", "ZSTD", "LIBXML2", "ICU", "ICONV", "DIA_SDK"):
         assert settings[f"LLVM_ENABLE_{name}"] == "OFF"
     assert settings["CMAKE_DISABLE_PRECOMPILE_HEADERS"] == "ON"
+
+
+def test_code_generators_are_those_asked_for(source: UpstreamSource) -> None:
+    assert cmake_settings(source, "release", "")["LLVM_TARGETS_TO_BUILD"] == "host;NVPTX;AMDGPU"
+    assert cmake_settings(source, "release", "", ("host",))["LLVM_TARGETS_TO_BUILD"] == "host"

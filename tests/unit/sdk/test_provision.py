@@ -9,13 +9,16 @@ import pytest
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.provision import available_releases
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
 from tests.prefix_factory import VERSION, make_prefix, make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.sdk.build import BuildTree
     from mlir_release.sdk.releases import Release
 
 NEW = "97.1.4"
@@ -97,3 +100,44 @@ def test_without_anything_at_hand_the_newest_of_the_catalogue_is_built(
     newest = read_catalogue()[-1]
     make_source(tmp_path / "sources" / newest.commit, version=newest.version, whole=True)
     assert first(cache=tmp_path) == newest
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Sdk:
+    source, prefix = make_source(tmp_path / "llvm-project"), make_prefix(tmp_path / "usr" / "lib" / "llvm-22")
+    return import_sdk(prefix, source=source, output=tmp_path / "sdk", revision="a" * 40, source_epoch=1)
+
+
+def test_an_sdk_made_before_is_recorded_with_another_commit(tmp_path: Path, made: Sdk) -> None:
+    adopted = adopt_sdk(made, revision="b" * 40, source_epoch=2, cache=tmp_path / "cache")
+    adopted.verify()
+    assert (adopted.info.revision, adopted.info.source_epoch) == ("b" * 40, 2)
+    assert adopted.info.digest == made.info.digest
+    assert Sdk.load(made.root) == made, "the other one is unchanged"
+    assert adopted.root.joinpath("lib", "libMLIRIR.a").samefile(made.root / "lib" / "libMLIRIR.a")
+    assert adopt_sdk(made, revision="b" * 40, source_epoch=2, cache=tmp_path / "cache") == adopted
+    assert adopt_sdk(adopted, revision="b" * 40, source_epoch=2, cache=tmp_path / "cache") is adopted
+
+
+def test_an_sdk_is_the_release_that_it_was_made_of(tmp_path: Path, made: Sdk) -> None:
+    assert first(cache=tmp_path, prefix=made.root, source=made.root / "source").version == VERSION
+
+
+def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
+    tmp_path: Path, made: Sdk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, str]] = []
+
+    def build_sdk(tree: BuildTree, *, revision: str) -> Sdk:
+        built.append((tree.floor, revision))
+        return made.copy_to(tree.output)
+
+    monkeypatch.setattr(provision, "build_sdk", build_sdk)
+    source = make_source(tmp_path / "whole", whole=True)
+    release = next(one for one in read_catalogue() if one.version == VERSION)
+    for number in (1, 2):
+        sdk = provide_sdk(
+            release, revision=f"{number}" * 40, source_epoch=number, cache=tmp_path, source=source, from_source=True
+        )
+        assert (sdk.info.revision, sdk.info.source_epoch) == (f"{number}" * 40, number)
+    assert built == [("", "1" * 40)]

@@ -1,0 +1,25 @@
+"""What a rehearsal is told to use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.rehearsal.run import Options, rehearse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_one_llvm_is_given_and_not_two(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--prefix and --from-source exclude each other") as caught:
+        rehearse(Options(workspace=tmp_path / "workspace", prefix=tmp_path, from_source=True))
+    assert caught.value.id == "llvm-given-twice"
+    assert not (tmp_path / "workspace").exists()
+
+
+def test_an_sdk_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        rehearse(Options(workspace=tmp_path / "workspace", sdk=tmp_path / "none"))
