@@ -8,8 +8,8 @@ The quirks of distributions, all handled here:
   archives are those objects, so they are taken out and declared;
 - zlib and zstd are wanted from the system: their static libraries are carried along;
 - targets whose files another package holds (Polly, …), or that need libraries which a wheel must not need (libcurl,
-  libedit, libffi), are left out, and with them what depends on them; z3 is cut from LLVMSupport, whose one object that
-  uses it is never linked by MLIR;
+  libedit, libffi), are left out, and with them what depends on them, unless the C API does, which is an error; z3 is
+  cut from LLVMSupport, whose one object that uses it is never linked by MLIR;
 - paths of the build machine are replaced or dropped.
 """
 
@@ -43,8 +43,19 @@ _MEANS_ZLIB = re.compile(r"ZLIB::ZLIB|.*/libz\.(so|a|dylib|tbd)")
 _MEANS_ZSTD = re.compile(r"zstd::libzstd_(shared|static)|.*/libzstd\.(so|a|dylib)")
 _MEANS_Z3 = re.compile(r"Z3|.*/libz3\.(so|a|dylib)")
 
+#: CMake's option that builds LLVM without a library, by a part of the library's name.
+_OPTIONS = {
+    "icu": "LLVM_ENABLE_ICU", "iconv": "LLVM_ENABLE_ICONV", "xml2": "LLVM_ENABLE_LIBXML2", "curl": "LLVM_ENABLE_CURL",
+    "edit": "LLVM_ENABLE_LIBEDIT", "ffi": "LLVM_ENABLE_FFI", "pfm": "LLVM_ENABLE_LIBPFM",
+    "tinfo": "LLVM_ENABLE_TERMINFO", "curses": "LLVM_ENABLE_TERMINFO", "diaguids": "LLVM_ENABLE_DIA_SDK",
+    "httplib": "LLVM_ENABLE_HTTPLIB",
+}  # fmt: skip
+
 #: Names that generated exports or upstream's CMake files refer to where a build tree has real targets.
 _PHANTOM_TARGETS = ("omp_common_td", "acc_common_td", "LinalgOdsGen")
+
+#: Without these there is nothing; the C API's libraries are wanted as well.
+_ESSENTIAL = frozenset({"LLVMSupport", "LLVMCore", "MLIRIR", "MLIRSupport", "LLVM", "MLIR"})
 
 #: Packages that ``LLVMConfig.cmake`` looks for on behalf of targets which are not part of an SDK.
 _FOUND_PACKAGES = ("FFI", "LibEdit", "ZLIB", "zstd", "LibXml2", "CURL", "httplib", "Terminfo")
@@ -57,6 +68,8 @@ class Packages:
     llvm: dict[str, Target]
     mlir: dict[str, Target]
     dropped: set[str] = field(default_factory=set)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Dropped target -> what it links that is no part of an SDK: a library, or a target that is dropped, too."""
     uses_zlib: bool = False
     uses_zstd: bool = False
 
@@ -71,6 +84,20 @@ class Packages:
         return [file for target in self.targets if target.kind == "STATIC" for file in target.files]
 
     @property
+    def left_out(self) -> dict[str, list[str]]:
+        """What is not carried -> the targets that are left out because they link it, directly or not."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.reasons):
+            found.setdefault(self.first_cause(name)[1], []).append(name)
+        return found
+
+    def first_cause(self, name: str) -> tuple[str, str]:
+        """Of a target in :attr:`reasons`: the target that links what is not carried, and what that is."""
+        while (linked := self.reasons[name]) in self.reasons:
+            name = linked
+        return name, linked
+
+    @property
     def c_api_libraries(self) -> list[Target]:
         """The libraries of the C API: those that can be aggregated."""
         return [target for target in self.mlir.values() if "MLIR_AGGREGATE_OBJECT_LIB_IMPORTED" in target.properties]
@@ -80,7 +107,8 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
     """Read the prefix's exports and make them static and self-contained.
 
     :param tools: programs that the SDK carries; others are dropped
-    :raises VerificationError: if a library that every use needs cannot be made self-contained
+    :raises VerificationError: if a library that the bindings need cannot be made self-contained:
+        ``sdk-library-not-carried`` names what it links, ``sdk-exports-incomplete`` what is not there
     """
     packages = Packages(
         llvm=cmake_exports.read(prefix.llvm_cmake / "LLVMExports.cmake"),
@@ -91,6 +119,7 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
         },
     )
     everything = {target.name for target in packages.targets}
+    wanted = {library.name for library in packages.c_api_libraries}
     _replace_shared(packages)
     _replace_third_party(packages)
     kept_tools = set(tools)
@@ -104,15 +133,8 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
     _drop(packages, absent)
     _drop_unsatisfiable(packages)
     packages.dropped = everything - {target.name for target in packages.targets}
-    essential = {"LLVMSupport", "LLVMCore", "MLIRIR", "MLIRSupport", "LLVM", "MLIR"}
-    if lost := sorted(essential & packages.dropped):
-        raise VerificationError(
-            "sdk-exports-incomplete",
-            f"{', '.join(lost)} cannot be taken from this LLVM",
-            where=str(prefix.mlir_cmake),
-            why="the static library is missing, or links something that an SDK does not carry",
-            remedy="install the static libraries, or build an SDK from source: `mlir-release sdk build`",
-        )
+    if lost := sorted((_ESSENTIAL | wanted) & packages.dropped):
+        raise _incomplete(packages, lost, prefix)
     for target in packages.targets:
         for key in ("INTERFACE_INCLUDE_DIRECTORIES", "INTERFACE_SOURCES"):
             value = target.properties.get(key, "")
@@ -189,13 +211,40 @@ def _drop_unsatisfiable(packages: Packages) -> None:
     while True:
         known = {target.name for target in packages.targets} | _SYSTEM
         broken = {
-            target.name
+            target.name: linked_name(entry)
             for target in packages.targets
-            if any(linked_name(entry) not in known and not entry.startswith("-l") for entry in target.links)
+            for entry in target.links
+            if linked_name(entry) not in known and not entry.startswith("-l")
         }
         if not broken:
             return
-        _drop(packages, broken)
+        packages.reasons |= broken
+        _drop(packages, set(broken))
+
+
+def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> VerificationError:
+    """The error for an LLVM without some of what the bindings need; says what comes first of all that is wrong."""
+    causes = sorted({packages.first_cause(name) for name in lost if name in packages.reasons})
+    outside = [(target, library) for target, library in causes if library not in packages.dropped]
+    if not outside:
+        absent = sorted({library for _, library in causes} | {name for name in lost if name not in packages.reasons})
+        return VerificationError(
+            "sdk-exports-incomplete",
+            f"{', '.join(absent)} cannot be taken from this LLVM",
+            where=str(prefix.mlir_cmake),
+            why="the exports name static libraries that are not there",
+            remedy="install the static libraries, or build an SDK from source: `mlir-release sdk build`",
+        )
+    options = sorted({option for _, library in outside for part, option in _OPTIONS.items() if part in library.lower()})
+    how = f" ({' '.join(f'-D{option}=OFF' for option in options)})" if options else ""
+    return VerificationError(
+        "sdk-library-not-carried",
+        f"this LLVM links {', '.join(sorted({library for _, library in outside}))}, which an SDK does not carry",
+        where=str(prefix.llvm_cmake),
+        why="; ".join(f"{target} links {library}" for target, library in outside)
+        + f": without it, {len(lost)} libraries that the bindings need would be left out",
+        remedy=f"use an LLVM that was built without it{how}, or build one: `mlir-release sdk build`",
+    )
 
 
 def add_object_libraries(packages: Packages, objects: dict[str, list[str]]) -> None:

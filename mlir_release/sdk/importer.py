@@ -150,6 +150,9 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
         _link_tree(prefix.root / "include" / name, output / "include" / name)
     added = programs.add_tools(prefix.tools, output)
     packages = cmake_packages.read_packages(prefix, added)
+    if packages.left_out:
+        causes = (f"{library} ({', '.join(targets)})" for library, targets in packages.left_out.items())
+        console.say(f"    not carried, and left out with the targets that need it: {'; '.join(causes)}")
     linked = _add_third_party(prefix, packages, output)
     for file in packages.static_libraries:
         target = output / "lib" / Path(file).name

@@ -246,13 +246,57 @@ class TestBadInput:
         assert self.refuse(prefix, source, tmp_path / "sdk").id == "archive-unreadable"
 
 
-def test_an_essential_library_that_cannot_be_carried_is_an_error(prefix: Path, source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("library", "option"),
+    [
+        ("/usr/lib/x86_64-linux-gnu/libicuuc.so", "-DLLVM_ENABLE_ICU=OFF"),
+        ("/opt/lib/libiconv.dylib", "-DLLVM_ENABLE_ICONV=OFF"),
+        ("C:/Program Files/DIA SDK/lib/amd64/diaguids.lib", "-DLLVM_ENABLE_DIA_SDK=OFF"),
+        ("/usr/lib/libsecret.so", ""),
+        ("LibXml2::LibXml2", "-DLLVM_ENABLE_LIBXML2=OFF"),
+    ],
+)
+def test_a_library_that_llvm_itself_links_and_that_is_not_carried_is_named(
+    prefix: Path, source: Path, tmp_path: Path, library: str, option: str
+) -> None:
     exports = prefix / "lib" / "cmake" / "llvm" / "LLVMExports.cmake"
-    exports.write_text(exports.read_text().replace("/usr/lib/x86_64-linux-gnu/libz3.so", "/usr/lib/libsecret.so"))
+    exports.write_text(exports.read_text().replace("/usr/lib/x86_64-linux-gnu/libz3.so", library))
+    with pytest.raises(VerificationError) as caught:
+        run(prefix, source, tmp_path / "sdk")
+    assert caught.value.id == "sdk-library-not-carried"
+    assert library in caught.value.what
+    assert f"LLVMSupport links {library}" in caught.value.why
+    assert option in caught.value.remedy
+
+
+def test_a_library_that_one_part_of_the_c_api_needs_is_named_too(prefix: Path, source: Path, tmp_path: Path) -> None:
+    """It would be missed only when a wheel is linked, hours later."""
+    exports = prefix / "lib" / "cmake" / "mlir" / "MLIRTargets.cmake"
+    exports.write_text(
+        exports.read_text().replace('"MLIRIR;LLVM"\n  MLIR_AGG', '"MLIRIR;LLVM;/opt/libgpu.so"\n  MLIR_AGG')
+    )
+    with pytest.raises(VerificationError) as caught:
+        run(prefix, source, tmp_path / "sdk")
+    assert (caught.value.id, "MLIRCAPIIR links /opt/libgpu.so" in caught.value.why) == ("sdk-library-not-carried", True)
+
+
+def test_a_static_library_that_is_exported_but_not_installed_is_named(
+    prefix: Path, source: Path, tmp_path: Path
+) -> None:
+    (prefix / "lib" / "libLLVMDemangle.a").unlink()  # LLVMSupport links it
     with pytest.raises(VerificationError) as caught:
         run(prefix, source, tmp_path / "sdk")
     assert caught.value.id == "sdk-exports-incomplete"
-    assert "LLVMSupport" in caught.value.what
+    assert caught.value.what.startswith("LLVMDemangle cannot")
+
+
+def test_nothing_is_left_out_silently(
+    prefix: Path, source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(prefix, source, tmp_path / "sdk")
+    said = capfd.readouterr().err
+    assert "CURL::libcurl (LLVMDebuginfod)" in said
+    assert "Polly (LLVMExtensions, LLVMLTO)" in said
 
 
 def test_an_sdk_is_replaced_when_it_is_made_again(prefix: Path, source: Path, tmp_path: Path) -> None:
