@@ -166,6 +166,30 @@ def sdk_show(folder: Path, verify: bool) -> None:
     _show(found)
 
 
+@sdk.command("pack")
+@click.argument("folder", type=EXISTING_FOLDER)
+@output_option("the archives")
+@json_option
+def sdk_pack(folder: Path, output: Path) -> None:
+    """Pack the SDK in FOLDER: one archive for what builds need, one for what tests need beyond that."""
+    from mlir_release.sdk.info import Sdk
+    from mlir_release.sdk.packing import pack
+
+    archives = pack(Sdk.load(folder), output)
+    console.result("\n".join(map(str, archives)), {"archives": [str(archive) for archive in archives]})
+
+
+@sdk.command("unpack")
+@click.argument("archives", type=PATH, nargs=-1, required=True)
+@output_option("the SDK")
+@json_option
+def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
+    """Unpack ARCHIVES of one SDK (or folders of them) into one folder, verifying every file."""
+    from mlir_release.sdk.packing import unpack
+
+    _show(unpack(archives, output))
+
+
 def _show(found: Sdk) -> None:
     import json
 

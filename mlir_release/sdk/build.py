@@ -28,7 +28,8 @@ from mlir_release.model.platforms import executable_name
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
 from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.info import DESCRIPTION, Sdk
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.progress import run_step
 from mlir_release.sdk.stages import StageLog, disk_usage
 from mlir_release.sdk.upstream import UpstreamSource, read_source

@@ -18,7 +18,8 @@ from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
-from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
+from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
+from mlir_release.sdk.parts import DESCRIPTION, total, write_parts
 from mlir_release.sdk.prefix import Prefix, inspect_prefix, missing_pieces
 from mlir_release.sdk.python_sources import add_python_sources
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
@@ -79,7 +80,7 @@ def import_sdk(
     _check_versions(installed, upstream, other_patch=other_patch)
     _check_pieces(installed)
     output = Path(output).absolute()
-    _check_output(output)
+    check_output(output)
     with locked(output.with_name(f".{output.name}.import.lock")):  # not the name that a caller may hold
         return _import(installed, upstream, output, revision=revision, source_epoch=source_epoch, provider=provider)
 
@@ -94,7 +95,8 @@ def _import(
         _check_space(installed, staging)
         with console.step(f"Importing LLVM {installed.version} from {installed.root}"):
             linked = _fill(installed, upstream, staging)
-            digest, count, size = digest_tree(staging)
+            parts = write_parts(staging)
+            whole = total(parts)
         info = SdkInfo(
             revision=revision,
             llvm_version=installed.version,
@@ -110,9 +112,10 @@ def _import(
             minimum_python=upstream.facts.minimum_python,
             source_epoch=source_epoch,
             linked=tuple(linked),
-            file_count=count,
-            size=size,
-            digest=digest,
+            file_count=whole.file_count,
+            size=whole.size,
+            digest=whole.digest,
+            parts=parts,
         )
         (staging / DESCRIPTION).write_text(info.to_json(), encoding="utf-8")
         _move_into_place(staging, output, info)
@@ -140,9 +143,16 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
         ("to build them", ", ".join(info.binding_requirements)),
         ("to run them", ", ".join(info.runtime_requirements)),
         ("linked in", ", ".join(f"{library.name} {library.version}".strip() for library in info.linked) or "–"),
-        ("files", f"{info.file_count}, {format_bytes(info.size)}"),
+        *(
+            (f"{name} part", f"{part.file_count} files, {format_bytes(part.size)}" + _absent(name, sdk))
+            for name, part in info.parts.items()
+        ),
         ("digest", info.digest),
     ]
+
+
+def _absent(part: str, sdk: Sdk) -> str:
+    return "" if part in sdk.parts else " (not here)"
 
 
 def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
@@ -341,7 +351,8 @@ def _check_pieces(prefix: Prefix) -> None:
         raise missing_pieces(prefix.root, missing)
 
 
-def _check_output(output: Path) -> None:
+def check_output(output: Path) -> None:
+    """Refuse a folder that holds something else than an SDK. :raises UsageError: ``sdk-output-occupied``"""
     if output.is_dir() and any(output.iterdir()) and not (output / DESCRIPTION).is_file():
         raise UsageError(
             "sdk-output-occupied",

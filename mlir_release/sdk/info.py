@@ -2,16 +2,14 @@
 
 Layout: ``include/``; ``lib/`` (static libraries, ``lib/cmake/{llvm,mlir}``, ``lib/objects/`` of the C API, and the
 shared libraries that the tools need); ``bin/`` (tools); ``source/`` (upstream's ``mlir/`` and ``cmake/`` at the same
-revision, in llvm-project's layout); ``licenses/``; and ``sdk.json``, which describes all of it.
+revision, in llvm-project's layout); ``src/python/`` (upstream's groups of Python sources); ``licenses/``; ``parts/``
+(see :mod:`mlir_release.sdk.parts`); and ``sdk.json``, which describes all of it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,8 +19,7 @@ from msgspec import Struct
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.platforms import Platform
-
-DESCRIPTION = "sdk.json"
+from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of
 
 
 class LinkedLibrary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +49,8 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     linked: tuple[LinkedLibrary, ...]  #: third-party code in the static libraries' closure
     file_count: int
     size: int  #: bytes of all files
-    digest: str  #: SHA-256 over all files' paths, modes and contents; see :func:`digest_tree`
+    digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
+    parts: dict[str, Part] = {}
 
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
@@ -125,41 +123,52 @@ class Sdk:
         shutil.copytree(self.root, folder, symlinks=True)
         return Sdk.load(folder)
 
-    def verify(self) -> None:
-        """Hash every file. :raises VerificationError: if anything changed since the SDK was made."""
-        digest, count, size = digest_tree(self.root)
-        if digest != self.info.digest:
-            raise VerificationError(
-                "sdk-modified",
-                "the SDK's files are not those that it was made with",
+    @property
+    def parts(self) -> list[str]:
+        """The parts that are here, of those in its description."""
+        return [name for name in self.info.parts if list_of(self.root, name).is_file()]
+
+    def has(self, part: str) -> bool:
+        """Whether a part is here; an SDK whose description names no parts is one piece."""
+        return part not in self.info.parts or part in self.parts
+
+    def require(self, *parts: str, purpose: str) -> None:
+        """Check that parts are here.
+
+        :param purpose: what needs them: "the suite bindings"
+        :raises UsageError: ``sdk-part-missing``
+        """
+        missing = [part for part in parts if not self.has(part)]
+        if missing:
+            raise UsageError(
+                "sdk-part-missing",
+                f"the SDK's {missing[0]} part is not here, and {purpose} needs it",
                 where=str(self.root),
-                why=f"{count} files, {size} bytes, {digest}; recorded: {self.info.file_count} files, "
-                f"{self.info.size} bytes, {self.info.digest}",
-                remedy="make the SDK again; nothing should write into it",
+                why=f"parts that are here: {', '.join(self.parts) or 'none'}",
+                remedy=f"unpack {missing[0]}.tar.zst of the same SDK into this folder: `mlir-release sdk unpack`",
             )
 
+    def verify(self) -> None:
+        """Hash every file of the parts that are here.
 
-def digest_tree(root: Path) -> tuple[str, int, int]:
-    """``(digest, number of files, bytes)`` of a tree, ``sdk.json`` left out.
+        :raises VerificationError: if anything changed since the SDK was made
+        """
+        expected: set[str] = set()
+        for name in self.parts:
+            file = list_of(self.root, name)
+            if f"sha256:{sha256_of(file)}" != self.info.parts[name].digest:
+                raise self._modified(f"the list of the {name} part is another one: {file}")
+            expected.update(file.read_text(encoding="utf-8").splitlines(keepends=True))
+        found = {line for line, _ in list_files(self.root).values()}
+        if found != expected:
+            paths = sorted({line.split(" ", 2)[2].strip() for line in found ^ expected})
+            raise self._modified(f"changed, missing or added: {', '.join(paths[:5])}, {len(paths)} in all")
 
-    The digest is ``sha256:`` over one line a file, sorted by path: kind and mode, SHA-256 of the content (or the
-    target of a symbolic link), path. It depends neither on the tree's location nor on times.
-    """
-    paths = sorted(
-        path for folder, _, names in os.walk(root) for path in (Path(folder, name) for name in names)
-        if path != root / DESCRIPTION
-    )  # fmt: skip
-
-    def line(path: Path) -> tuple[str, int]:
-        relative = path.relative_to(root).as_posix()
-        if path.is_symlink():
-            return f"link {path.readlink().as_posix()} {relative}\n", 0
-        status = path.stat()
-        mode = "exec" if status.st_mode & 0o100 else "file"
-        return f"{mode} {sha256_of(path)} {relative}\n", status.st_size
-
-    # hashlib lets go of the interpreter lock, so threads really help.
-    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
-        lines = list(pool.map(line, paths, chunksize=64))
-    total = hashlib.sha256("".join(text for text, _ in lines).encode()).hexdigest()
-    return f"sha256:{total}", len(lines), sum(size for _, size in lines)
+    def _modified(self, why: str) -> VerificationError:
+        return VerificationError(
+            "sdk-modified",
+            "the SDK's files are not those that it was made with",
+            where=str(self.root),
+            why=why,
+            remedy="make or unpack the SDK again; nothing should write into it",
+        )

@@ -25,6 +25,10 @@ class MlirError(Exception):
     """MLIR refused the input; the message is what it printed."""
 
 
+class UnreachableError(Exception):
+    """This interface cannot do what a case asks for; the message says why."""
+
+
 class Mlir(Protocol):
     """What the cases need of an MLIR, through either interface. All texts are MLIR assembly unless noted otherwise."""
 
@@ -203,6 +207,8 @@ def _run(case: Case, mlir: Mlir, llvm_version: str) -> TestResult:
     start = time.monotonic()
     try:
         seen = case.check(mlir)
+    except UnreachableError as error:
+        return TestResult(name=f"regressions/{case.name}", outcome=TestOutcome.UNSUPPORTED, message=str(error))
     except MlirError as error:
         seen = str(error) or "MLIR failed without a message"
     outcome, message = _judge(case, case.expected(llvm_version), seen)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.projects.mlir import DRIVER
-from mlir_release.testing.behaviours import MlirError
+from mlir_release.testing.behaviours import MlirError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,11 +56,14 @@ class ToolsMlir:
 
 @dataclass(frozen=True, kw_only=True)
 class WheelMlir:
-    """The ``mlir`` that ``python`` imports; bindings that cannot translate to LLVM IR get help from ``tools``."""
+    """The ``mlir`` that ``python`` imports; bindings that cannot translate to LLVM IR get help from ``tools``.
+
+    :param tools: None if the SDK's tools are not here
+    """
 
     python: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    tools: Path
+    tools: Path | None
 
     def _drive(self, text: str, *arguments: str) -> tuple[int, str]:
         return _run([self.python, DRIVER, *arguments], text, self.environment)
@@ -77,4 +80,8 @@ class WheelMlir:
     def to_llvm_ir(self, text: str) -> str:
         """See :class:`~mlir_release.testing.behaviours.Mlir`."""
         code, ir = self._drive(text, "translate")
-        return ToolsMlir(tools=self.tools).to_llvm_ir(text) if code == 3 else ir
+        if code != 3:
+            return ir
+        if self.tools is None:
+            raise UnreachableError("these bindings cannot translate to LLVM IR, and the SDK's tools part is not here")
+        return ToolsMlir(tools=self.tools).to_llvm_ir(text)

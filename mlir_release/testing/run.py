@@ -15,7 +15,7 @@ from mlir_release.model.requirements import required_names
 from mlir_release.model.suites import SUITES, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
-from mlir_release.testing.suites import RUNNERS, Subject
+from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
 
@@ -48,6 +48,8 @@ def run_suites(
     :raises MachineError: what :mod:`mlir_release.host.venv` and :mod:`mlir_release.testing.lit` raise
     """
     chosen = _choose(suites, wheel)
+    for suite in chosen:
+        sdk.require(*NEEDED_PARTS[suite], purpose=f"the suite {suite}")
     report = inspect(wheel) if wheel is not None else None
     if report is not None and any(map(needs_wheel, chosen)):
         _check_revision(report, sdk)

@@ -18,6 +18,7 @@ from mlir_release.host import venv
 from mlir_release.host.process import capture
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.projects.mlir import SMOKE
+from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import run_cases
 from mlir_release.testing.known_failures import Situation
@@ -45,6 +46,10 @@ _WITH_ADDON = "environment-with-addon"
 
 #: The code generators that the profiles link in, besides the machine's own.
 _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
+
+
+#: The parts of the SDK that each suite uses; ``smoke`` reads its description only.
+NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {"smoke": (), "bindings": (BUILD, TOOLS), "regression": (BUILD, TOOLS)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +115,7 @@ def smoke(subject: Subject) -> list[TestResult]:
         mlir = WheelMlir(
             python=subject.environment.python,
             environment=subject.environment.variables(),
-            tools=subject.sdk.tools,
+            tools=subject.sdk.tools if subject.sdk.has(TOOLS) else None,
         )
         results += run_cases(mlir, subject.sdk.info.llvm_version)
     return results

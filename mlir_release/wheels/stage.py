@@ -22,6 +22,7 @@ from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import relaxed, wheel_requirements
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
+from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.upstream import copy_sources
 from mlir_release.wheels.sbom import bill_of_materials
 
@@ -37,10 +38,10 @@ _UPSTREAM = (
     "mlir/lib/Bindings",
     "mlir/lib/ExecutionEngine",
     "mlir/python",
-    "mlir/test/python/lib",
-    "mlir/test/python/python_test_ops.td",
-    "mlir/test/python/CMakeLists.txt",
 )
+
+#: What the add-on of upstream's tests is made of, besides.
+_UPSTREAM_TESTS = ("mlir/test/python/lib", "mlir/test/python/python_test_ops.td", "mlir/test/python/CMakeLists.txt")
 
 
 def stage(request: WheelRequest, into: Path) -> Path:
@@ -50,13 +51,16 @@ def stage(request: WheelRequest, into: Path) -> Path:
     is quick. Build it with ``python -m build --wheel`` (or ``--sdist``), or cibuildwheel; the environment variable
     ``MLIR_RELEASE_SDK`` then names the SDK. No path of this machine is in the project.
     """
+    parts = (BUILD, TOOLS) if request.test_addon else (BUILD,)
+    request.sdk.require(*parts, purpose=f"building {request.project_name}")
     into = Path(into)
     into.mkdir(parents=True, exist_ok=True)
     for path in into.iterdir():
         if path.name != "build":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     shutil.copytree(WHEEL, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    copy_sources(request.sdk.root / "source", into / "upstream", _UPSTREAM)
+    upstream = (*_UPSTREAM, *(_UPSTREAM_TESTS if request.test_addon else ()))
+    copy_sources(request.sdk.root / "source", into / "upstream", upstream)
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
     _write(into / WHEEL_INFO, wheel_info(request).to_text())
     _write(

@@ -83,6 +83,7 @@ def test_every_source_is_there(sdk: Sdk) -> None:
     assert lost == []
 
 
+@pytest.mark.slow
 def test_upstreams_standalone_example_builds_its_python_package(
     sdk: Sdk, source: UpstreamSource, environment: VirtualEnvironment, tmp_path: Path
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import Platform
-from mlir_release.sdk.info import DESCRIPTION, LinkedLibrary, Sdk, SdkInfo, digest_tree
+from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
+from mlir_release.sdk.parts import DESCRIPTION, list_files, total, write_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,22 +82,24 @@ class TestDigest:
         return root
 
     def test_counts_and_moves(self, tree: Path, tmp_path: Path) -> None:
-        digest, count, size = digest_tree(tree)
-        assert (count, size) == (2, 4)
+        before = list_files(tree)
+        assert {path: size for path, (_, size) in before.items()} == {"a/file": 4, "link": 0}
+        whole = total(write_parts(tree))
+        assert (whole.file_count, whole.size) == (2, 4)
         moved = tree.rename(tmp_path / "moved")
         os.utime(moved / "a" / "file", (0, 0))
         (moved / DESCRIPTION).write_text("something else")
-        assert digest_tree(moved)[0] == digest
+        assert list_files(moved) == before
 
     def test_sees_content_mode_name_and_links(self, tree: Path) -> None:
-        seen = {digest_tree(tree)[0]}
+        seen = {str(list_files(tree))}
         (tree / "a" / "file").write_text("TEXT")
-        seen.add(digest_tree(tree)[0])
+        seen.add(str(list_files(tree)))
         (tree / "a" / "file").chmod(0o755)
-        seen.add(digest_tree(tree)[0])
+        seen.add(str(list_files(tree)))
         (tree / "a" / "file").rename(tree / "a" / "other")
-        seen.add(digest_tree(tree)[0])
+        seen.add(str(list_files(tree)))
         (tree / "link").unlink()
         (tree / "link").symlink_to("a/other")
-        seen.add(digest_tree(tree)[0])
+        seen.add(str(list_files(tree)))
         assert len(seen) == 5

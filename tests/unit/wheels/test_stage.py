@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from packaging.version import Version
 from mlir_release.errors import UsageError
 from mlir_release.model.requirements import Override
 from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.parts import TOOLS, list_of
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import pin_binding_library, stage
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
@@ -141,7 +143,20 @@ def test_the_test_addon_is_another_project_that_nobody_mistakes(sdk: Sdk, tmp_pa
     project = read_project(stage(request(sdk, test_addon=True), tmp_path / "project"))
     assert project["project"]["name"] == "mlir-test-addon"
     assert project["tool"]["scikit-build"]["install"]["components"] == ["mlir_test_addon"]
+    assert (tmp_path / "project" / "upstream" / "mlir" / "test" / "python" / "python_test_ops.td").is_file()
     assert project["project"]["dependencies"] == []
+
+
+def test_a_wheel_is_made_of_the_build_part_alone(sdk: Sdk, tmp_path: Path) -> None:
+    part = sdk.copy_to(tmp_path / "sdk")
+    shutil.rmtree(part.source / "test")
+    list_of(part.root, TOOLS).unlink()
+    one, other = stage(request(sdk), tmp_path / "one"), stage(request(part), tmp_path / "other")
+    files = {path.relative_to(one) for path in one.rglob("*")}
+    assert {path.relative_to(other) for path in other.rglob("*")} == files
+    with pytest.raises(UsageError) as caught:
+        stage(request(part, test_addon=True), tmp_path / "addon")
+    assert caught.value.id == "sdk-part-missing"
 
 
 def test_an_sdk_of_another_revision_is_refused(sdk: Sdk) -> None:

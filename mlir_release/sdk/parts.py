@@ -1,0 +1,147 @@
+"""The two parts of an SDK: what builds need, and what tests need beyond that.
+
+``build`` has headers, archives, CMake packages, code generators with their libraries, a linker and binding sources:
+wheels and downstream projects are built with it alone. ``tools`` has the programs that tests run, the runner libraries
+and upstream's tests. Each part has a list of its files in ``parts/``; a part is there where its list is. Both parts
+unpacked into one folder are the whole SDK.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mlir_release.host.files import sha256_of
+from mlir_release.model.platforms import executable_name
+from mlir_release.sdk.elf import ELF_MAGIC, read_elf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The file that describes an SDK.
+DESCRIPTION = "sdk.json"
+
+#: Folder of the lists, in an SDK.
+LISTS = "parts"
+
+BUILD, TOOLS = "build", "tools"
+
+#: The programs that builds run: the generators that ``MLIRConfig.cmake`` names, and the linker.
+BUILD_PROGRAMS = frozenset(
+    executable_name(name)
+    for name in (
+        "llvm-tblgen", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-pdll", "mlir-src-sharder", "mlir-tblgen",
+        "ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld",
+    )
+)  # fmt: skip
+
+#: Sources that only tests read.
+_TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
+
+
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``sdk.json`` says of a part."""
+
+    file_count: int
+    size: int  #: bytes of all files
+    digest: str  #: SHA-256 of the part's list
+
+
+def list_files(root: Path) -> dict[str, tuple[str, int]]:
+    """Every file of an SDK: path -> line of a part's list, and bytes; without the description and the lists.
+
+    A line is the file's kind and mode, SHA-256 of its content (or the target of a symbolic link), and its path.
+    """
+    paths = sorted(
+        (Path(folder, name) for folder, _, names in os.walk(root) for name in names),
+        key=lambda path: path.relative_to(root).as_posix(),
+    )
+    paths = [path for path in paths if path != root / DESCRIPTION and path.parent != root / LISTS]
+
+    def line(path: Path) -> tuple[str, int]:
+        relative = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            return f"link {path.readlink().as_posix()} {relative}\n", 0
+        status = path.stat()
+        mode = "exec" if status.st_mode & 0o100 else "file"
+        return f"{mode} {sha256_of(path)} {relative}\n", status.st_size
+
+    # hashlib lets go of the interpreter lock, so threads really help.
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        lines = pool.map(line, paths, chunksize=64)
+        return {path.relative_to(root).as_posix(): found for path, found in zip(paths, lines, strict=True)}
+
+
+def write_parts(root: Path) -> dict[str, Part]:
+    """Divide a complete tree: write the list of each part, and return what the description says of them."""
+    files = list_files(root)
+    shared = _libraries_of_builds(root)
+    found: dict[str, list[str]] = {BUILD: [], TOOLS: []}
+    for path in files:
+        found[_part_of(PurePosixPath(path), shared)].append(path)
+    (root / LISTS).mkdir()
+    for name, paths in found.items():
+        text = "".join(files[path][0] for path in paths)
+        list_of(root, name).write_text(text, encoding="utf-8", newline="\n")
+    return {name: _describe([files[path] for path in paths]) for name, paths in found.items()}
+
+
+def list_of(root: Path, part: str) -> Path:
+    """The file that lists a part."""
+    return root / LISTS / f"{part}.txt"
+
+
+def total(parts: Mapping[str, Part]) -> Part:
+    """All parts as one."""
+    text = "".join(f"{name} {parts[name].digest}\n" for name in sorted(parts))
+    return Part(
+        file_count=sum(part.file_count for part in parts.values()),
+        size=sum(part.size for part in parts.values()),
+        digest=_digest(text),
+    )
+
+
+def _describe(files: list[tuple[str, int]]) -> Part:
+    return Part(
+        file_count=len(files),
+        size=sum(size for _, size in files),
+        digest=_digest("".join(line for line, _ in files)),
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:
+    if path.parts[0] == "bin":
+        return BUILD if path.name in BUILD_PROGRAMS | shared else TOOLS
+    if path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib"):
+        return BUILD if path.name in shared else TOOLS
+    return TOOLS if any(path.is_relative_to(folder) for folder in _TEST_SOURCES) else BUILD
+
+
+def _libraries_of_builds(root: Path) -> frozenset[str]:
+    """The shared libraries in ``lib/`` that the programs of builds need, directly or not; all if they are not ELF."""
+    waiting = [root / "bin" / name for name in BUILD_PROGRAMS if (root / "bin" / name).is_file()]
+    if not all(map(_is_elf, waiting)):
+        return frozenset(path.name for path in (*root.glob("lib/*.dylib"), *root.glob("bin/*.dll")))
+    found: set[str] = set()
+    while waiting:
+        with waiting.pop().open("rb") as file:
+            needed = read_elf(file).needed
+        for name in needed:
+            if name not in found and (root / "lib" / name).is_file():
+                found |= {name, (root / "lib" / name).resolve().name}
+                waiting.append(root / "lib" / name)
+    return frozenset(found)
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == ELF_MAGIC
