@@ -152,8 +152,10 @@ class Upstream:
         rows = [row.partition("\t") for row in listed.split("\0") if row]
         blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
         if blobs:  # in one request, too: git would fetch each of them by itself when it is read
+            # As git does: after "we have this commit", a server would leave out the files of it that we ask for.
+            silent = ("-c", "fetch.negotiationAlgorithm=noop")
             options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
-            self._git.run("fetch", *options, "origin", *blobs.values())
+            Git(self._git.directory).run(*silent, "fetch", *options, "origin", *blobs.values())
         shown = {path: self._git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
         return {path: content.decode(errors="replace") for path, content in shown.items()}
 
@@ -168,8 +170,6 @@ class Upstream:
                 git.run("init", "--quiet", "--bare")
                 # By its name of a remote, git finds again what it left out of a fetch.
                 git.run("config", "remote.origin.url", self.url)
-                # "We have this commit" would make the server leave out files of it that we ask for by themselves.
-                git.run("config", "fetch.negotiationAlgorithm", "noop")
                 staging.rename(folder)
 
     def _unreachable(self, error: GitError) -> MachineError:
