@@ -19,8 +19,9 @@ from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.info import DESCRIPTION, Sdk
+from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.key import code_digest
+from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
