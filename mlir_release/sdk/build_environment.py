@@ -212,7 +212,14 @@ class Container(BuildEnvironment):
             f"{self.tools.root}:{_TOOLS}:ro",
             f"{self.compiler_cache}:{_CACHE}",
         ]
-        variables = {"HOME": "/tmp", "SCCACHE_DIR": _CACHE, "SCCACHE_SERVER_UDS": "/tmp/sccache.sock"}
+        variables = {
+            "HOME": "/tmp",
+            "SCCACHE_DIR": _CACHE,
+            "SCCACHE_SERVER_UDS": "/tmp/sccache.sock",
+            # Its server would end after 10 minutes without a request, while files on a busy machine still compile, and
+            # they would be compiled again. It ends with the container anyway.
+            "SCCACHE_IDLE_TIMEOUT": "0",
+        }
         passed = ("SCCACHE_CACHE_SIZE", "SOURCE_DATE_EPOCH", "NINJA_STATUS")
         # Docker's containers act as root here, too; podman's, as whoever started them.
         user: list[str] = []

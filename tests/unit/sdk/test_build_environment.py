@@ -93,6 +93,7 @@ def test_everything_has_a_fixed_place_in_the_container(tmp_path: Path) -> None:
     assert command[:2] == ["podman", "run"]
     assert command[-3:] == ["/tools/bin/ninja", "-C", "/sdk-build/build"]
     assert "--network=none" in command
+    assert "--env=SCCACHE_IDLE_TIMEOUT=0" in command
     assert f"--volume={tmp_path}/llvm:/llvm-project:ro" in command
     assert f"--volume={tmp_path}/sccache:/sccache" in command
     assert not any(word.startswith("--user") for word in command)
