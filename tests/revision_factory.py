@@ -5,12 +5,12 @@ from __future__ import annotations
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.snapshot.upstream import Revision
 
-#: As of LLVM 22.1.8.
+#: As of LLVM 22.1.8, but without requirements at run time: making a tag would ask an index about them.
 FACTS = LlvmFacts(
     version="22.1.8",
     minimum_python="3.10",
     binding_requirements=("nanobind>=2.9, <3.0", "PyYAML>=5.4.0, <=6.0.1", "typing_extensions>=4.12.2"),
-    runtime_requirements=("numpy>=1.19.5, <=2.1.2", 'ml_dtypes>=0.5.0, <=0.6.0; python_version>="3.13"'),
+    runtime_requirements=(),
     has_stable_abi=False,
     has_python_sources=True,
 )

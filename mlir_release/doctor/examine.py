@@ -10,7 +10,7 @@ from mlir_release.doctor.green import examine_green
 from mlir_release.doctor.index import configured_owners, examine_project, goes_to_pypi
 from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pull_requests import examine_pull_requests
-from mlir_release.doctor.pythons import examine_pythons
+from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
 from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
 from mlir_release.doctor.results import hidden
 from mlir_release.doctor.rules import examine_branch, examine_tags
@@ -44,7 +44,7 @@ def examine_forge(
     contents, findings = examine(seen)
     findings += tuple(examine_green(contents, os.environ))
     if contents.releases and contents.matrix is not None:
-        findings += tuple(examine_pythons(contents.matrix, today=forge.now().date()))
+        findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
     if index_url is None or not goes_to_pypi(contents):
         return list(findings)
     return [*findings, *examine_project(forge, index_url, owners=owners or configured_owners(seen.variables))]

@@ -8,12 +8,15 @@ from datetime import date, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.results import Finding
+from mlir_release.doctor.results import Finding, of_error
+from mlir_release.errors import ReleaseError
 from mlir_release.model.cpython import CPython
+from mlir_release.snapshot.state import matrix_of, states
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from mlir_release.forge.base import Forge
     from mlir_release.model.matrix import Matrix
 
 #: How long a new CPython may be missing: NumPy and the like need some weeks for their wheels.
@@ -96,11 +99,16 @@ def _unknown(lives: Collection[Life], used: Collection[tuple[int, int]], today: 
         )
 
 
-def examine_exclusions(matrix: Matrix, *, tag: str) -> Iterator[Finding]:
-    """The targets that the newest release was not made for, by reason.
-
-    :param matrix: of the release's tag
-    """
+def examine_exclusions(forge: Forge) -> Iterator[Finding]:
+    """The targets that the newest snapshot was not made for, by reason; its tag records them."""
+    try:
+        snapshots = [state for state in states(forge) if state.tag.kind == "snapshot" and state.state != "abandoned"]
+        if not snapshots:
+            return
+        matrix = matrix_of(forge, snapshots[-1])
+    except ReleaseError as error:
+        yield of_error("excluded", error, level="unknown")
+        return
     reasons: dict[str, list[str]] = {}
     for row in matrix.excluded:
         reasons.setdefault(row.reason, []).append(row.name)
@@ -108,6 +116,6 @@ def examine_exclusions(matrix: Matrix, *, tag: str) -> Iterator[Finding]:
         yield Finding(
             "excluded",
             "problem",
-            f"{', '.join(names)}: no target of {tag}: {reason}",
+            f"{', '.join(names)}: no target of {snapshots[-1].name}: {reason}",
             "relax upstream's cap in [requires] of targets.toml, or remove that CPython from its runtime",
         )

@@ -28,7 +28,7 @@ from mlir_release.model.targets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.platforms import Platform
@@ -51,6 +51,11 @@ class WheelTarget:
     def name(self) -> str:
         """``mlir-linux-x86_64-cp312``."""
         return f"{self.configuration.name}-{self.runtime.name}-{self.python}"
+
+    @property
+    def place(self) -> str:
+        """Where it is installed: ``linux-x86_64-cp312``."""
+        return f"{self.runtime.name}-{self.python}"
 
     @property
     def distribution(self) -> str:
@@ -237,6 +242,10 @@ class Matrix:
         oldest = CPython.parse(facts.minimum_python)
         reason = f"LLVM {facts.version} needs CPython {oldest.version} or newer"
         return self.excluding(lambda wheel: reason if wheel.python.release < oldest.release else "")
+
+    def without(self, reasons: Mapping[str, str]) -> Matrix:
+        """The matrix without the places (:attr:`WheelTarget.place`) for which there is a reason."""
+        return self.excluding(lambda wheel: reasons.get(wheel.place, ""))
 
     def only(self, text: str) -> Matrix:
         """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if that is none."""

@@ -27,6 +27,7 @@ from mlir_release.model.release_tags import (
     parse_tag,
 )
 from mlir_release.model.trailers import format_message, parse_trailers
+from mlir_release.snapshot.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,6 +81,11 @@ class TagState:
                 remedy=f"someone made that tag by hand: mlir-release release abandon {self.name}, then make another",
             ) from None
 
+    @property
+    def excluded(self) -> dict[str, str]:
+        """The places that can have no wheels, because their requirements have none, with the reasons."""
+        return parse_reasons(self.trailers.get(TRAILER_EXCLUDED, ""))
+
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         shown = {key: value for key, value in vars(self).items() if key != "trailers"}
@@ -94,6 +100,7 @@ def tag_message(
     wheel_version: str,
     toolkit_version: str,
     facts: LlvmFacts | None = None,
+    excluded: Mapping[str, str] | None = None,
 ) -> str:
     """The message that makes a tag ours; :func:`read_states` reads it back."""
     trailers = {
@@ -102,6 +109,7 @@ def tag_message(
         TRAILER_WHEEL_VERSION: wheel_version,
         TRAILER_TOOLKIT: toolkit_version,
         **(facts.trailers() if facts else {}),
+        **({TRAILER_EXCLUDED: format_reasons(excluded)} if excluded else {}),
     }
     return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {revision[:12]}.", trailers)
 
@@ -181,7 +189,7 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
     :raises UsageError: ``targets-missing``, and for a mistake in ``targets.toml``
     :raises NeedsPersonError: ``tag-facts-invalid``
     """
-    return matrix_at(forge, state.commit).of_revision(state.facts)
+    return matrix_at(forge, state.commit).of_revision(state.facts).without(state.excluded)
 
 
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:

@@ -28,6 +28,7 @@ from mlir_release.model.release_tags import (
 )
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
+from mlir_release.snapshot.installable import Answers, ask
 from mlir_release.snapshot.plan import (
     CommitPin,
     CreateBranch,
@@ -208,9 +209,14 @@ class _Transaction:
         return self.revision.facts()
 
     @cached_property
+    def answers(self) -> Answers:
+        """Where the wheels' requirements can be met, by the index; asked for as :attr:`facts` are."""
+        return ask(self.matrix.of_revision(self.facts), self.facts)
+
+    @cached_property
     def exclusions(self) -> tuple[str, ...]:
         """Which CPythons of the matrix get no wheel, and why. :raises UsageError: ``no-target-for-revision``"""
-        matrix = self.matrix.of_revision(self.facts)
+        matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons)
         reasons: dict[str, dict[str, None]] = {}
         for row in matrix.excluded:
             reasons.setdefault(row.reason, {})[row.wheel.python.tag] = None
@@ -221,9 +227,10 @@ class _Transaction:
                 f"no target of the build matrix can be made of llvm-project {self.revision.sha[:12]}",
                 where=TARGETS_FILE,
                 why="; ".join(shown),
-                remedy="add a CPython that this revision supports to targets.toml, or choose another revision",
+                remedy="add a CPython that this revision supports to targets.toml, relax a requirement in its "
+                "[requires], or choose another revision",
             )
-        return shown
+        return (*shown, *self.answers.unknown)
 
     def made_by_another(self, tag: str, world: ForgeState) -> bool:
         """Whether a tag was made for another request than ours."""
@@ -292,6 +299,7 @@ class _Transaction:
                     wheel_version=step.wheel_version,
                     toolkit_version=__version__,
                     facts=self.facts,
+                    excluded=self.answers.reasons,
                 )
                 forge.create_tag(str(step.tag), step.commit, message)
                 self.made = str(step.tag)

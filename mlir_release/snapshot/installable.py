@@ -1,0 +1,67 @@
+"""Which targets a revision's wheels could not be installed on, because what they require has no wheels there.
+
+The index is asked once, when a tag is made, and the tag records the answer: what is published for a CPython later must
+not change what the jobs of one release agree on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.host.resolver import Wanted, resolve_all
+from mlir_release.model.requirements import wheel_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.model.llvm_facts import LlvmFacts
+    from mlir_release.model.matrix import Matrix
+
+#: Trailer of a tag: the places (runtime and CPython) that get no wheels, with the reasons.
+TRAILER_EXCLUDED = "Excluded"
+
+_SEPARATOR = " | "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the index says about the places of a matrix."""
+
+    reasons: Mapping[str, str]  #: why a place (``linux-x86_64-cp314``) can have no wheel
+    unknown: tuple[str, ...]  #: what could not be asked
+
+
+def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
+    """Ask for every place of a matrix whether the wheels' requirements can be met from wheels alone.
+
+    :raises UsageError: ``override-unknown``
+    """
+    requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
+    places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels}
+    found = resolve_all(requirements, places.values())
+    reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
+    unasked: dict[str, list[str]] = {}
+    for place, wanted in places.items():
+        if found[wanted].installable is None:
+            unasked.setdefault(found[wanted].why, []).append(place)
+    return Answers(
+        reasons=reasons,
+        unknown=tuple(
+            f"unknown whether {', '.join(requirements)} have wheels for {', '.join(names)}: {' '.join(why.split())}"
+            for why, names in unasked.items()
+        ),
+    )
+
+
+def format_reasons(reasons: Mapping[str, str]) -> str:
+    """The value of :data:`TRAILER_EXCLUDED`: one line."""
+    return _SEPARATOR.join(
+        f"{place}: {' '.join(reason.replace('|', '/').split())}" for place, reason in reasons.items()
+    )
+
+
+def parse_reasons(value: str) -> dict[str, str]:
+    """Read :func:`format_reasons`'s text."""
+    rows = (row.partition(": ") for row in value.split(_SEPARATOR) if row)
+    return {place: reason for place, _, reason in rows}

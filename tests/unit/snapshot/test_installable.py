@@ -1,0 +1,130 @@
+"""Targets whose requirements have no wheels: excluded when the tag is made, and recorded in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.host.resolver import Resolution, Wanted
+from mlir_release.model.matrix import Matrix
+from mlir_release.snapshot import installable
+from mlir_release.snapshot.installable import Answers, ask, format_reasons, parse_reasons
+from mlir_release.snapshot.state import matrix_of, states
+from mlir_release.snapshot.transaction import snapshot
+from tests.memory_forge import MemoryForge
+from tests.revision_factory import FACTS, make_revision
+from tests.targets_factory import make_row, make_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+UPSTREAM = ("numpy>=2.1.0, <=2.1.2",)
+TEXT = make_targets(make_row(suites=["bindings"]), pythons=["cp313", "cp314"])
+MATRIX = Matrix.parse(TEXT)
+REVISION = make_revision("b" * 40, facts=replace(FACTS, runtime_requirements=UPSTREAM))
+WHY = "numpy<=2.1.2,>=2.1.0 has no wheel for cp314 on manylinux_2_28_x86_64 (2.3.2 to 2.5.5 have)"
+
+
+class Index:
+    """Answers for pip, and notes what it was asked."""
+
+    def __init__(self, **answers: Resolution) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[Wanted, Resolution]:
+        self.asked.append(tuple(requirements))
+        return {one: self.answers.get(one.python.tag, Resolution(installable=True)) for one in wanted}
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Index:
+    found = Index(cp314=Resolution(installable=False, why=WHY))
+    monkeypatch.setattr(installable, "resolve_all", found)
+    return found
+
+
+def make_forge() -> MemoryForge:
+    return MemoryForge({"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TEXT.encode()})
+
+
+def test_the_tag_records_what_is_excluded_and_later_jobs_agree(index: Index) -> None:
+    forge = make_forge()
+    done = snapshot(forge, REVISION, MATRIX, request_id="r1")
+    assert f"no wheels for cp314: {WHY}" in done.notes
+    (state,) = states(forge)
+    assert state.excluded == {"linux-x86_64-cp314": WHY}
+    index.answers.clear()  # NumPy's new wheels do not change a release that is under way
+    matrix = matrix_of(forge, state)
+    assert [wheel.name for wheel in matrix.wheels] == ["mlir-linux-x86_64-cp313"]
+    assert [str(row) for row in matrix.excluded] == [f"mlir-linux-x86_64-cp314: {WHY}"]
+    snapshot(forge, REVISION, MATRIX, request_id="r1")
+    assert len(index.asked) == 1
+
+
+def test_a_dry_run_says_it_before_anything_is_pinned(index: Index) -> None:
+    forge = make_forge()
+    planned = snapshot(forge, REVISION, MATRIX, request_id="r1", dry_run=True)
+    assert f"no wheels for cp314: {WHY}" in planned.notes
+    assert index.asked == [("numpy<=2.1.2,>=2.1.0",)]
+    assert not forge.tags()
+
+
+def test_the_overrides_are_what_is_asked_about(index: Index) -> None:
+    requires = {"numpy": {"specifier": "<3", "reason": "2.1.2 has no wheel for 3.14"}}
+    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
+    ask(matrix, REVISION.facts())
+    assert index.asked == [("numpy<3,>=2.1.0",)]
+
+
+def test_no_cpython_meets_the_requirements(index: Index) -> None:
+    index.answers["cp313"] = Resolution(installable=False, why="numpy has no wheel for cp313")
+    forge = make_forge()
+    with pytest.raises(UsageError) as caught:
+        snapshot(forge, REVISION, MATRIX, request_id="r1")
+    assert caught.value.id == "no-target-for-revision"
+    assert WHY in caught.value.why
+    assert "[requires]" in caught.value.remedy
+    assert not forge.tags()
+    assert forge.read("llvm-project.version", commit=forge.branches["main"]) == b"a" * 40 + b"\n"
+
+
+def test_an_unreachable_index_excludes_nothing_and_is_noted(index: Index) -> None:
+    index.answers["cp314"] = Resolution(installable=None, why="Connection\nrefused")
+    forge = make_forge()
+    done = snapshot(forge, REVISION, MATRIX, request_id="r1")
+    assert "unknown whether numpy<=2.1.2,>=2.1.0 have wheels for linux-x86_64-cp314: Connection refused" in done.notes
+    (state,) = states(forge)
+    assert state.excluded == {}
+    assert len(matrix_of(forge, state).wheels) == 2
+
+
+def test_an_unknown_override_is_an_error_before_anything_is_pinned(index: Index) -> None:
+    requires = {"nunpy": {"specifier": "<3", "reason": "x"}}
+    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
+    forge = make_forge()
+    with pytest.raises(UsageError) as caught:
+        snapshot(forge, REVISION, matrix, request_id="r1")
+    assert caught.value.id == "override-unknown"
+    assert not index.asked
+    assert not forge.tags()
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [{}, {"a-cp314": WHY}, {"a-cp314": "one: two, three", "b-cp315t": "for cp315t: Cannot install"}],
+)
+def test_reasons_are_read_back(reasons: dict[str, str]) -> None:
+    assert parse_reasons(format_reasons(reasons)) == reasons
+
+
+def test_a_reason_is_one_line_of_its_own() -> None:
+    assert parse_reasons(format_reasons({"a": "x | b: y\nz"})) == {"a": "x / b: y z"}
+
+
+def test_nothing_is_asked_without_requirements() -> None:
+    assert ask(MATRIX, FACTS) == Answers(reasons={}, unknown=())
