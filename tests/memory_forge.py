@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.forge.base import ReleaseRow
+
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -94,7 +96,13 @@ class MemoryForge:
     def releases(self) -> Sequence[Release]:
         return list(self.release_list)
 
-    def refresh(self, release: Release) -> Release | None:
+    def recent(self, count: int | None) -> Sequence[Release]:
+        return self.release_list[::-1][:count]
+
+    def drafts(self, tag: str) -> Sequence[Release]:
+        return [release for release in self.release_list if release.tag == tag and release.draft]
+
+    def refresh(self, release: ReleaseRow) -> Release | None:
         return next((other for other in self.release_list if other.id == release.id), None)
 
     def published(self, tag: str) -> Release | None:

@@ -86,6 +86,13 @@ def forge_address_option(condition: str = "") -> Callable[..., Any]:
     return click.option("--forge", metavar="ADDRESS", help=condition + _FORGE_HELP)
 
 
+def limit_option(what: str) -> Callable[..., Any]:
+    """``limit``: how many of a list to show; 0: all of it."""
+    return click.option(
+        "--limit", type=click.IntRange(0), default=30, show_default=True, help=f"How many of the {what}; 0: all."
+    )
+
+
 def output_option(what: str, *, default: Path | None = None) -> Callable[..., Any]:
     """``output``: the folder of ``what``; required if there is no default."""
     return click.option(

@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import branch_option, dry_run_option, forge_option, json_option, output_option
+from mlir_release.cli.options import (
+    branch_option,
+    dry_run_option,
+    forge_option,
+    json_option,
+    limit_option,
+    output_option,
+)
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Forge, Release, ReleaseRow
 
 
 reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
@@ -24,35 +31,41 @@ def release() -> None:
 
 
 @release.command("list")
+@limit_option("newest")
 @forge_option
 @json_option
-def release_list(forge: Forge) -> None:
-    """List drafts and published releases, oldest first."""
-    found = forge.releases()
+def release_list(limit: int, forge: Forge) -> None:
+    """List drafts and published releases, oldest first; `release show` has their assets."""
+    found = forge.recent(limit or None)[::-1]
     if console.json_mode:
-        console.result("", [_release_json(entry) for entry in found])
+        console.result("", [_row_json(entry) for entry in found])
         return
     console.table(
-        ["tag", "state", "published", ">assets", ">size"],
+        ["tag", "state", "created", "published"],
         [
             [
                 entry.tag,
                 "draft" if entry.draft else "published",
+                f"{entry.created_at:%Y-%m-%d %H:%M}",
                 f"{entry.published_at:%Y-%m-%d %H:%M}" if entry.published_at else "",
-                len(entry.assets),
-                format_bytes(sum(asset.size for asset in entry.assets)),
             ]
             for entry in found
         ],
     )
 
 
-def _release_json(entry: Release) -> dict[str, object]:
+def _row_json(entry: ReleaseRow) -> dict[str, object]:
     return {
         "tag": entry.tag,
         "id": entry.id,
         "draft": entry.draft,
         "published_at": entry.published_at.isoformat() if entry.published_at else None,
+    }
+
+
+def _release_json(entry: Release) -> dict[str, object]:
+    return {
+        **_row_json(entry),
         "assets": [{"name": asset.name, "size": asset.size, "sha256": asset.sha256} for asset in entry.assets],
     }
 

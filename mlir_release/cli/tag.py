@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import forge_option, json_option
+from mlir_release.cli.options import forge_option, json_option, limit_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -20,13 +20,14 @@ def tag() -> None:
 
 @tag.command("list")
 @forge_option
+@limit_option("newest tags of each kind")
 @click.option("--state", type=click.Choice(["published", "pending", "abandoned"]), help="Only these.")
 @json_option
-def tag_list(forge: Forge, state: str | None) -> None:
-    """All release tags that this toolkit made, with their states, oldest first."""
+def tag_list(forge: Forge, limit: int, state: str | None) -> None:
+    """The release tags that this toolkit made, with their states, oldest first."""
     from mlir_release.snapshot.state import states
 
-    found = [entry for entry in states(forge) if state in (None, entry.state)]
+    found = [entry for entry in states(forge, newest=limit or None) if state in (None, entry.state)]
     if console.json_mode:
         console.result("", [entry.to_json() for entry in found])
         return

@@ -4,7 +4,8 @@ Adapters: :mod:`mlir_release.forge.local` (a folder) and :mod:`mlir_release.forg
 repeat; the methods that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the
 forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, which then reads the current state and retries.
 
-Listings (``tags``, ``releases``) are for commands that need all of them; one tag or one release is looked up.
+Listings (``tags``, ``releases``) are for commands that need all of them. One tag or one release is looked up, and what
+is new is among the newest rows: the cost of a command must not grow with the repository's age.
 """
 
 from __future__ import annotations
@@ -48,20 +49,27 @@ class Asset:
     sha256: str  #: 64 hex digits; empty while incomplete
     complete: bool
     url: str  #: where anyone can download it once the release is published
+    id: str = ""  #: by which the forge finds it; empty where names are enough
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """A release, or a draft of one. Several drafts may share a tag; ``id`` tells them apart."""
+class ReleaseRow:
+    """What a list shows of a release, or of a draft. Several drafts may share a tag; ``id`` tells them apart."""
 
     id: str
     tag: str
     title: str
-    body: str  #: Markdown
     draft: bool
     prerelease: bool
     created_at: datetime
     published_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(ReleaseRow):
+    """A release, or a draft of one."""
+
+    body: str  #: Markdown
     assets: tuple[Asset, ...] = ()
 
     def asset(self, name: str) -> Asset | None:
@@ -128,7 +136,13 @@ class Forge(Protocol):
     def releases(self) -> Sequence[Release]:
         """All releases and drafts, in the order of their creation."""
 
-    def refresh(self, release: Release) -> Release | None:
+    def recent(self, count: int | None) -> Sequence[ReleaseRow]:
+        """The newest ``count`` releases and drafts, newest first; None: all. Cheaper than :meth:`releases`."""
+
+    def drafts(self, tag: str) -> Sequence[Release]:
+        """The drafts of a tag, oldest first."""
+
+    def refresh(self, release: ReleaseRow) -> Release | None:
         """A release or draft as it is now; None if it was deleted."""
 
     def published(self, tag: str) -> Release | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
@@ -10,16 +11,16 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.names import Slot
-from mlir_release.model.release_tags import parse_tag
+from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.release.assets import Expected
-from mlir_release.release.remote import RemoteRelease, draft_missing, fetch, release_of
+from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Forge, Release, Tag
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.test_report import TestReport
@@ -38,22 +39,17 @@ class Draft(RemoteRelease):
     """A tag's draft, or its release once that is published.
 
     :param state: of the tag
-    :param releases: all of the forge's, as they were when this was loaded
     :param matrix: of the tag (:func:`~mlir_release.snapshot.state.matrix_of`), or a part of it
     """
 
-    def __init__(self, forge: Forge, state: TagState, releases: Sequence[Release], matrix: Matrix) -> None:
-        release = release_of(releases, state.name)
-        if release is None:
-            raise draft_missing(forge, state.name)
+    def __init__(self, forge: Forge, state: TagState, release: Release, matrix: Matrix) -> None:
         super().__init__(forge, release)
         self.state = state
         self.matrix = matrix
-        self._releases = releases
 
     @classmethod
     def load(cls, forge: Forge, tag: str, *, matrix: Matrix | None = None) -> Draft:
-        """Read everything about a tag: two lookups, one listing of releases, the matrix.
+        """Read everything about a tag, by lookups: its state, its draft or release, the matrix.
 
         :param matrix: None: that of the tag
         :raises UsageError: ``tag-invalid``, ``tag-missing``, ``draft-missing``, ``targets-missing``, …
@@ -64,7 +60,16 @@ class Draft(RemoteRelease):
     @classmethod
     def of(cls, forge: Forge, state: TagState, *, matrix: Matrix | None = None) -> Draft:
         """As :meth:`load`, for a tag whose state was read already."""
-        return cls(forge, state, forge.releases(), matrix or matrix_of(forge, state))
+        drafts = forge.drafts(state.name) if state.state != "published" else ()
+        release = next(iter(drafts), None) or forge.published(state.name)
+        if release is None:
+            raise draft_missing(forge, state.name)
+        return cls(forge, state, release, matrix or matrix_of(forge, state))
+
+    @cached_property
+    def tags(self) -> Sequence[Tag]:
+        """All tags of the forge, as they were when they were first asked for."""
+        return self.forge.tags()
 
     @property
     def due(self) -> Matrix:
@@ -83,7 +88,7 @@ class Draft(RemoteRelease):
 
     def previous(self, folder: Path) -> Manifest | None:
         """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
-        return previous_manifest(self.forge, self._releases, self.tag, folder)
+        return previous_manifest(self.forge, (tag.name for tag in self.tags), self.tag, folder)
 
     def missing(self) -> Missing:
         """What it still lacks; waived targets are not asked for again, and a published release lacks nothing."""
@@ -136,25 +141,21 @@ class Draft(RemoteRelease):
         return self.fetch(asset, folder)
 
 
-def previous_manifest(forge: Forge, releases: Iterable[Release], tag: str, folder: Path) -> Manifest | None:
-    """The manifest of the newest of the published ``releases`` that is of the same kind as ``tag`` and older."""
-    this = parse_tag(tag)
-    older = [
-        (order, release, asset)
-        for release in releases
-        if not release.draft
-        and (order := parse_tag(release.tag)) is not None
-        and (asset := release.asset(MANIFEST_NAME)) is not None
-        and this is not None
-        and order.kind == this.kind
-        and order < this
-    ]
-    if not older:
-        return None
-    _, newest, asset = max(older, key=lambda row: row[0])
-    place = folder / "previous"
-    place.mkdir(parents=True, exist_ok=True)
-    return Manifest.from_text(fetch(forge, newest, asset, place).read_bytes(), where=asset.url)
+def previous_manifest(forge: Forge, names: Iterable[str], tag: str, folder: Path) -> Manifest | None:
+    """The manifest of the newest older release of the same kind as ``tag``.
+
+    :param names: of the tags to look at; one after the other, from the newest, until one is published with a manifest
+    """
+    this = parse_release_tag(tag)
+    older = [order for name in names if (order := parse_tag(name)) is not None and order.kind == this.kind]
+    for order in sorted((order for order in older if order < this), reverse=True):
+        release = forge.published(str(order))
+        asset = release.asset(MANIFEST_NAME) if release is not None else None
+        if release is not None and asset is not None:
+            place = folder / "previous"
+            place.mkdir(parents=True, exist_ok=True)
+            return Manifest.from_text(fetch(forge, release, asset, place).read_bytes(), where=asset.url)
+    return None
 
 
 def tag_abandoned(tag: str, *, why: str = "") -> NeedsPersonError:

@@ -109,7 +109,7 @@ def _copy(source: Forge, destination: Forge, release: Release, present: Sequence
             manifest,
             page_url=destination.page_url(release.tag),
             urls={asset.name: asset.url for asset in copy.release.assets},
-            previous=previous_manifest(destination, present, release.tag, folder),
+            previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
         )
     if not copy.release.draft:
         return copy.release

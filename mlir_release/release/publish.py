@@ -100,7 +100,7 @@ def _rivals(draft: Draft) -> Sequence[str]:
         return ()
     return [
         state.name
-        for state in read_states(draft.forge.tags(), ())
+        for state in read_states(draft.tags, ())
         if state.tag.kind == draft.state.tag.kind
         and state.wheel_version == draft.state.wheel_version
         and state.name != draft.tag

@@ -112,6 +112,11 @@ def release_of(releases: Iterable[Release], tag: str) -> Release | None:
     return min((release for release in releases if release.tag == tag), key=lambda found: found.draft, default=None)
 
 
+def find_release(forge: Forge, tag: str) -> Release | None:
+    """As :func:`release_of`, by lookups."""
+    return forge.published(tag) or next(iter(forge.drafts(tag)), None)
+
+
 class RemoteRelease:
     """A release or draft on a forge. ``release`` is what was last read of it."""
 
@@ -129,7 +134,7 @@ class RemoteRelease:
 
         :raises UsageError: ``draft-missing``
         """
-        found = self.forge.refresh(self.release) or release_of(self.forge.releases(), self.tag)
+        found = self.forge.refresh(self.release) or find_release(self.forge, self.tag)
         if found is None:
             raise draft_missing(self.forge, self.tag)
         self.release = found
@@ -198,7 +203,7 @@ class RemoteRelease:
             asset = self.release.asset(name)
             if asset is None:
                 asset = self._upload(name, source)
-                if asset is not None:
+                if asset is not None and asset.complete:  # GitHub may answer 201 and keep nothing
                     _check_arrived(asset, ours, self.tag)
                     return Put(name=name, action="uploaded", sha256=ours)
             elif asset.complete and asset.sha256 == ours:

@@ -69,9 +69,13 @@ class ForgeState:
     base_head: str | None  #: of its base branch
     pin: bytes | None  #: content of the pin file there
     tag_names: frozenset[str]
-    states: Sequence[TagState]
-    releases: Sequence[Release]
+    allocated: Sequence[ReleaseTag]  #: every release tag that we made
+    states: Sequence[TagState]  #: of the tags for this job, and of all of the same numbered version
+    drafts: Sequence[Release]  #: of those that are pending
+    orphans: Sequence[Release]  #: recent drafts of abandoned tags
+    others: Sequence[TagState]  #: pending for other jobs, by their recent drafts
     runs: Sequence[Run]  #: of the request's workflow, on the tag that :func:`focus` names
+    dispatched: bool = False  #: by this process; its run may appear later
     focus_pin: bytes | None = None  #: the pin file at that tag
     pinned: str | None = None  #: the commit by which this process pinned the revision
     made: str | None = None  #: the tag that this process has just made
@@ -181,7 +185,7 @@ class ReleasePlan:
 # -- planning -------------------------------------------------------------------------------------------------------
 
 
-def focus(request: Request, states: Iterable[TagState], releases: Iterable[Release]) -> TagState | None:
+def focus(request: Request, states: Iterable[TagState], drafts: Iterable[Release]) -> TagState | None:
     """The tag that the request is about already.
 
     A published one of the job (the newest); else a pending one: the oldest that has a draft, else the oldest.
@@ -190,7 +194,7 @@ def focus(request: Request, states: Iterable[TagState], releases: Iterable[Relea
     published = [state for state in mine if state.state == "published"]
     if published:
         return published[-1]
-    drafted = {release.tag for release in releases}
+    drafted = {draft.tag for draft in drafts}
     pending = [state for state in mine if state.state == "pending"]
     return min(pending, key=lambda state: state.name not in drafted, default=None)
 
@@ -206,7 +210,7 @@ def make_plan(request: Request, world: ForgeState) -> ReleasePlan:
         rival = next((state for state in world.states if _is_rival(request, state, ours)), None)
         if rival is not None:
             return _about(ours, "resume", YieldTag(ours, rival.name))
-    chosen = focus(request, world.states, world.releases)
+    chosen = focus(request, world.states, world.drafts)
     if chosen is None:
         return _start(request, world)
     if chosen.state == "published":
@@ -219,7 +223,7 @@ def _just_made(request: Request, world: ForgeState) -> TagState | None:
 
     Also one of an earlier process with the same request id that was killed before it could; a draft tells that it had.
     """
-    drafted = {release.tag for release in world.releases}
+    drafted = {draft.tag for draft in world.drafts}
     for state in world.states:
         unfinished = state.request_id == request.request_id and state.name not in drafted
         if state.state == "pending" and request.is_for(state) and (state.name == world.made or unfinished):
@@ -256,16 +260,14 @@ def _resume(request: Request, world: ForgeState, state: TagState) -> ReleasePlan
             why="someone made or moved that tag by hand",
             remedy=f"mlir-release release abandon {state.name}, then run this again",
         )
-    drafts = [release for release in world.releases if release.draft and release.tag == state.name]
+    drafts = [draft for draft in world.drafts if draft.tag == state.name]
     empty = [release for release in drafts[1:] if not release.assets]
     # Another process may have been about to create the draft of a tag when it was abandoned.
-    abandoned = {other.name for other in world.states if other.state == "abandoned"}
-    orphans = [release for release in world.releases if release.draft and release.tag in abandoned]
-    orphans = [release for release in orphans if not release.assets]
+    orphans = [draft for draft in world.orphans if not draft.assets]
     steps: list[Step] = [DeleteDraft(release) for release in (*empty, *orphans)]
     if not drafts:
         steps.append(CreateDraft(state.tag, state.revision))
-    if not any(run.status != "completed" or run.conclusion == "success" for run in world.runs):
+    if not world.dispatched and not any(run.status != "completed" or run.conclusion == "success" for run in world.runs):
         steps.append(Dispatch(request.workflow, state.tag))
     surplus = len(drafts) - 1 - len(empty)
     note = f"{state.name} has {surplus} more drafts with assets; the oldest counts: look at them, and delete them"
@@ -302,7 +304,7 @@ def _start(request: Request, world: ForgeState) -> ReleasePlan:
 def _allocate(request: Request, world: ForgeState) -> tuple[ReleaseTag, str, tuple[str, ...]]:
     """The next free tag, its wheels' version, and what a person should know about it."""
     if request.version is None:
-        ours = [state.tag for state in world.states if isinstance(state.tag, SnapshotTag)]
+        ours = [tag for tag in world.allocated if isinstance(tag, SnapshotTag)]
         tag = next_snapshot(ours, world.now, taken=world.tag_names)
         wanted = next_snapshot(ours, world.now)
         skipped = "" if tag == wanted else f"{wanted} was not made by mlir-release; {tag} is the next free one"

@@ -30,9 +30,9 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.snapshot.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
-    from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.forge.base import Forge, Tag
     from mlir_release.model.matrix import Matrix
 
 ABANDONED_PREFIX = "abandoned/"
@@ -41,6 +41,9 @@ TRAILER_REASON = "Reason"
 TRAILER_BY = "Abandoned-By"
 
 _NEEDED_TRAILERS = (TRAILER_REVISION, TRAILER_REQUEST, TRAILER_WHEEL_VERSION)
+
+#: Rows of releases that tell what is going on: a page of GitHub's, seven weeks of two snapshots a day.
+RECENT = 100
 
 State = Literal["published", "pending", "abandoned"]
 
@@ -114,13 +117,14 @@ def tag_message(
     return format_message(str(tag), f"Wheels {wheel_version} of llvm-project {revision[:12]}.", trailers)
 
 
-def read_states(tags: Iterable[Tag], releases: Iterable[Release]) -> list[TagState]:
+def read_states(tags: Iterable[Tag], published: Container[str]) -> list[TagState]:
     """The release tags that carry our trailers: snapshots in order, then numbered ones in order.
 
     A tag without them was not made by this toolkit and is ignored (though its name is taken).
+
+    :param published: the tags that have a published release, as far as the caller needs to know
     """
     by_name = {tag.name: tag for tag in tags}
-    published = {release.tag for release in releases if not release.draft}
     found = [
         state
         for tag in by_name.values()
@@ -150,9 +154,23 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
     )
 
 
-def states(forge: Forge) -> list[TagState]:
-    """All release tags of ours on the forge, with their states; see :func:`read_states`."""
-    return read_states(forge.tags(), forge.releases())
+def states(forge: Forge, *, newest: int | None = None) -> list[TagState]:
+    """The release tags of ours on the forge, with their states; see :func:`read_states`.
+
+    :param newest: so many of each kind; None: all
+    """
+    tags = forge.tags()
+    if newest is None:
+        return read_states(tags, {row.tag for row in forge.recent(None) if not row.draft})
+    rows = forge.recent(RECENT)
+    published = {row.tag for row in rows if not row.draft}
+    ours = read_states(tags, published)
+    numbered = [state for state in ours if state.tag.kind == "numbered"]
+    shown = [*[state for state in ours if state.tag.kind == "snapshot"][-newest:], *numbered[-newest:]]
+    if len(rows) == RECENT:  # there are older ones
+        published |= {state.name for state in shown if state.name not in published and forge.published(state.name)}
+    names = {state.name for state in shown}
+    return [state for state in read_states(tags, published) if state.name in names]
 
 
 def find_state(forge: Forge, name: str) -> TagState:
@@ -220,11 +238,10 @@ def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
         recorded = True
     except Taken:
         recorded = False
-    for release in forge.releases():
-        if release.tag == state.name:
-            if not release.draft:
-                raise _published_meanwhile(forge, state.name)
-            forge.delete_draft(release)
+    if forge.published(state.name) is not None:
+        raise _published_meanwhile(forge, state.name)
+    for draft in forge.drafts(state.name):
+        forge.delete_draft(draft)
     return recorded
 
 

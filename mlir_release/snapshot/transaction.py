@@ -44,7 +44,7 @@ from mlir_release.snapshot.plan import (
     focus,
     make_plan,
 )
-from mlir_release.snapshot.state import abandon_tag, read_states, tag_message
+from mlir_release.snapshot.state import RECENT, abandon_tag, read_states, tag_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -170,6 +170,7 @@ class _Transaction:
         self.matrix = matrix
         self.pinned: str | None = None
         self.made: str | None = None  #: about which we have not looked again
+        self.dispatched: set[str] = set()  #: tags whose run may not be listed yet
 
     def run(self, *, dry_run: bool) -> TransactionOutcome:
         done: list[str] = []
@@ -245,15 +246,26 @@ class _Transaction:
         return world, plan
 
     def observe(self) -> ForgeState:
-        """Read what planning needs. The tags come before the releases: a release can't be older than its tag."""
+        """Read what planning needs. The tags come before the releases: a release can't be older than its tag.
+
+        What does not concern the request is not looked up: two thousand old releases cost nothing.
+        """
         forge, request = self.forge, self.request
-        tags = forge.tags()
-        releases = forge.releases()
-        known = [state for state in read_states(tags, releases) if request.concerns(state)]
+        tags, rows = forge.tags(), forge.recent(RECENT)
+        every = read_states(tags, ())
+        known = [state for state in every if request.concerns(state)]
+        names = {state.name for state in known if request.version is not None or request.is_for(state)}
+        published = {name for name in sorted(names) if forge.published(name) is not None}
+        mine = [state for state in read_states(tags, published) if state.name in names]
+        pending = [state.name for state in mine if request.is_for(state) and state.state == "pending"]
+        drafts = [draft for name in pending for draft in forge.drafts(name)]
+        drafted = {row.tag for row in rows if row.draft}
+        gone = {state.name for state in known if state.state == "abandoned"} - published
+        orphans = [forge.refresh(row) for row in rows if row.draft and row.tag in gone]
         head = forge.head(request.branch)
         base_head = forge.head(request.base_branch)
         at = head or base_head
-        chosen = focus(request, known, releases)
+        chosen = focus(request, mine, drafts)
         resumed = None if chosen is None or chosen.state == "published" else chosen
         return ForgeState(
             now=forge.now(),
@@ -261,10 +273,14 @@ class _Transaction:
             base_head=base_head,
             pin=forge.read(PIN_FILE, commit=at) if at else None,
             tag_names=frozenset(tag.name for tag in tags),
-            states=known,
-            releases=releases,
+            allocated=[state.tag for state in every],
+            states=mine,
+            drafts=drafts,
+            orphans=[draft for draft in orphans if draft is not None and draft.draft],
+            others=[s for s in known if s.state == "pending" and s.name in drafted - names],
             runs=forge.runs(request.workflow, ref=resumed.name) if resumed else (),
             focus_pin=forge.read(PIN_FILE, commit=resumed.commit) if resumed else None,
+            dispatched=resumed is not None and resumed.name in self.dispatched,
             pinned=self.pinned,
             made=self.made,
         )
@@ -317,6 +333,7 @@ class _Transaction:
                 )
             case Dispatch():
                 forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
+                self.dispatched.add(str(step.tag))
 
     def outcome(
         self, action: Action, plan: ReleasePlan, world: ForgeState, steps: Sequence[str], notes: Iterable[str]
@@ -324,7 +341,7 @@ class _Transaction:
         others = [
             f"{state.name} (llvm-project {state.revision[:12]}) is pending too; if nobody waits for it: "
             f"mlir-release release abandon {state.name}"
-            for state in world.states
+            for state in (*world.states, *world.others)
             if state.state == "pending" and state.name != str(plan.tag)
         ]
         return TransactionOutcome(

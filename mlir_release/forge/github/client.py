@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
-from mlir_release.forge.github.refusals import Unavailable, refusal, translated
+from mlir_release.forge.github.refusals import Unavailable, graphql_refusal, refusal, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -167,14 +167,30 @@ class GitHubClient:
         """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""
         return self.repository.requester.requestJsonAndCheck(method, f"/repos/{self.name}{path}", **options)
 
-    def pages(self, path: str, key: str = "", **parameters: str) -> Iterator[list[dict[str, Any]]]:
+    def graphql(self, query: str, variables: dict[str, Any], *, about: str) -> dict[str, Any]:
+        """The data that GraphQL answers to a question. :raises ForgeError: also for errors that come with a 200"""
+        requester = self.repository.requester
+
+        def ask() -> dict[str, Any]:
+            body = {"query": query, "variables": variables}
+            headers, answer = requester.requestJsonAndCheck("POST", requester.graphql_url, input=body)
+            if answer.get("errors"):
+                raise graphql_refusal(answer["errors"], headers, self.where, about)
+            data: dict[str, Any] = answer["data"]
+            return data
+
+        return self.read(ask, about=about)
+
+    def pages(
+        self, path: str, key: str = "", *, size: int = PER_PAGE, **parameters: str
+    ) -> Iterator[list[dict[str, Any]]]:
         """The pages of a list, which is the value at ``key`` or the whole answer; each is read when it is needed."""
         for number in itertools.count(1):
-            asked = parameters | {"per_page": str(PER_PAGE), "page": str(number)}
+            asked = parameters | {"per_page": str(size), "page": str(number)}
             _, data = self.read(lambda asked=asked: self.request("GET", path, parameters=asked), about=path)  # type: ignore[misc]
             rows = data[key] if key else data
             yield rows
-            if len(rows) < PER_PAGE:
+            if len(rows) < size:
                 return
 
     # -- asking -------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, Release, Tag, Taken
+from mlir_release.forge.base import Tag, Taken
 from mlir_release.forge.github.client import GitHubClient
+from mlir_release.forge.github.listing import ReleaseRows, asset_record, release_record
 from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.runs import run_record
 from mlir_release.forge.github.services import GitHubServices
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from github.GitRelease import GitRelease
     from github.GitReleaseAsset import GitReleaseAsset
 
-    from mlir_release.forge.base import Run
+    from mlir_release.forge.base import Asset, Release, ReleaseRow, Run
+
+#: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
+RELEASES_PER_PAGE = 10
 
 
 class GitHubForge:
@@ -49,6 +53,7 @@ class GitHubForge:
         self.repository = client.repository
         self._actor = actor
         self._tags = TagReader(client)
+        self._rows = ReleaseRows(client)
         self.services = GitHubServices(client)
 
     @classmethod
@@ -193,10 +198,33 @@ class GitHubForge:
 
     def releases(self) -> Sequence[Release]:
         """See :class:`Forge`."""
-        found = self.client.read(lambda: list(self.repository.get_releases()))
-        return [self._record(release) for release in sorted(found, key=lambda release: release.id)]
+        found = [release for page in self._release_pages() for release in page]
+        return sorted(found, key=lambda release: int(release.id))
 
-    def refresh(self, release: Release) -> Release | None:
+    def _release_pages(self) -> Iterator[list[Release]]:
+        """The pages of REST's list, whose order is not documented; in practice, the newest come first."""
+        for rows in self.client.pages("/releases", size=RELEASES_PER_PAGE):
+            yield [self._record(self._parsed(row)) for row in rows]
+
+    def _parsed(self, row: dict[str, Any]) -> GitRelease:
+        from github.GitRelease import GitRelease
+
+        return GitRelease(self.repository.requester, {}, row, completed=True)
+
+    def recent(self, count: int | None) -> Sequence[ReleaseRow]:
+        """See :class:`Forge`. Without a token, from REST."""
+        if self.client.authenticated:
+            return self._rows.newest(count)
+        return list(itertools.islice(itertools.chain.from_iterable(self._release_pages()), count))
+
+    def drafts(self, tag: str) -> Sequence[Release]:
+        """See :class:`Forge`. Without a token there are none to see."""
+        if not self.client.authenticated:
+            return []
+        found = [self.refresh(row) for row in self._rows.drafts(tag)]
+        return [release for release in found if release is not None and release.draft]
+
+    def refresh(self, release: ReleaseRow) -> Release | None:
         """See :class:`Forge`."""
         try:
             return self._record(self._get(release))
@@ -212,35 +240,16 @@ class GitHubForge:
 
     def published_newest_first(self) -> Iterator[Release]:
         """See :class:`Forge`. A page at a time, in GitHub's order: anonymous readers have sixty requests an hour."""
-        pages = self.client.read(self.repository.get_releases)
-        for number in itertools.count():
-            page = self.client.read(lambda number=number: pages.get_page(number))  # type: ignore[misc]
-            if not page:
-                return
-            yield from (self._record(found) for found in page if not found.draft)
+        for page in self._release_pages():
+            yield from (release for release in page if not release.draft)
 
     def _record(self, release: GitRelease) -> Release:
-        """A release as PyGithub gives it, as ours."""
-        return Release(
-            id=str(release.id),
-            tag=release.tag_name,
-            title=release.name or "",
-            body=release.body or "",
-            draft=release.draft,
-            prerelease=release.prerelease,
-            created_at=release.created_at,
-            published_at=release.published_at,
-            assets=tuple(sorted((self._asset(release.tag_name, a) for a in release.assets), key=lambda a: a.name)),
-        )
+        return release_record(release, where=self.client.where)
 
     def _asset(self, tag: str, asset: GitReleaseAsset) -> Asset:
-        # A draft's own addresses change when it is published; this is the final one.
-        url = f"{self.client.where}/releases/download/{quote(tag)}/{quote(asset.name)}"
-        digest = (asset.digest or "").removeprefix("sha256:")
-        complete = asset.state == "uploaded" and bool(digest)
-        return Asset(name=asset.name, size=asset.size, sha256=digest if complete else "", complete=complete, url=url)
+        return asset_record(tag, asset, where=self.client.where)
 
-    def _get(self, release: Release) -> GitRelease:
+    def _get(self, release: ReleaseRow) -> GitRelease:
         return self.client.read(lambda: self.repository.get_release(int(release.id)), about=release.tag)
 
     def _get_draft(self, release: Release) -> GitRelease:
@@ -253,13 +262,13 @@ class GitHubForge:
         """See :class:`Forge`."""
         if self._ref(f"tags/{tag}") is None:  # GitHub would make a draft, and the tag when it is published
             raise release_tag_missing(tag, where=self.description)
-        before = {release.id for release in self.releases()}
+        before = {row.id for row in self._rows.drafts(tag)} if self.client.authenticated else set()
 
         def create() -> Release:
             return self._record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
 
         def created() -> Release | None:
-            return next((r for r in self.releases() if r.tag == tag and r.draft and r.id not in before), None)
+            return next((release for release in self.drafts(tag) if release.id not in before), None)
 
         return self.client.write(create, done=created, about=tag)
 
@@ -314,16 +323,18 @@ class GitHubForge:
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         """See :class:`Forge`."""
-        found = next((a for a in self._get(release).assets if a.name == asset.name), None)
-        if found is None:
+        url = f"{self.client.api}/repos/{self.client.name}/releases/assets/{asset.id}"
+        try:
+            with replacing(destination) as temporary:
+                self.client.read(lambda: self.client.fetch(url, temporary), about=asset.name)
+        except NotFound as error:
             raise NotFound(
                 "asset-missing",
                 f"{release.tag} has no asset {asset.name}",
                 where=self.description,
+                why=error.why,
                 remedy="someone removed it; mlir-release release show lists those that are left",
-            )
-        with replacing(destination) as temporary:
-            self.client.read(lambda: self.client.fetch(found.url, temporary), about=asset.name)
+            ) from error
 
     def publish(self, release: Release) -> Release:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""

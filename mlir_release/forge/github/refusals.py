@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.errors import ForgeError, ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Seconds to wait where a limit does not say how long (docs.github.com, "Rate limits for the REST API": at least a
 #: minute).
@@ -120,6 +120,16 @@ def refusal(response: Any, where: str, about: str = "") -> ForgeError:
     except (ValueError, AttributeError):
         said = str(response.reason)
     return _refusal(response.status_code, said, response.headers, where, about)
+
+
+def graphql_refusal(
+    errors: Sequence[Mapping[str, Any]], headers: Mapping[str, str], where: str, about: str
+) -> ForgeError:
+    """The error for an answer of GraphQL, which reports its refusals with the status 200, and a type for each."""
+    kind = errors[0].get("type", "")
+    said = "; ".join(str(error.get("message", "")) for error in errors)
+    status = {"NOT_FOUND": 404, "FORBIDDEN": 403, "INSUFFICIENT_SCOPES": 403, "RATE_LIMITED": 429}.get(kind, 500)
+    return _refusal(status, f"{kind} {said}".strip(), headers, where, about)
 
 
 def _said(error: Any) -> str:

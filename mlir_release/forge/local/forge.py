@@ -44,6 +44,8 @@ from mlir_release.host.files import replacing, sync_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from mlir_release.forge.base import ReleaseRow
+
 _PAGE = "index.html"
 
 #: Names that are one plain path component, for tags that have releases and for assets.
@@ -202,7 +204,18 @@ class LocalForge:
         with answering(self.root, "list its releases"), self._store.shared():
             return sorted(self._records.all(), key=lambda release: release.id)
 
-    def refresh(self, release: Release) -> Release | None:
+    def recent(self, count: int | None) -> Sequence[ReleaseRow]:
+        """The newest releases and drafts, newest first."""
+        with answering(self.root, "list its releases"), self._store.shared():
+            return sorted(self._records.all(), key=lambda release: release.id, reverse=True)[:count]
+
+    def drafts(self, tag: str) -> Sequence[Release]:
+        """The drafts of a tag, oldest first."""
+        with answering(self.root, f"list the drafts of {tag}"), self._store.shared():
+            found = [release for release in self._records.drafts() if release.tag == tag]
+            return sorted(found, key=lambda release: release.id)
+
+    def refresh(self, release: ReleaseRow) -> Release | None:
         """A draft or release as it is now; None if it was deleted."""
         with answering(self.root, f"read the release {release.tag}"), self._store.shared():
             draft = self._records.find(self._records.draft_folder(release))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from mlir_release.forge.base import ReleaseRow
     from mlir_release.forge.local.store import Store
 
 _RECORD = ".forge.json"
@@ -29,7 +30,7 @@ class Records:
         self._root = store.root
         self._base_url = base_url
 
-    def draft_folder(self, release: Release) -> Path:
+    def draft_folder(self, release: ReleaseRow) -> Path:
         """Where a draft's files lie."""
         return self._root / "drafts" / release.id
 
@@ -47,10 +48,17 @@ class Records:
 
     def all(self) -> Iterator[Release]:
         """All drafts and releases."""
-        for place in ("drafts", "releases"):
-            for folder in (self._root / place).iterdir():
-                if (release := self.find(folder)) is not None:
-                    yield release
+        yield from self.drafts()
+        yield from self._within("releases")
+
+    def drafts(self) -> Iterator[Release]:
+        """All drafts."""
+        return self._within("drafts")
+
+    def _within(self, place: str) -> Iterator[Release]:
+        for folder in (self._root / place).iterdir():
+            if (release := self.find(folder)) is not None:
+                yield release
 
     def find(self, folder: Path) -> Release | None:
         """The release in ``folder``; None if there is none."""

@@ -341,6 +341,29 @@ class ForgeConformance:
         assert forge.published("snapshot-2026112") is None
         assert {release.tag for release in setting.again().published_newest_first()} == set(tags[:2])
 
+    def test_drafts_are_found_by_their_tag(self, setting: Setting) -> None:
+        other = "snapshot-20261120.02"
+        first, _, second = (self.draft(setting, tag) for tag in (TAG, other, TAG))
+        found = setting.again().drafts(TAG)
+        assert [release.id for release in found] == [first.id, second.id]
+        assert found == [setting.forge.refresh(release) for release in (first, second)]
+        setting.forge.publish(first)
+        assert [release.id for release in setting.again().drafts(TAG)] == [second.id]
+        setting.forge.delete_draft(second)
+        assert not setting.again().drafts(TAG)
+        assert not setting.forge.drafts("snapshot-20261120.77")
+
+    def test_the_newest_releases_are_listed_first(self, setting: Setting) -> None:
+        tags = [f"snapshot-20261120.{number:02d}" for number in range(1, 5)]
+        made = [self.draft(setting, tag) for tag in tags]
+        setting.forge.publish(made[1])
+        rows = setting.again().recent(3)
+        assert [(row.tag, row.draft) for row in rows] == [(tags[3], True), (tags[2], True), (tags[1], False)]
+        assert [(row.id, row.title, row.prerelease) for row in rows[:1]] == [(made[3].id, f"Release {tags[3]}", False)]
+        assert rows[2].published_at is not None
+        assert [row.tag for row in setting.forge.recent(None)] == tags[::-1]
+        assert not setting.forge.recent(0)
+
     # -- workflow runs ------------------------------------------------------------------------------------------
 
     def test_a_dispatched_run_is_listed(self, setting: Setting) -> None:

@@ -63,16 +63,16 @@ def test_publishing_lists_once(stage: Stage, listings: Counter[str], tmp_path: P
     dist = stage.fill(tag=tag, version=version) if version else stage.fill()
     listings.clear()
     run(stage, "publish", tag, "--dist", str(dist), "--python", sys.executable)
-    few(listings)
+    assert not few(listings)["releases"]
     assert stage.forge.published(tag) is not None
     run(stage, "index", "--output", str(tmp_path / "pages"))
     few(listings)
     assert (tmp_path / "pages" / ("releases" if version else "snapshots") / tag / "index.html").exists()
 
 
-def test_what_is_missing_takes_one_listing(stage: Stage, listings: Counter[str]) -> None:
+def test_what_is_missing_takes_no_listing(stage: Stage, listings: Counter[str]) -> None:
     assert "mlir-linux-x86_64" in run(stage, "matrix", "--missing", TAG)
-    assert few(listings)["releases"] == 1
+    assert not few(listings)
 
 
 def test_a_build_that_is_published_by_another_process_meanwhile_is_seen(
