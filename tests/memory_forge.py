@@ -160,7 +160,7 @@ class MemoryForge:
         return asset
 
     def make_asset(self, tag: str, name: str, size: int, sha256: str) -> Asset:
-        return Asset(name=name, size=size, sha256=sha256, complete=True, url=f"{self.base}/{tag}/{name}")
+        return Asset(name=name, size=size, sha256=sha256, complete=True, url=self.file_url(tag, name))
 
     def give_asset(self, release: Release, name: str) -> None:
         """As if something had been uploaded."""
@@ -173,6 +173,17 @@ class MemoryForge:
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         destination.write_bytes(self.contents[release.id, asset.name])
+
+    def file_url(self, tag: str, name: str) -> str:
+        return f"{self.base}/{tag}/{name}"
+
+    def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
+        release = self.published(tag)
+        asset = release.asset(name) if release is not None else None
+        if release is None or asset is None:
+            return False
+        self.download(release, asset, destination)
+        return True
 
     def publish(self, release: Release) -> Release:
         public = self.published(release.tag)

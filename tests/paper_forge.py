@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.forge.base import Release
+from mlir_release.forge.base import Release, Tag
 from mlir_release.index.generate import IndexOutcome, generate
 from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
@@ -43,6 +43,7 @@ class PaperForge(MemoryForge):
         """Publish a manifest's release (or open its draft)."""
         content = manifest.to_text().encode()
         self.count += 1
+        self.tag_list[manifest.tag] = Tag(name=manifest.tag, commit=f"{1:040x}", message="")
         id, tag, made = f"{self.count:06d}", manifest.tag, when or manifest.created
         self.contents[id, "release.json"] = content
         assets = [self.make_asset(tag, "release.json", len(content), _digest(content))]

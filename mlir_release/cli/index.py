@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "--files-url",
     help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
 )
+@click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @pythons_option("to try the commands with (--probe)", default="all that are found on this machine")
 @branch_option
@@ -41,6 +42,7 @@ def index(
     output: Path,
     base_url: str | None,
     files_url: str | None,
+    afresh: bool,
     probed: str | None,
     pythons: tuple[str, ...],
     branch: str,
@@ -52,7 +54,7 @@ def index(
     if files_url is not None:
         forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
-    console.outcome(generate(forge, output, base_url=base, branch=branch, dry_run=dry_run))
+    console.outcome(generate(forge, output, base_url=base, branch=branch, afresh=afresh, dry_run=dry_run))
     if probed is not None and not dry_run:
         from mlir_release.host.pythons import find_pythons
         from mlir_release.index.probe import probe_published

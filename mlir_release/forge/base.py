@@ -169,6 +169,12 @@ class Forge(Protocol):
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         """Fetch an asset through the forge's own API (so drafts work too) into the file ``destination``, atomically."""
 
+    def file_url(self, tag: str, name: str) -> str:
+        """Where anyone can download a file of the published release of ``tag``; :attr:`Asset.url` says the same."""
+
+    def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
+        """Fetch a file of a published release, from its public address if it has one; False if it is not there."""
+
     def publish(self, release: Release) -> Release:
         """Make a draft public, once; what is published never changes. Publishing a published release does nothing."""
 

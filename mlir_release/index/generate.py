@@ -8,6 +8,7 @@
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json)
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
+    manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
 
 The same releases give the same bytes, whether the folder was empty before or not: ``state.json`` only tells which files
@@ -24,24 +25,23 @@ from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mlir_release.console import console
-from mlir_release.errors import MachineError, VerificationError
-from mlir_release.forge.files import read_yanks
+from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
+from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
-from mlir_release.index.site import FOLDERS, Channel, Published
+from mlir_release.index.site import Channel
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
-from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.schemas import read_schemas
-from mlir_release.release.remote import fetch, parse_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
-    from mlir_release.model.yanks import Yank
+    from mlir_release.forge.base import Forge
+    from mlir_release.index.archive import Known
+    from mlir_release.index.site import Published
 
 STATE_NAME = "state.json"
 
@@ -74,7 +74,7 @@ class _Page:
     """A file to be: what it depends on, and how it is made."""
 
     inputs: str
-    draw: Callable[[], str]
+    draw: Callable[[], str | bytes]
 
 
 def generate(
@@ -85,9 +85,10 @@ def generate(
     branch: str = "main",
     title: str = "MLIR wheels",
     core_metadata: bool = True,
+    afresh: bool = False,
     dry_run: bool = False,
 ) -> IndexOutcome:
-    """Make or renew the pages in ``output``.
+    """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
 
     Only published releases with a manifest are shown. Files are replaced one by one, each atomically, those that others
     link to first. Two runs at once go one after the other.
@@ -95,6 +96,7 @@ def generate(
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
     :param branch: the branch that holds ``yanked.toml``
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
+    :param afresh: read every manifest again
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -109,8 +111,9 @@ def generate(
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
             try:
-                published, fetched = observe(forge, output, scratch, branch=branch)
-                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata)
+                known = {} if afresh else read_known(forge, output, base_url, scratch)
+                published, fetched = observe(forge, known, scratch, branch=branch)
+                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata, forge.description)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -134,6 +137,14 @@ def generate(
     )
 
 
+def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapping[str, Known]:
+    """The releases that the pages in ``output`` show; if it has none, those that are served at ``base_url``."""
+    content = read_if_there(output / ARCHIVE_NAME)
+    if content is None and base_url.startswith(("https:", "http:")):
+        content = read_served(base_url, scratch)
+    return unpack(content, forge.description)
+
+
 def _apply(
     plan: Mapping[str, _Page], output: Path, scratch: Path, *, dry_run: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -144,7 +155,8 @@ def _apply(
         known = state.get(path, {})
         digest = _sha256(read_if_there(output / path))
         if known.get("inputs") != page.inputs or known.get("sha256") != digest:
-            drawn = page.draw().encode()
+            drawn = page.draw()
+            drawn = drawn.encode() if isinstance(drawn, str) else drawn
             if _sha256(drawn) != digest:
                 digest = _sha256(drawn)
                 written.append(path)
@@ -175,51 +187,6 @@ def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
         return {}
 
 
-# -- observe --------------------------------------------------------------------------------------------------------
-
-
-def observe(forge: Forge, output: Path, scratch: Path, *, branch: str) -> tuple[list[Published], int]:
-    """The published releases, and how many manifests had to be fetched (others are in ``output`` already)."""
-    yanks = read_yanks(forge, branch)
-    found, fetched = [], 0
-    for release in forge.releases():
-        parsed = parse_tag(release.tag)
-        if release.draft or parsed is None:
-            continue
-        asset = release.asset(MANIFEST_NAME)
-        if asset is None:
-            console.warn(f"{release.tag} is published without {MANIFEST_NAME}; no page shows it")
-            continue
-        content = read_if_there(output / FOLDERS[parsed.kind] / release.tag / MANIFEST_NAME)
-        if content is None or _sha256(content) != asset.sha256:
-            content = fetch(forge, release, asset, scratch).read_bytes()
-            fetched += 1
-        found.append(_published(forge, release, content, where=asset.url, yanks=yanks))
-    return found, fetched
-
-
-def _published(forge: Forge, release: Release, content: bytes, *, where: str, yanks: tuple[Yank, ...]) -> Published:
-    manifest = parse_manifest(content, release, where=where)
-    needed = {wheel.filename for wheel in manifest.wheels} | {wheel.provenance for wheel in manifest.wheels} - {""}
-    urls = {asset.name: asset.url for asset in release.assets if asset.name in needed}
-    if missing := sorted(needed - set(urls)):
-        raise VerificationError(
-            "release-damaged",
-            f"{release.tag} is published, but lacks {missing[0]}",
-            where=where,
-            why="its manifest names that file; someone removed it from the release",
-            remedy="restore the file from a mirror, or delete the release by hand",
-        )
-    return Published(
-        manifest=manifest,
-        text=content.decode(),
-        page_url=forge.page_url(release.tag),
-        published_at=release.published_at or manifest.created,
-        urls=urls,
-        yanks=tuple(yank for yank in yanks if yank.tag == release.tag),
-    )
-
-
 # -- plan -----------------------------------------------------------------------------------------------------------
 
 
@@ -246,7 +213,7 @@ def _identity(release: Published) -> str:
     return _digest(release.digest, release.page_url, times, dict(release.urls), yanks)
 
 
-def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool) -> dict[str, _Page]:
+def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool, source: str) -> dict[str, _Page]:
     """All files, in the order in which they are replaced: what others link to comes first."""
     snapshots, numbered = Channel.of("snapshot", published), Channel.of("numbered", published)
     channels = (snapshots, numbered)
@@ -268,6 +235,7 @@ def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool) -> 
             files = _channel_files(pages, channel, channels, core_metadata)
             plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     whole = _digest(common, identities)
+    plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
     plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
     return plan

@@ -12,7 +12,8 @@ from mlir_release.host import venv
 from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.generate import observe
+from mlir_release.index.generate import read_known
+from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.release import commands
@@ -104,7 +105,7 @@ def probe_published(
     :raises UsageError: ``tag-not-published``; :raises VerificationError: ``probe-failed``
     """
     with scratch_folder("probe") as scratch:
-        published, _ = observe(forge, output, scratch, branch=branch)
+        published, _ = observe(forge, read_known(forge, output, base_url, scratch), scratch, branch=branch)
     kind: Kind = "numbered" if tag.startswith("llvm-") else "snapshot"
     channel = Channel.of(kind, published)
     release = channel.by_tag.get(tag)

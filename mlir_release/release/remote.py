@@ -47,14 +47,19 @@ def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
         found = sha256_of(destination)
         if found != asset.sha256:
             destination.unlink()
-            raise VerificationError(
-                "asset-corrupt",
-                f"{asset.name} is not what the forge says it is",
-                where=asset.url,
-                why=f"downloaded, its sha256 is {found}; the forge records {asset.sha256}",
-                remedy=f"mlir-release publish {release.tag} --discard {asset.name}, then upload it again",
-            )
+            raise asset_corrupt(release.tag, asset, found)
     return destination
+
+
+def asset_corrupt(tag: str, asset: Asset, found: str) -> VerificationError:
+    """The error for a download with another digest. ``found``: its sha256"""
+    return VerificationError(
+        "asset-corrupt",
+        f"{asset.name} is not what the forge says it is",
+        where=asset.url,
+        why=f"downloaded, its sha256 is {found}; the forge records {asset.sha256}",
+        remedy=f"mlir-release publish {tag} --discard {asset.name}, then upload it again",
+    )
 
 
 def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
@@ -72,16 +77,16 @@ def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
             why="someone published the draft by hand",
             remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
         )
-    return parse_manifest(fetch(forge, release, asset, folder).read_bytes(), release, where=asset.url)
+    return parse_manifest(fetch(forge, release, asset, folder).read_bytes(), release.tag, where=asset.url)
 
 
-def parse_manifest(content: bytes, release: Release, *, where: str) -> Manifest:
-    """Read the manifest of ``release``. :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``"""
+def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
+    """Read the manifest of a release. :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``"""
     manifest = Manifest.from_text(content, where=where)
-    if manifest.tag != release.tag:
+    if manifest.tag != tag:
         raise VerificationError(
             "manifest-of-another",
-            f"the {MANIFEST_NAME} of {release.tag} is that of {manifest.tag}",
+            f"the {MANIFEST_NAME} of {tag} is that of {manifest.tag}",
             where=where,
             why="someone published or changed that release by hand",
             remedy="use another release; its maintainers delete this one by hand if nobody uses it",

@@ -152,16 +152,10 @@ class GitHubClient:
 
         GitHub redirects to its storage. requests leaves the token out there, because the host is another one.
         """
-        import requests
-
-        headers = {"Accept": accept, "User-Agent": "mlir-release"}
+        headers = {"Accept": accept}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            if not response.ok:
-                raise refusal(response, self.where, url)
-            with destination.open("wb") as file:
-                file.writelines(response.iter_content(1 << 20))
+        _fetch(url, destination, headers)
 
     def request(self, method: str, path: str = "", **options: Any) -> tuple[dict[str, Any], Any]:
         """Headers and JSON of a request that PyGithub has no method for; ``path`` is below the repository's."""
@@ -231,6 +225,21 @@ class GitHubClient:
                 if error.lost and done is not None and (answer := self._ask(done, None, about)) is not None:
                     return answer
         raise AssertionError("the loop returns or raises")
+
+
+def fetch_public(url: str, destination: Path) -> None:
+    """Write what anyone gets at ``url`` into a file."""
+    _fetch(url, destination, {})
+
+
+def _fetch(url: str, destination: Path, headers: Mapping[str, str]) -> None:
+    import requests
+
+    with requests.get(url, headers={"User-Agent": "mlir-release", **headers}, stream=True, timeout=TIMEOUT) as response:
+        if not response.ok:
+            raise refusal(response, url)
+        with destination.open("wb") as file:
+            file.writelines(response.iter_content(1 << 20))
 
 
 def _session(token: str | None, api: str) -> Github:

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag, Taken
-from mlir_release.forge.github.client import GitHubClient
-from mlir_release.forge.github.listing import ReleaseRows, asset_record, release_record
+from mlir_release.forge.github.client import GitHubClient, fetch_public
+from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
 from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.runs import run_record
 from mlir_release.forge.github.services import GitHubServices
@@ -335,6 +335,23 @@ class GitHubForge:
                 why=error.why,
                 remedy="someone removed it; mlir-release release show lists those that are left",
             ) from error
+
+    def file_url(self, tag: str, name: str) -> str:
+        """See :class:`Forge`."""
+        return file_url(tag, name, where=self.client.where)
+
+    def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
+        """See :class:`Forge`. No limit counts a public address; a private repository's files need the API."""
+        try:
+            with replacing(destination) as temporary:
+                self.client.read(lambda: fetch_public(self.file_url(tag, name), temporary), about=name)
+        except NotFound:
+            release = self.published(tag)
+            asset = release.asset(name) if release is not None else None
+            if release is None or asset is None:
+                return False
+            self.download(release, asset, destination)
+        return True
 
     def publish(self, release: Release) -> Release:
         """See :class:`Forge`. Only a final numbered release becomes GitHub's "latest"."""

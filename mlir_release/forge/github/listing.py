@@ -111,6 +111,11 @@ def release_record(release: GitRelease, *, where: str) -> Release:
     )
 
 
+def file_url(tag: str, name: str, *, where: str) -> str:
+    """The public address of a file of a published release."""
+    return f"{where}/releases/download/{quote(tag)}/{quote(name)}"
+
+
 def asset_record(tag: str, asset: GitReleaseAsset, *, where: str) -> Asset:
     """An asset as PyGithub gives it, as ours."""
     digest = (asset.digest or "").removeprefix("sha256:")
@@ -121,6 +126,6 @@ def asset_record(tag: str, asset: GitReleaseAsset, *, where: str) -> Asset:
         sha256=digest if complete else "",
         complete=complete,
         # A draft's own addresses change when it is published; this is the final one.
-        url=f"{where}/releases/download/{quote(tag)}/{quote(asset.name)}",
+        url=file_url(tag, asset.name, where=where),
         id=str(asset.id),
     )

@@ -320,6 +320,19 @@ class LocalForge:
                         remedy="check the disk; if the release is a draft, discard the target and build it again",
                     )
 
+    def file_url(self, tag: str, name: str) -> str:
+        """Where anyone can download a file of a published release."""
+        return self._records.url(tag, name)
+
+    def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
+        """Copy a file of a published release; False if it is not there."""
+        release = self.published(tag)
+        asset = release.asset(name) if release is not None else None
+        if release is None or asset is None:
+            return False
+        self.download(release, asset, destination)
+        return True
+
     def publish(self, release: Release) -> Release:
         """Make a draft public, once."""
         with answering(self.root, f"publish {release.tag}"), self._store.exclusive():
