@@ -39,6 +39,7 @@ class Record:
     operation: str
     agent: str  #: who asks, as they name themselves
     status: int = 0
+    query: str = ""  #: as it was asked, ``per_page=10&page=2``
     sent: int = 0  #: bytes of the answer's body
 
 

@@ -231,6 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         with self.github.lock:
             agent = self.headers.get("User-Agent", "")
             record = Record(len(self.github.requests) + 1, self.command, path, self._operation(path), agent)
+            record.query = address.query
             self.github.requests.append(record)
         fault = self.github.faults(record)
         length = int(self.headers.get("Content-Length") or 0)
