@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,7 @@ def main() -> None:
     suite, *command = sys.argv[1:]
     if reason := unusable():
         sys.exit(f"no root can be made here: {reason}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the root is removed then, too
     with fresh(suite, cache_directory()) as root:
         root.clone()
         done = root.run(command or ["bash"], folder=CLONE, log=sys.stdout)
