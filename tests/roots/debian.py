@@ -44,6 +44,7 @@ _ARCHIVE = "http://deb.debian.org/debian"
 _SECURITY = "http://deb.debian.org/debian-security"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: ``$0`` is the root, ``$1`` where downloads are kept or nothing, ``$2`` the folder; then the command.
+#: The shell stays: as a namespace's first process, the command would ignore signals (make spins for ever on one).
 _ENTER = f"""
 set -e
 mount -t proc proc "$0/proc"
@@ -55,7 +56,7 @@ for folder in {" ".join(DOWNLOADS)}; do
   mount --bind "$1/$folder" "$0/$folder"
 done
 folder=$2; root=$0; shift 2
-exec chroot "$root" sh -c 'cd "$0" && exec "$@"' "$folder" "$@"
+chroot "$root" sh -c 'cd "$0" && exec "$@"' "$folder" "$@"
 """
 
 
