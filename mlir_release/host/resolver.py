@@ -13,11 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlir_release.host.files import read_if_there
 from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.requirements import applicable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.host.process import Captured
     from mlir_release.model.cpython import CPython
@@ -32,8 +35,8 @@ _NO_WHEEL = re.compile(
 )
 _CONFLICT = re.compile(r"^ERROR: (?P<what>Cannot install .* conflicting dependencies\.)$", re.MULTILINE)
 
-#: pip's words when it could not ask (pip/_internal/index/collector.py; urllib3's retries).
-_UNREACHABLE = re.compile(r"Retrying \(Retry|Could not fetch URL|connection (?:broken|timed out)|Timeout|HTTP error")
+#: pip's words, in its log only, when it could not ask (pip/_internal/index/collector.py). A 404 is an answer.
+_UNREACHABLE = re.compile(r"Could not fetch URL (?!.*\b404 Client Error)")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Resolution:
 
     installable: bool | None  #: None: unknown, because pip could not ask
     versions: Mapping[str, str] = field(default_factory=dict)  #: of each distribution that it would install
-    why: str = ""  #: why not, or why it is unknown
+    why: str = ""  #: why not, or why it is unknown; "there" is where was asked about
 
 
 def wheel_options(python: CPython, platforms: Iterable[str]) -> list[str]:
@@ -70,15 +73,19 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
     lines = applicable(requirements, wanted.python, wanted.platform.platform)
     if not lines:
         return Resolution(installable=True)
-    done = capture(
-        [
-            *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-input", "--ignore-installed"),
-            *("--report=-", "--target=unused", *wheel_options(wanted.python, wanted.platform.accepted), *lines),
-        ],
-        environment={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-        timeout=_PATIENCE,
-    )
-    return _read(done, wanted)
+    with scratch_folder("resolve") as folder:
+        report, log = folder / "report.json", folder / "log"
+        done = capture(
+            [
+                *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-input", "--ignore-installed"),
+                *(f"--report={report}", f"--log={log}", f"--target={folder / 'unused'}"),
+                *wheel_options(wanted.python, wanted.platform.accepted),
+                *lines,
+            ],
+            environment={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            timeout=_PATIENCE,
+        )
+        return _read(done, report, log)
 
 
 def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[Wanted, Resolution]:
@@ -88,18 +95,22 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
         return dict(zip(unique, pool.map(lambda one: resolve(requirements, one), unique), strict=True))
 
 
-def _read(done: Captured, wanted: Wanted) -> Resolution:
+def _read(done: Captured, report: Path, log: Path) -> Resolution:
     if done.ok:
-        rows = [row["metadata"] for row in json.loads(done.stdout)["install"]]
+        rows = [row["metadata"] for row in json.loads(report.read_text(encoding="utf-8"))["install"]]
         return Resolution(installable=True, versions={row["name"]: row["version"] for row in rows})
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""
-    if missing and (versions != "none" or not _UNREACHABLE.search(done.stderr)):
-        requirement = missing["requirement"]
-        return Resolution(installable=False, why=f"{requirement} has no wheel for {wanted} ({_listing(versions)})")
+    if missing and (versions != "none" or not _unreachable(log)):
+        return Resolution(installable=False, why=f"{missing['requirement']} has no wheel there ({_listing(versions)})")
     if conflict := _CONFLICT.search(done.stderr):
-        return Resolution(installable=False, why=f"for {wanted}: {conflict['what']}")
+        return Resolution(installable=False, why=conflict["what"])
     return Resolution(installable=None, why=done.complaint)
+
+
+def _unreachable(log: Path) -> bool:
+    """Whether pip could not ask an index: that it knows no version then says nothing."""
+    return _UNREACHABLE.search((read_if_there(log) or b"").decode(errors="replace")) is not None
 
 
 def _listing(versions: str) -> str:

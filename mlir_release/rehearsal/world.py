@@ -81,7 +81,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
         for python in candidates:
             answer = resolve(requirements, Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
-                refusals.append(answer.why)
+                refusals.append(f"{python.cpython}: {answer.why}")
                 continue
             fitting.append(python)
             if len(fitting) == DEFAULT_PYTHONS:

@@ -15,6 +15,7 @@ from mlir_release.model.requirements import wheel_requirements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mlir_release.model.cpython import CPython
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
 
@@ -41,15 +42,16 @@ def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
     places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels}
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
-    unasked: dict[str, list[str]] = {}
-    for place, wanted in places.items():
-        if found[wanted].installable is None:
-            unasked.setdefault(found[wanted].why, []).append(place)
+    unasked: dict[str, set[CPython]] = {}
+    for wanted, answer in found.items():
+        if answer.installable is None:
+            unasked.setdefault(answer.why, set()).add(wanted.python)
     return Answers(
         reasons=reasons,
         unknown=tuple(
-            f"unknown whether {', '.join(requirements)} have wheels for {', '.join(names)}: {' '.join(why.split())}"
-            for why, names in unasked.items()
+            "pip could not find out whether what the wheels require has wheels for "
+            f"{', '.join(map(str, sorted(pythons)))}; nothing is left out for that: {' '.join(why.split())}"
+            for why, pythons in unasked.items()
         ),
     )
 

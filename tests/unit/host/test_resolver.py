@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +26,12 @@ ERROR: Could not find a version that satisfies the requirement numpy>=2.1 (from 
 ERROR: No matching distribution found for numpy>=2.1
 """
 UNREACHABLE = (
-    "WARNING: Retrying (Retry(total=0, connect=None, read=None)) after connection broken by "
-    "'NewConnectionError(\"Failed to establish a new connection: [Errno 111] Connection refused\")': /simple/numpy/\n"
+    "2026-11-21T22:30:00,117 Could not fetch URL https://index.example/simple/numpy/: connection error: "
+    "HTTPSConnectionPool(host='index.example', port=443): Max retries exceeded (Connection refused) - skipping\n"
+)
+NOT_FOUND = (
+    "2026-11-21T22:30:00,117 Could not fetch URL https://index.example/simple/numpy/: "
+    "404 Client Error: Not Found for url: https://index.example/simple/numpy/ - skipping\n"
 )
 CONFLICT = """\
 ERROR: Cannot install ml-dtypes==0.5.0 and numpy<2 because these package versions have conflicting dependencies.
@@ -34,12 +39,18 @@ ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics
 """
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, *, stdout: str = "", stderr: str = "", code: int | None = 1) -> list[str]:
+def answer(
+    monkeypatch: pytest.MonkeyPatch, *, stderr: str = "", code: int = 1, report: object = None, log: str = ""
+) -> list[str]:
     words: list[str] = []
 
     def call(command: list[object], **_: object) -> Captured:
         words[:] = map(str, command)
-        return Captured(returncode=code, stdout=stdout, stderr=stderr, ending=f"exit code {code}")
+        files = dict(word.split("=", 1) for word in words if word.startswith(("--report=", "--log=")))
+        Path(files["--log"]).write_text(log)
+        if report is not None:
+            Path(files["--report"]).write_text(json.dumps(report))
+        return Captured(returncode=code, stdout="", stderr=stderr, ending=f"exit code {code}")
 
     monkeypatch.setattr(resolver, "capture", call)
     return words
@@ -47,7 +58,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, *, stdout: str = "", stderr: str = "
 
 def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
     report = {"install": [{"metadata": {"name": "numpy", "version": "2.5.5"}}]}
-    words = answer(monkeypatch, stdout=json.dumps(report), code=0)
+    words = answer(monkeypatch, report=report, code=0)
     found = resolve(["numpy>=2.1", 'tomli; python_version < "3.14"'], WANTED)
     assert found == Resolution(installable=True, versions={"numpy": "2.5.5"})
     assert words[-1] == "numpy>=2.1"
@@ -58,22 +69,27 @@ def test_what_pip_would_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stderr", "installable", "why"),
+    ("stderr", "log", "installable", "why"),
     [
-        (CAPPED, False, "numpy<=2.1.2,>=2.1 has no wheel for cp314 on manylinux_2_28_x86_64 (2.3.2 to 2.5.5 have)"),
-        (UNREACHABLE + CAPPED, False, "numpy<=2.1.2,>=2.1 has no wheel"),
-        (NOTHING, False, "numpy>=2.1 has no wheel for cp314 on manylinux_2_28_x86_64 (no version has)"),
-        (UNREACHABLE + NOTHING, None, "Connection refused"),
-        (CONFLICT, False, "Cannot install ml-dtypes==0.5.0 and numpy<2"),
-        ("No module named pip", None, "No module named pip"),
-        ("", None, "exit code 1"),
+        (CAPPED, "", False, "numpy<=2.1.2,>=2.1 has no wheel there (2.3.2 to 2.5.5 have)"),
+        (CAPPED, UNREACHABLE, False, "numpy<=2.1.2,>=2.1 has no wheel there"),
+        (NOTHING, "", False, "numpy>=2.1 has no wheel there (no version has)"),
+        (NOTHING, NOT_FOUND, False, "numpy>=2.1 has no wheel there (no version has)"),
+        (NOTHING, UNREACHABLE, None, "No matching distribution found"),
+        (NOTHING, NOT_FOUND + UNREACHABLE, None, "No matching distribution found"),
+        (CONFLICT, "", False, "Cannot install ml-dtypes==0.5.0 and numpy<2"),
+        ("No module named pip", "", None, "No module named pip"),
+        ("", "", None, "exit code 1"),
     ],
-    ids=["capped", "retried", "no version", "unreachable", "conflict", "no pip", "silent"],
-)
+    ids=[
+        "capped", "one of two indexes", "no version", "not there", "unreachable", "not in one, other unreachable",
+        "conflict", "no pip", "silent",
+    ],
+)  # fmt: skip
 def test_no_answer_is_not_a_no(
-    monkeypatch: pytest.MonkeyPatch, stderr: str, installable: bool | None, why: str
+    monkeypatch: pytest.MonkeyPatch, stderr: str, log: str, installable: bool | None, why: str
 ) -> None:
-    answer(monkeypatch, stderr=stderr)
+    answer(monkeypatch, stderr=stderr, log=log)
     found = resolve(["numpy>=2.1"], WANTED)
     assert found.installable is installable
     assert why in found.why
