@@ -102,7 +102,9 @@ def _unknown(lives: Collection[Life], used: Collection[tuple[int, int]], today: 
 def examine_exclusions(forge: Forge) -> Iterator[Finding]:
     """The targets that the newest snapshot was not made for, by reason; its tag records them."""
     try:
-        snapshots = [state for state in states(forge) if state.tag.kind == "snapshot" and state.state != "abandoned"]
+        snapshots = [
+            state for state in states(forge, newest=10) if state.tag.kind == "snapshot" and state.state != "abandoned"
+        ]
         if not snapshots:
             return
         matrix = matrix_of(forge, snapshots[-1])

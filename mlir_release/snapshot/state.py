@@ -168,7 +168,8 @@ def states(forge: Forge, *, newest: int | None = None) -> list[TagState]:
     numbered = [state for state in ours if state.tag.kind == "numbered"]
     shown = [*[state for state in ours if state.tag.kind == "snapshot"][-newest:], *numbered[-newest:]]
     if len(rows) == RECENT:  # there are older ones
-        published |= {state.name for state in shown if state.name not in published and forge.published(state.name)}
+        older = {state.name for state in shown} - {row.tag for row in rows}
+        published |= {name for name in sorted(older) if forge.published(name) is not None}
     names = {state.name for state in shown}
     return [state for state in read_states(tags, published) if state.name in names]
 

@@ -20,10 +20,14 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.snapshot.state import RECENT
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from mlir_release.forge.base import Release
 
 SMALL = {"platforms": ("manylinux_2_28_x86_64", "win_amd64"), "pythons": ("cp312", "cp313")}
 HOSTILE = "\"'><script>alert(1)</script>{{ 7*7 }}</title>&amp;"
@@ -199,6 +203,31 @@ def test_a_release_that_is_gone_leaves_no_page(tmp_path: Path) -> None:
     assert f"snapshots/{gone.tag}/release.json" in outcome.removed
     assert not [name for name in tree(tmp_path / "site") if gone.tag in name]
     assert (tmp_path / "site" / "CNAME").is_file()  # somebody else's file stays
+
+
+ONE = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
+
+
+def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_without_a_listing(tmp_path: Path) -> None:
+    class Counting(PaperForge):
+        def recent(self, count: int | None) -> Sequence[Release]:
+            self.listed = count
+            return super().recent(count)
+
+    forge = Counting()
+    late, *others = many(RECENT + 30, **ONE)  # type: ignore[arg-type]
+    forge.add(late, draft=True)
+    for manifest in others:
+        forge.add(manifest)
+    assert make_index(forge, tmp_path / "site").releases == RECENT + 29
+    forge.publish(forge.release_list[0])
+    gone = forge.release_list.pop(-7)
+    outcome = make_index(forge, tmp_path / "site")
+    assert (forge.listed, outcome.releases, outcome.fetched) == (RECENT, RECENT + 29, 1)
+    assert f"snapshots/{late.tag}/index.html" in outcome.written
+    assert f"snapshots/{gone.tag}/index.html" in outcome.removed
+    make_index(forge, tmp_path / "fresh")
+    assert tree(tmp_path / "site") == tree(tmp_path / "fresh")
 
 
 def test_nothing_is_published_yet(tmp_path: Path) -> None:
