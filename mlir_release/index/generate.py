@@ -113,7 +113,7 @@ def generate(
             try:
                 known = {} if afresh else read_known(forge, output, base_url, scratch)
                 published, fetched = observe(forge, known, scratch, branch=branch)
-                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata, forge.description)
+                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata, _source(forge))
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -142,7 +142,12 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
     content = read_if_there(output / ARCHIVE_NAME)
     if content is None and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
-    return unpack(content, forge.description)
+    return unpack(content, _source(forge))
+
+
+def _source(forge: Forge) -> str:
+    """What the pages say about where they came from: no path of this machine, which a local forge's address is."""
+    return forge.services.address if forge.services is not None else "local"
 
 
 def _apply(

@@ -37,13 +37,15 @@ def observe(forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: 
     """
     yanks = read_yanks(forge, branch)
     there = published_tags(forge, known)
-    new = sorted(there.keys() - known.keys())
-    found = [_published(forge, tag, known[tag].text, there[tag], yanks) for tag in sorted(there.keys() & known.keys())]
+    # Of another time: the tag was released again, in a repository that was made anew.
+    same = {tag for tag, when in there.items() if tag in known and known[tag].published_at == when}
+    new = sorted(there.keys() - same)
+    found = [_published(forge, tag, known[tag].text, there[tag], yanks) for tag in sorted(same)]
     for tag in new:
         text = _read(forge, tag, scratch, whole=len(new) <= FEW)
         if text is not None:
             found.append(_published(forge, tag, text, there[tag], yanks))
-    return found, len(found) - len(there.keys() & known.keys())
+    return found, len(found) - len(same)
 
 
 def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, datetime]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -228,6 +229,23 @@ def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_with
     assert f"snapshots/{gone.tag}/index.html" in outcome.removed
     make_index(forge, tmp_path / "fresh")
     assert tree(tmp_path / "site") == tree(tmp_path / "fresh")
+
+
+def test_the_pages_of_a_repository_that_was_made_anew_with_the_same_tags(tmp_path: Path) -> None:
+    for day, revision in enumerate(("a" * 40, "b" * 40)):
+        forge = PaperForge()
+        forge.add(make_manifest("snapshot-20260401.01", revision=revision), when=START + timedelta(days=day))
+        make_index(forge, tmp_path / "site")
+    page = (tmp_path / "site" / "manifests.json.gz").read_bytes()
+    assert "b" * 40 in gzip.decompress(page).decode()
+    assert "a" * 40 not in gzip.decompress(page).decode()
+
+
+def test_no_path_of_the_machine_is_published(tmp_path: Path) -> None:
+    forge = PaperForge()
+    forge.add(make_manifest("snapshot-20260401.01"))
+    make_index(forge, tmp_path / "site")
+    assert json.loads(gzip.decompress((tmp_path / "site" / "manifests.json.gz").read_bytes()))["source"] == "local"
 
 
 def test_nothing_is_published_yet(tmp_path: Path) -> None:
