@@ -216,7 +216,7 @@ def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_with
             return super().recent(count)
 
     forge = Counting()
-    late, *others = many(RECENT + 30, **ONE)  # type: ignore[arg-type]
+    late, *others = many(RECENT + 30, **ONE)
     forge.add(late, draft=True)
     for manifest in others:
         forge.add(manifest)
