@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.pythons import find_pythons
 from mlir_release.rehearsal.run import rehearse
+from mlir_release.rehearsal.world import shipped_overrides
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.inspect import inspect
@@ -88,6 +89,7 @@ def test_the_same_inputs_give_the_same_bytes_in_another_folder(
         target=first.release.target,
         revision=sdk.info.revision,
         sdk=sdk,
+        overrides=shipped_overrides(),
     )
     python = find_pythons([rehearsed.options.pythons[0]])
     (built,) = build_wheels(request, python, output=tmp_path / "out", backend="build", cache=tmp_path / "elsewhere")
