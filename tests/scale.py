@@ -19,12 +19,12 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past
-from tests.release_stage import TARGETS
 from tests.revision_factory import LLVM_TREE
+from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tests.github_server import Record
@@ -32,18 +32,29 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
 TAG = "snapshot-20261120.02"
+FROM_NOTHING = "index, from nothing"  #: the one command that reads every release
+READS_A_TAG = "sdk provide, wheels build"  #: they ask for the tag and its matrix only
 REQUIREMENTS = "mlir/python/requirements.txt"
+
+
+#: Of requests, by the limit that counts them; none counts the last two.
+KINDS = ("rest", "graphql", "git", "public")
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a command asked of GitHub."""
 
-    command: str
-    requests: Counter[str]  #: by kind: rest, graphql, git, pages (and what else is public)
+    name: str  #: the command, with what tells it from others
+    requests: Counter[str]  #: by :data:`KINDS`
     received: int  #: bytes
     seconds: float
     records: tuple[Record, ...] = field(compare=False)
+
+    @property
+    def writes(self) -> int:
+        """How many of the API's requests create or change something."""
+        return sum(kind_of(record) == "rest" and record.method != "GET" for record in self.records)
 
     @property
     def operations(self) -> Counter[str]:
@@ -63,8 +74,17 @@ def kind_of(record: Record) -> str:
 class Veteran:
     """A repository with ``count`` published releases, whose pages show them, and a new llvm-project commit."""
 
-    def __init__(self, folder: Path, count: int, *, assets: int = ASSETS, seconds_of_an_asset: float = 0.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        *,
+        assets: int = ASSETS,
+        seconds_of_an_asset: float = 0.0,
+        pythons: Sequence[str] = (OTHER_PYTHON, PYTHON),
+    ) -> None:
         self.folder = folder
+        self.pythons = pythons
         self.now = NOW - timedelta(hours=1)
         self.github = GitHubServer(folder / "github", clock=lambda: self.now)
         self.github.seconds_of_an_asset = seconds_of_an_asset
@@ -76,7 +96,7 @@ class Veteran:
         change = commit_files(upstream, None, LLVM_TREE | {REQUIREMENTS: requirements}, "[mlir] A change\n", ada)
         upstream.run("update-ref", "refs/heads/main", change)
         self.revision = change
-        targets = TARGETS.replace("https://github.com/llvm/llvm-project.git", str(upstream.directory))
+        targets = make_targets(make_row(), pythons=list(pythons), upstream=str(upstream.directory))
         self.github.add_repository(
             REPOSITORY, {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()}
         )
@@ -88,15 +108,15 @@ class Veteran:
             "MLIR_RELEASE_CACHE": str(folder / "cache"),
         }
 
-    def ask(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Asked:
-        """Run a command of the command line."""
+    def ask(self, *arguments: str, name: str = "", environment: Mapping[str, str] | None = None) -> Asked:
+        """Run a command of the command line. ``name``: what it is called; default: as it is"""
         before, began = len(self.github.requests), time.monotonic()
         env = self.environment | dict(environment or {})
         done = CliRunner(env=env).invoke(app, arguments, standalone_mode=False, catch_exceptions=False)
         assert done.return_value in (None, 0, 7), done.output  # 7: the doctor has found problems
         records = tuple(self.github.requests[before:])
         return Asked(
-            command=" ".join(argument for argument in arguments if not argument.startswith("/")),
+            name=name or " ".join(arguments),
             requests=Counter(map(kind_of, records)),
             received=sum(record.sent for record in records),
             seconds=time.monotonic() - began,
@@ -107,29 +127,50 @@ class Veteran:
         """Serve the pages as they are in the folder; returns their address."""
         return self.github.deploy_pages(REPOSITORY, self.folder / "site")
 
-    def index(self, *options: str, folder: str = "") -> Asked:
+    def index(self, *options: str, name: str = "index", folder: str = "") -> Asked:
         """Generate the pages, in an empty folder as a job does, or in ``folder``."""
         output = self.folder / (folder or f"site-{len(self.github.requests)}")
         address = f"{self.github.url}/pages/{REPOSITORY}/"
-        return self.ask("index", "--output", str(output), "--base-url", address, *options)
+        return self.ask("index", "--output", str(output), "--base-url", address, *options, name=name)
 
     def a_day(self) -> Iterator[Asked]:
         """From the pin to the pages, and the questions that people ask meanwhile."""
-        self.index(folder="site")
+        yield self.index(name=FROM_NOTHING, folder="site")
         self.deploy()
         self.now = NOW  # the pages' cache has forgotten that there was nothing
         yield self.ask("tag", "next")
         yield self.ask("snapshot")
-        yield self.ask("snapshot", "--dry-run")
+        yield self.ask("snapshot", "--dry-run", name="snapshot, under way")
         yield self.ask("tag", "list")
         yield self.ask("release", "list")
-        yield self.ask("release", "show", TAG)
-        yield self.ask("matrix", "--missing", TAG, "--kind", "wheels")
-        yield self.ask("publish", TAG, "--dist", str(self.dist()))
+        yield self.ask("release", "show", TAG, name="release show")
+        yield self.ask("matrix", "--missing", TAG, "--kind", "wheels", name="matrix --missing")
+        yield self.ask("publish", TAG, "--dist", str(self.dist()), "--python", sys.executable, name="publish")
         yield self.index()
-        yield self.ask("install", "latest", *self.installing)
-        yield self.ask("install", TAG, *self.installing)
-        yield self.ask("doctor", "--no-pypi", environment={"MLIR_RELEASE_PYPI_OWNER": "llvm"})
+        yield self.ask("install", "latest", *self.installing, name="install latest")
+        yield self.ask("install", TAG, *self.installing, name="install TAG")
+        yield self.ask("doctor", "--no-pypi", name="doctor", environment={"MLIR_RELEASE_PYPI_OWNER": "llvm"})
+
+    def a_release(self) -> Iterator[Asked]:
+        """What the workflows run for one snapshot, each command once; those that build only read the tag."""
+        self.index(folder="site")
+        self.deploy()
+        self.now = NOW
+        target = f"mlir-linux-x86_64-{PYTHON}"
+        self.github.repositories[REPOSITORY].settings["workflows"] = ("release.yml", "pages.yml")
+        yield self.ask("snapshot", name="snapshot")
+        yield self.ask("matrix", "--missing", TAG, "--kind", "sdk", name="matrix --missing")
+        yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
+        dist, reports = self.dist(), self.folder / "reports"
+        reports.mkdir()
+        for report in dist.glob("*.tests.json"):
+            report.rename(reports / report.name)
+        yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
+        yield self.ask("release", "fetch", TAG, target, "--output", str(self.folder / "tested"), name="release fetch")
+        yield self.ask("publish", TAG, "--dist", str(reports), "--python", sys.executable, name="publish")
+        yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
+        yield self.ask("release", "track", TAG, name="release track")
+        yield self.index()
 
     @property
     def installing(self) -> tuple[str, ...]:
@@ -137,7 +178,7 @@ class Veteran:
 
     def dist(self) -> Path:
         """The wheels and reports of the new snapshot."""
-        for python in (OTHER_PYTHON, PYTHON):
+        for python in self.pythons:
             wheel = make_wheel(
                 self.folder / "dist", tag=TAG, version="20261120.2", revision=self.revision, python=python
             )

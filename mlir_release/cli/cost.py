@@ -19,20 +19,24 @@ if TYPE_CHECKING:
 @forge_address_option()
 @click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="Weeks to measure.")
 @click.option("--estimate", "estimated", is_flag=True, help="Estimate from targets.toml instead.")
+@click.option("--requests", is_flag=True, help="What a day asks of GitHub's APIs instead, from targets.toml.")
 @click.option(
-    "--per-day", type=click.IntRange(1, 24), default=2, show_default=True, help="With --estimate: snapshots a day."
+    "--per-day",
+    type=click.IntRange(1, 24),
+    help="With --estimate, --requests: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
 )
 @repository_option
 @json_option
-def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repository: Path) -> None:
+def cost(forge: str | None, weeks: int, estimated: bool, requests: bool, per_day: int | None, repository: Path) -> None:
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.cost.measured import measure
     from mlir_release.forge.base import need_services
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.forge.open import open_forge
 
-    if estimated:
-        _show_estimate(matrix_of_checkout(repository), per_day)
+    if estimated or requests:
+        show = _show_requests if requests else _show_estimate
+        show(matrix_of_checkout(repository), per_day or _scheduled(repository))
         return
     place = open_forge(forge)
     timings = need_services(place).timings
@@ -47,6 +51,25 @@ def cost(forge: str | None, weeks: int, estimated: bool, per_day: int, repositor
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
     click.echo(f"{found.runs} runs in {weeks} weeks")
     click.echo(found.text())
+
+
+def _scheduled(repository: Path) -> int:
+    from mlir_release.cost.requests import runs_a_day
+    from mlir_release.host.files import read_if_there
+
+    workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
+    return runs_a_day(workflow.decode(errors="replace")) or 2
+
+
+def _show_requests(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.cost.requests import Day, a_day, counted
+
+    day = a_day(matrix, per_day=per_day)
+    if console.json_mode:
+        console.result("", day.to_json())
+        return
+    console.table(list(Day.COLUMNS), [list(row) for row in day.table()], title=f"a day of {per_day} snapshots")
+    click.echo(f"limits of an hour: {counted().source}, read on {counted().read_on}")
 
 
 def _show_estimate(matrix: Matrix, per_day: int) -> None:

@@ -1,0 +1,54 @@
+"""The counts of ``requests.toml`` are those of the commands, and cover what the workflows run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from mlir_release.cli.app import app
+from mlir_release.console import console
+from mlir_release.cost.requests import counted
+from tests.scale import READS_A_TAG, Veteran
+from tests.wheel_factory import OTHER_PYTHON, PYTHON
+
+ROOT = Path(__file__).parents[3]
+
+#: Of the workflows' commands, those that ask nothing of GitHub, or belong to numbered releases.
+ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi"}
+
+
+@pytest.mark.parametrize("pythons", [(PYTHON,), (OTHER_PYTHON, PYTHON)], ids=len)
+def test_a_snapshot_asks_what_is_counted(
+    pythons: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "quiet", True)
+    for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    veteran = Veteran(tmp_path, 10, pythons=pythons)
+    with veteran.github:
+        asked = {
+            asked.name: (asked.requests["rest"], asked.writes, asked.requests["graphql"])
+            for asked in veteran.a_release()
+        }
+    reads = asked.pop(READS_A_TAG)
+    asked |= dict.fromkeys(READS_A_TAG.split(", "), reads)
+    count = len(pythons)
+    assert {command.name: command.asks(wheels=count, tests=count) for command in counted().commands} == asked
+
+
+def test_every_command_of_the_workflows_is_counted() -> None:
+    folder = ROOT / ".github" / "workflows"
+    files = [folder / name for name in ("snapshot.yml", "release.yml", "pages.yml", "sdk.yml", "compiler-caches.yml")]
+    actions = ("bump-revision", "build-sdk", "build-wheels", "test-wheels", "publish-release", "publish-index")
+    files += [ROOT / "actions" / name / "action.yml" for name in actions]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    lines = re.finditer(
+        r"mlir-release (?P<name>(?:(?:sdk|wheels|release) )?[a-z]+)(?P<option> --(?:missing|kind)\b)?", text
+    )
+    run = {match["name"] + (match["option"] or "") for match in lines}
+    names = {command.name for command in counted().commands} - {"publish --upload-only"}
+    commands = app.list_commands(click.Context(app))  # prose names the toolkit, too
+    assert {words for words in run if words.split()[0] in commands} == names | ELSEWHERE
