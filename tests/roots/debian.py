@@ -40,8 +40,6 @@ CLONE = "/root/mlir-release"
 #: Folders that hold nothing but downloads; kept for the next root of the suite.
 DOWNLOADS = ("var/cache/apt/archives", "root/.cache/pip", "root/.cache/mlir-release/archives")
 
-_ARCHIVE = "http://deb.debian.org/debian"
-_SECURITY = "http://deb.debian.org/debian-security"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: ``$0`` is the root, ``$1`` where downloads are kept or nothing, ``$2`` the folder; then the command.
 #: The shell stays: as a namespace's first process, the command would ignore signals (make spins for ever on one).
@@ -127,7 +125,7 @@ def prepare(suite: str, cache: Path) -> Path:
 
     :raises RuntimeError: debootstrap failed; the message ends with what it printed
     """
-    key = hashlib.sha256("\n".join([suite, *PACKAGES, *_sources(suite)]).encode()).hexdigest()[:8]
+    key = hashlib.sha256("\n".join([suite, *PACKAGES, *_sources(suite, "")]).encode()).hexdigest()[:8]
     root = cache / "roots" / f"{suite}-{key}"
     with locked(root.with_name(f".{root.name}.lock")):
         if not root.is_dir():
@@ -141,19 +139,24 @@ def prepare(suite: str, cache: Path) -> Path:
 
 def _debootstrap(suite: str, root: Path) -> None:
     root.parent.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root), _ARCHIVE]
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]
     done = subprocess.run(command, env=os.environ | {"PATH": _path()}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise RuntimeError(f"debootstrap failed for {suite}:\n{said}")
-    (root / "etc/apt/sources.list").write_text("".join(_sources(suite)), encoding="utf-8")
+    sources = root / "etc/apt/sources.list"
+    sources.write_text("".join(_sources(suite, sources.read_text(encoding="utf-8").split()[1])), encoding="utf-8")
 
 
-def _sources(suite: str) -> list[str]:
-    """apt's sources as Debian's installer writes them: a stable release has updates and security fixes."""
-    lines = [f"deb {_ARCHIVE} {suite} main\n"]
+def _sources(suite: str, archive: str) -> list[str]:
+    """apt's sources as Debian's installer writes them: a stable release has updates and security fixes.
+
+    :param archive: the archive that debootstrap took, which it writes there itself
+    """
+    lines = [f"deb {archive} {suite} main\n"]
     if suite != "sid":
-        lines += [f"deb {_ARCHIVE} {suite}-updates main\n", f"deb {_SECURITY} {suite}-security main\n"]
+        security = f"{archive.rstrip('/')}-security"
+        lines += [f"deb {archive} {suite}-updates main\n", f"deb {security} {suite}-security main\n"]
     return lines
 
 
