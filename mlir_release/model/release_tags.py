@@ -113,6 +113,12 @@ def canonical_version(text: str) -> str:
     return ".".join(map(str, version.release))
 
 
+def base_version(version: str) -> tuple[int, int, int]:
+    """Major, minor and patch of an LLVM version: ``(23, 1, 0)`` of ``23.1rc2``, ``23.1.0rc2`` and ``23.1.0git``."""
+    major, minor, *patch = (int(part) for part in re.findall(r"\d+", re.split(r"[A-Za-z]", version, maxsplit=1)[0]))
+    return major, minor, patch[0] if patch else 0
+
+
 def upstream_tag(version: str) -> str:
     """llvm-project's own tag of a version: ``llvmorg-22.1.8``, ``llvmorg-12.0.0-rc1``.
 

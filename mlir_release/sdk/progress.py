@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError
 from mlir_release.host.disk import disk_full
-from mlir_release.host.process import StepFailed, StepInterrupted, run_logged
+from mlir_release.host.process import StepFailed, StepInterrupted, run_logged, tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,9 @@ _SHOWN = 15
 
 #: A disk with less space than this is full: linkers and archivers do not always say why they fail.
 _FULL = 16_000_000
+
+#: Ninja's last line when it, or a compiler, got Ctrl+C or SIGTERM.
+_INTERRUPTED = "ninja: build stopped: interrupted by user"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NINJA_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<all>\d+)\]")
@@ -35,6 +38,10 @@ class BudgetSpent(MachineError):
     """A build was stopped because its time is up; re-running it resumes it."""
 
 
+class BuildInterrupted(MachineError):
+    """A build was interrupted by a person or by the machine's shutdown; re-running it resumes it."""
+
+
 def run_step(
     command: Sequence[str], *, environment: Mapping[str, str], log: Path, what: str, budget: float | None = None
 ) -> None:
@@ -43,6 +50,7 @@ def run_step(
     :param what: the message if it fails
     :param budget: seconds after which it is interrupted
     :raises BudgetSpent: when it was
+    :raises BuildInterrupted: something else interrupted it
     :raises MachineError: ``sdk-build-failed``, with what the failing step printed; ``disk-space``
     """
     log.unlink(missing_ok=True)
@@ -56,6 +64,13 @@ def run_step(
             remedy="run the same command again, with the same compiler cache, to resume",
         ) from None
     except StepFailed:
+        if _INTERRUPTED in tail(log, 1):
+            raise BuildInterrupted(
+                "sdk-build-interrupted",
+                "the build was interrupted",
+                where=str(log),
+                remedy="run the same command again to resume it",
+            ) from None
         raise _failure(log, what) from None
     except OSError as error:
         if error.errno == errno.ENOSPC:  # the log itself could not be written

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.host.files import write_atomically
-from mlir_release.sdk.progress import BudgetSpent, steps_done
+from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted, steps_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Stage(Struct, frozen=True, kw_only=True):
 
     name: str  #: ``configure``, ``build``, ``install``, ``import``; of a build up to one target: ``build mlir-tblgen``
     started: str  #: UTC, ``2026-11-21T20:15:00Z``
-    outcome: str = RUNNING  #: ``done``; ``stopped`` by its budget; ``failed``; ``killed``, as the next run found out
+    outcome: str = RUNNING  #: ``done``; ``stopped`` by budget or person; ``failed``; ``killed``, found by the next run
     seconds: float = 0.0
     size: int = 0  #: of its folder afterwards
     free: int = 0  #: left on that disk
@@ -68,7 +68,7 @@ class StageLog:
         try:
             yield
             outcome = DONE
-        except BudgetSpent:
+        except (BudgetSpent, BuildInterrupted, KeyboardInterrupt):
             outcome = STOPPED
             raise
         finally:

@@ -24,6 +24,7 @@ from mlir_release.model.release_tags import (
     TRAILER_REVISION,
     TRAILER_TOOLKIT,
     NumberedTag,
+    base_version,
     canonical_version,
 )
 from mlir_release.model.targets import TARGETS_FILE
@@ -134,7 +135,8 @@ def number(
     """Make a numbered release of ``version`` from ``revision``, or resume the one that was begun.
 
     The pin goes to the branch ``release/<version>``, which begins at the configured branch. Errors as
-    :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid``, NeedsPersonError ``numbered-release-pending``.
+    :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid`` and ``llvm-version-differs`` (from the
+    version in the revision's own tree), NeedsPersonError ``numbered-release-pending``.
     """
     version = canonical_version(version)
     request = _request(revision, matrix.release, request_id, force=force)
@@ -206,8 +208,19 @@ class _Transaction:
 
     @cached_property
     def facts(self) -> LlvmFacts:
-        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read."""
-        return self.revision.facts()
+        """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read.
+
+        :raises UsageError: ``llvm-version-differs``, and those of :meth:`Revision.facts`
+        """
+        facts, version = self.revision.facts(), self.request.version
+        if version is not None and base_version(version) != base_version(facts.version):
+            raise UsageError(
+                "llvm-version-differs",
+                f"llvm-project {self.revision.sha[:12]} is LLVM {facts.version}, not {version}",
+                why="the tag and the wheels would carry a version that their content is not",
+                remedy=f"number it {'.'.join(map(str, base_version(facts.version)))}, or give another --revision",
+            )
+        return facts
 
     @cached_property
     def answers(self) -> Answers:

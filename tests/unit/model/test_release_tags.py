@@ -14,6 +14,7 @@ from mlir_release.model.release_tags import (
     MAX_NUMBER,
     NumberedTag,
     SnapshotTag,
+    base_version,
     canonical_version,
     next_numbered,
     next_snapshot,
@@ -180,3 +181,8 @@ def test_releases_are_ordered_by_version_and_number() -> None:
     ordered = sorted(tags, key=lambda tag: parse_tag(tag) or pytest.fail(tag))
     assert ordered == ["llvm-9.0.1.01", "llvm-9.0.1.02", "llvm-22.1rc1.01", "llvm-22.1.0.01", "llvm-22.1.0.02"]
     assert parse_tag("v1.2.3") is None
+
+
+@pytest.mark.parametrize("text", ["23.1rc2", "23.1.0rc2", "23.1.0-rc2", "23.1.0git", "23.1.0", "23.1"])
+def test_the_base_of_a_version_is_without_its_suffix(text: str) -> None:
+    assert base_version(text) == (23, 1, 0)

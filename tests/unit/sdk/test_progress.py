@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError
-from mlir_release.sdk.progress import BudgetSpent, explain, failing_step, run_step, steps_done
+from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted, explain, failing_step, run_step, steps_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,13 @@ def test_one_whose_time_is_up_stops(tmp_path: Path) -> None:
         run("import time; print('[1/2] compiling', flush=True); time.sleep(600)", tmp_path / "log", budget=2)
     assert caught.value.id == "sdk-budget-spent"
     assert "[1/2] compiling" in (tmp_path / "log").read_text()
+
+
+def test_one_that_another_interrupts_is_no_failure(tmp_path: Path) -> None:
+    program = "print('[1/2] compiling\\nerror: x\\nninja: build stopped: interrupted by user.'); raise SystemExit(130)"
+    with pytest.raises(BuildInterrupted) as caught:
+        run(program, tmp_path / "log")
+    assert caught.value.id == "sdk-build-interrupted"
 
 
 def test_one_that_ends_in_time_is_not_stopped(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError
-from mlir_release.sdk.progress import BudgetSpent
+from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted
 from mlir_release.sdk.stages import StageLog, disk_usage
 
 if TYPE_CHECKING:
@@ -40,14 +40,15 @@ def test_a_stage_records_what_it_took(tmp_path: Path) -> None:
 
 def test_runs_are_added_to_those_before(tmp_path: Path) -> None:
     budget = BudgetSpent("sdk-budget-spent", "time is up", remedy="again")
+    interrupted = BuildInterrupted("sdk-build-interrupted", "interrupted", remedy="again")
     broken = MachineError("sdk-build-failed", "it failed", remedy="again")
-    for error in (budget, broken, KeyboardInterrupt()):
+    for error in (budget, interrupted, broken, KeyboardInterrupt()):
         with pytest.raises(type(error)), StageLog(tmp_path / "sdk").stage("build", tmp_path):
             raise error
     with StageLog(tmp_path / "sdk").stage("build", tmp_path):
         pass
     outcomes = [stage.outcome for stage in StageLog(tmp_path / "sdk").stages]
-    assert outcomes == ["stopped", "failed", "failed", "done"]
+    assert outcomes == ["stopped", "stopped", "failed", "stopped", "done"]
 
 
 def test_a_stage_whose_process_was_killed(tmp_path: Path) -> None:

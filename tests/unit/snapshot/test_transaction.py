@@ -54,9 +54,16 @@ def snap(
 
 
 def numb(
-    forge: MemoryForge, version: str = "22.1.8", sha: str = NEW, id: str = "r1", *, force: bool = False
+    forge: MemoryForge,
+    version: str = "22.1.8",
+    sha: str = NEW,
+    id: str = "r1",
+    *,
+    force: bool = False,
+    tree: str = "22.1.8",
 ) -> TransactionOutcome:
-    return number(forge, version, make_revision(sha), MATRIX, request_id=id, force=force)
+    facts = replace(FACTS, version=tree)
+    return number(forge, version, make_revision(sha, facts=facts), MATRIX, request_id=id, force=force)
 
 
 def hand_made(forge: MemoryForge, name: str, message: str = "by hand\n", commit: str | None = None) -> None:
@@ -149,7 +156,7 @@ def test_nothing_is_begun_for_a_revision_that_can_be_no_release() -> None:
     with pytest.raises(UsageError, match="x"):
         snapshot(forge, revision, MATRIX)
     demanding = replace(FACTS, version="40.1.0", minimum_python="3.20")
-    for run in (snapshot, partial(number, version="22.1.8")):
+    for run in (snapshot, partial(number, version="40.1.0")):
         for dry_run in (True, False):
             with pytest.raises(UsageError) as caught:
                 run(forge, revision=make_revision(NEW, facts=demanding), matrix=MATRIX, dry_run=dry_run)
@@ -514,7 +521,7 @@ def test_a_numbered_release_resumed_after_every_step(monkeypatch: pytest.MonkeyP
 
 def test_a_candidate_is_a_prerelease_in_its_one_spelling() -> None:
     forge = make_forge()
-    outcome = numb(forge, "23.1.0-rc2")
+    outcome = numb(forge, "23.1.0-rc2", tree="23.1.0git")
     assert (outcome.tag, outcome.wheel_version) == ("llvm-23.1rc2.01", "23.1rc2")
     assert forge.release_list[0].prerelease
 
@@ -541,6 +548,17 @@ def test_versions_that_no_release_can_have(version: str) -> None:
     with pytest.raises(UsageError) as caught:
         numb(forge, version)
     assert caught.value.id == "llvm-version-invalid"
+    assert forge.key() == before
+
+
+@pytest.mark.parametrize("tree", ["22.1.7", "23.1.0", "23.0.0git"])
+def test_a_version_that_is_not_the_trees_is_refused_before_anything_is_made(tree: str) -> None:
+    forge = make_forge()
+    before = forge.key()
+    with pytest.raises(UsageError) as caught:
+        numb(forge, tree=tree)
+    assert caught.value.id == "llvm-version-differs"
+    assert tree in str(caught.value)
     assert forge.key() == before
 
 
