@@ -90,7 +90,7 @@ class MemoryForge:
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         if name in self.tag_list:
             raise Taken("tag-taken", "taken")
-        self.tag_list[name] = Tag(name=name, commit=commit, message=message)
+        self.tag_list[name] = Tag(name=name, commit=commit, message=message, created_at=self.time)
         return self.tag_list[name]
 
     def releases(self) -> Sequence[Release]:

@@ -33,11 +33,12 @@ class Taken(ConflictError):
 
 @dataclass(frozen=True, kw_only=True)
 class Tag:
-    """A tag: ``commit`` is peeled, ``message`` the annotated tag's own (empty for a lightweight one)."""
+    """A tag: ``commit`` is peeled; the rest is the annotated tag's own (a lightweight one has neither)."""
 
     name: str
     commit: str
     message: str
+    created_at: datetime | None = None  #: by the forge's clock, UTC
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
     from pathlib import Path
 
 #: The object id that git reads as "this ref must not exist yet".
@@ -42,11 +42,12 @@ class GitError(MachineError):
 
 @dataclass(frozen=True, kw_only=True)
 class Ref:
-    """A ref as ``for-each-ref`` shows it: ``commit`` is peeled, ``message`` is an annotated tag's own (else empty)."""
+    """A ref as ``for-each-ref`` shows it: ``commit`` is peeled; the rest is an annotated tag's own (else empty)."""
 
     name: str
     commit: str
     message: str
+    tagged_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,16 +140,17 @@ class Git:
 
     def refs(self, *patterns: str) -> list[Ref]:
         """Refs that match any of ``patterns`` (``for-each-ref``'s own), sorted by name; one process for all."""
-        fields = "%(refname)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(contents)%00%01"
+        fields = "%(refname)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(taggerdate:unix)%00%(contents)%00%01"
         output = self.run("for-each-ref", f"--format={fields}", *patterns).stdout.decode(errors="surrogateescape")
         found = []
         for record in output.split("\0\1\n"):
             if not record:
                 continue
-            name, kind, object_id, peeled, message = record.split("\0", 4)
+            name, kind, object_id, peeled, seconds, message = record.split("\0", 5)
             annotated = kind == "tag"
             commit, words = (peeled, message) if annotated else (object_id, "")
-            found.append(Ref(name=name, commit=commit, message=words))
+            when = datetime.fromtimestamp(int(seconds), UTC) if annotated and seconds else None
+            found.append(Ref(name=name, commit=commit, message=words, tagged_at=when))
         return found
 
     def message(self, revision: str) -> str:

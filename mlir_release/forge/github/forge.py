@@ -180,19 +180,20 @@ class GitHubForge:
         found = self._object(f"tags/{name}")
         if found is None:
             return None
-        kind, sha, message = found["type"], str(found["sha"]), None
+        kind, sha, message, when = found["type"], str(found["sha"]), None, None
         while kind == "tag":
             made = self.client.read(lambda sha=sha: self.repository.get_git_tag(sha), about=name)  # type: ignore[misc]
-            message = made.message if message is None else message
+            if message is None:
+                message, when = made.message, made.tagger.date if made.tagger else None
             kind, sha = made.object.type, made.object.sha
-        return Tag(name=name, commit=sha, message=message or "")
+        return Tag(name=name, commit=sha, message=message or "", created_at=when)
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """See :class:`Forge`."""
         made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
         if not self._create_ref(f"tags/{name}", made.sha):
             raise tag_taken(name, where=self.description)
-        return Tag(name=name, commit=commit, message=message)
+        return Tag(name=name, commit=commit, message=message, created_at=made.tagger.date)
 
     # -- releases -----------------------------------------------------------------------------------------------
 

@@ -52,7 +52,12 @@ class TagReader:
         """All tags, sorted by name."""
         self._client.read(self._fetch, about="tags")
         found = [
-            Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message)
+            Tag(
+                name=ref.name.removeprefix("refs/tags/"),
+                commit=ref.commit,
+                message=ref.message,
+                created_at=ref.tagged_at,
+            )
             for ref in self._git.refs("refs/tags/")
         ]
         return sorted(found, key=lambda tag: tag.name)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.forge.base import ReleaseRow
+    from mlir_release.git.repository import Ref
 
 _PAGE = "index.html"
 
@@ -179,7 +180,7 @@ class LocalForge:
         """All tags, sorted by name."""
         with answering(self.root, "list its tags"):
             refs = self._git.refs("refs/tags")
-        return [Tag(name=ref.name.removeprefix("refs/tags/"), commit=ref.commit, message=ref.message) for ref in refs]
+        return [_tag(ref) for ref in refs]
 
     def tag(self, name: str) -> Tag | None:
         """One tag, or None."""
@@ -187,15 +188,16 @@ class LocalForge:
             refs = self._git.refs(f"refs/tags/{glob.escape(name)}")
         # The pattern also matches tags below a folder of that name.
         found = [ref for ref in refs if ref.name == f"refs/tags/{name}"]
-        return Tag(name=name, commit=found[0].commit, message=found[0].message) if found else None
+        return _tag(found[0]) if found else None
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """Create an annotated tag. :raises Taken: if the name exists."""
         with answering(self.root, f"create tag {name}"):
-            made = self._git.make_tag_object(name, commit, message, self._signature())
+            signature = self._signature()
+            made = self._git.make_tag_object(name, commit, message, signature)
             if not self._set_ref(f"refs/tags/{name}", made, expected=NO_OBJECT):
                 raise tag_taken(name, where=self.description)
-        return Tag(name=name, commit=commit, message=message)
+        return Tag(name=name, commit=commit, message=message, created_at=signature.when)
 
     # -- releases -----------------------------------------------------------------------------------------------
 
@@ -428,6 +430,11 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> str:
     target.flush()
     os.fsync(target.fileno())
     return digest.hexdigest()
+
+
+def _tag(ref: Ref) -> Tag:
+    name = ref.name.removeprefix("refs/tags/")
+    return Tag(name=name, commit=ref.commit, message=ref.message, created_at=ref.tagged_at)
 
 
 def _git_identity(git: Git) -> str:

@@ -124,6 +124,15 @@ class ForgeConformance:
         assert tags[1].message.strip() == message.strip()
         assert parse_trailers(tags[1].message) == {"LLVM-Revision": "a" * 40, "Request-Id": "7"}
 
+    def test_tags_say_when_they_were_made(self, setting: Setting) -> None:
+        forge = setting.forge
+        before = forge.now()
+        made = forge.create_tag(TAG, self.head(setting), "A tag\n")
+        (listed,) = setting.again().tags()
+        assert made.created_at is not None
+        assert before <= made.created_at <= forge.now()
+        assert listed.created_at == made.created_at
+
     def test_a_taken_tag_stays(self, setting: Setting) -> None:
         forge = setting.forge
         first = self.head(setting)
