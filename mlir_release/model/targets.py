@@ -35,6 +35,9 @@ OVERRIDES_NEED = "bindings"
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
 
+#: At most a year: more is a mistake, and would leave the calendar.
+Hours = Annotated[int, Meta(ge=1, le=8760, title="a whole number of hours from 1 to 8760")]
+
 #: Upstream's bindings need CPython 3.10.
 PythonTag = Annotated[
     str, text("cp3[1-9][0-9]t?", "the tag of CPython 3.10 or newer, like cp312, or cp314t (free-threaded)")
@@ -67,6 +70,14 @@ class ReleaseConfig(_Table, frozen=True):
     upstream_branch: Annotated[str, doc("The branch that snapshots follow.")] = "main"
     branch: Annotated[str, doc("The branch of the release repository that holds the pin.")] = "main"
     workflow: Annotated[str, doc("The workflow that is dispatched on each new tag.")] = "release.yml"
+    deadline: Annotated[
+        Hours,
+        doc("Hours from its tag after which a snapshot is published once its required targets are all there."),
+    ] = 24
+    superseded_after: Annotated[
+        Hours,
+        doc("Hours from its tag after which a snapshot that is not published is abandoned, if there is a newer one."),
+    ] = 72
     green: GreenPolicy | None = None
 
 
