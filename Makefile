@@ -37,6 +37,7 @@ lint: setup
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.github-actions actions/*/action.yml
 	$(VENV)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/check-jsonschema --builtin-schema vendor.renovate .github/renovate.json
 
 types: setup
 	$(VENV)/mypy

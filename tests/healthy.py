@@ -64,6 +64,27 @@ CI = b"on: {push: {branches: [main]}, workflow_dispatch: {}}\njobs: {test: {runs
 #: A release repository that is a downstream, too.
 FILES = {**RELEASE_FILES, "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
 
+#: An action of others, as far as its file matters; and one that uses another.
+ACTION = b"runs: {using: node24, main: dist/index.js}\n"
+COMPOSITE = b"""\
+runs:
+  using: composite
+  steps:
+    - run: echo
+      shell: sh
+    - uses: actions/upload-artifact@0123456789012345678901234567890123456789 # v7
+"""
+
+
+def read_used(repository: str, path: str, ref: str) -> bytes | None:
+    """The files of everything that the workflows use."""
+    if repository in ("openxla/stablehlo", "llvm/mlir-wheels", "llvm/mlir-release"):
+        return (ROOT / path).read_bytes() if (ROOT / path).is_file() else None
+    if repository.partition("/")[0] != "actions" or not path.endswith("action.yml") or len(ref) != 40:
+        return None
+    return COMPOSITE if repository == "actions/upload-pages-artifact" else ACTION
+
+
 TAG_RULES = tuple(
     Rule(kind=kind, ruleset="tags", include=("refs/tags/snapshot-*", "refs/tags/llvm-*"))
     for kind in ("update", "deletion")
@@ -78,6 +99,7 @@ WELL = Observations(
     token=Token(kind="classic", scopes=frozenset({"repo"}), role=True),
     files=FILES,
     actions_enabled=True,
+    commits_required=True,
     allowed_actions=AllowedActions(policy="all"),
     defaults=WorkflowDefaults(write=False, pull_requests=False),
     workflows={path: "active" for path in FILES if path.endswith(".yml")},

@@ -10,18 +10,22 @@ from mlir_release.doctor.repository_files import required
 from mlir_release.doctor.results import Finding, hidden, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mlir_release.doctor.repository_files import Contents
     from mlir_release.doctor.results import Level
+    from mlir_release.doctor.uses import Use
     from mlir_release.forge.github.observations import AllowedActions, Observations
 
 #: Owners whose actions count as GitHub's own.
 _GITHUBS = frozenset({"actions", "github"})
 
 
-def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]:
-    """Whether Actions is enabled, the workflows are active, and what jobs without permissions of their own may do."""
+def examine_actions(seen: Observations, contents: Contents, used: Sequence[Use]) -> Iterator[Finding]:
+    """Whether Actions is enabled, the workflows are active, and what jobs without permissions of their own may do.
+
+    :param used: what the workflows use, nested actions too
+    """
     if seen.actions_enabled is None:
         yield hidden(seen, "actions", "whether Actions is enabled", asked="permissions", usual="administration: read")
     else:
@@ -29,7 +33,7 @@ def examine_actions(seen: Observations, contents: Contents) -> Iterator[Finding]
         remedy = "Settings > Actions > General: allow actions"
         yield verdict("actions", seen.actions_enabled, f"Actions is {state}", remedy)
         if seen.actions_enabled:
-            yield _allowed(seen, contents)
+            yield _allowed(seen, used)
     if seen.workflows is None:
         yield hidden(seen, "workflows", "which workflows are active", asked="workflows", usual="actions: read")
     else:
@@ -63,23 +67,17 @@ def _defaults(seen: Observations, contents: Contents) -> Finding:
     )
 
 
-def _allowed(seen: Observations, contents: Contents) -> Finding:
+def _allowed(seen: Observations, used: Sequence[Use]) -> Finding:
     """Whether every action that a workflow uses may run. Those of the same owner always may."""
     check = "allowed-actions"
     if seen.allowed_actions is None:
         return hidden(seen, check, "which actions may run", asked="selected-actions", usual="administration: read")
     owner = seen.repository.partition("/")[0]
-    used = {
-        uses
-        for workflow in contents.workflows.values()
-        for job in workflow.jobs
-        for uses in (job.uses, *(step.uses for step in job.steps))
-    }
-    foreign = {u for u in used if "@" in u and not u.startswith((".", "$", "docker:", f"{owner}/"))}
+    foreign = {use.name for use in used if use.foreign and not use.name.startswith(f"{owner}/")}
     levels = {uses: _level(seen.allowed_actions, uses) for uses in sorted(foreign)}
     names = [uses.partition("@")[0] for uses, level in levels.items() if level != "ok"]
     if not names:
-        return Finding(check, "ok", f"the {len(foreign)} actions that workflows use may run")
+        return Finding(check, "ok", f"the {len(foreign)} actions of others that workflows use may run, nested ones too")
     sure = "problem" in levels.values()
     return Finding(
         check,

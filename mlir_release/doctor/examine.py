@@ -9,6 +9,7 @@ from mlir_release.doctor.actions import examine_actions
 from mlir_release.doctor.green import examine_green
 from mlir_release.doctor.index import configured_owners, examine_project, goes_to_pypi
 from mlir_release.doctor.local import examine_local
+from mlir_release.doctor.pins import examine_pins
 from mlir_release.doctor.pull_requests import examine_pull_requests
 from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
 from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
@@ -16,12 +17,14 @@ from mlir_release.doctor.results import hidden
 from mlir_release.doctor.rules import examine_branch, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.token import examine_token
+from mlir_release.doctor.uses import all_uses
 from mlir_release.forge.files import DEFAULT_BRANCH, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mlir_release.doctor.results import Finding
+    from mlir_release.doctor.uses import Read
     from mlir_release.forge.base import Forge
     from mlir_release.forge.github.observations import Observations
 
@@ -41,7 +44,8 @@ def examine_forge(
     if branch:
         head_of(forge, branch)  # a misspelt branch is one error, not a finding for everything that it lacks
     seen = forge.services.settings(FILES, branch)
-    contents, findings = examine(seen)
+    services = forge.services
+    contents, findings = examine(seen, lambda repository, path, ref: services.file_of(repository, path, ref=ref))
     findings += tuple(examine_green(contents, os.environ))
     if contents.releases and contents.matrix is not None:
         findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
@@ -50,20 +54,25 @@ def examine_forge(
     return [*findings, *examine_project(forge, index_url, owners=owners or configured_owners(seen.variables))]
 
 
-def examine(seen: Observations) -> tuple[Contents, tuple[Finding, ...]]:
-    """The contents of a repository's files, and all findings but those that need more than observations."""
+def examine(seen: Observations, read: Read) -> tuple[Contents, tuple[Finding, ...]]:
+    """The contents of a repository's files, and all findings but those that need more than observations.
+
+    :param read: the files of actions that the workflows use
+    """
     files: tuple[Finding, ...]
     if seen.files is None:
         what = f"the files of {seen.branch}"
         contents, files = Contents(), (hidden(seen, "files", what, asked="contents", usual="contents: read"),)
     else:
         contents, files = read_files(seen.files, branch=seen.branch)
+    used = all_uses(contents, repository=seen.repository, branch=seen.branch, read=read)
     findings = [
         *examine_token(seen.token, private=seen.private, integrates=contents.integrates),
         *files,
         *examine_branches(seen, contents),
         *examine_workflows(contents, default_write=seen.defaults.write if seen.defaults else None),
-        *examine_actions(seen, contents),
+        *examine_actions(seen, contents, used),
+        *examine_pins(seen, used),
         *(_examine_release_side(seen, contents) if contents.releases else ()),
         *examine_pull_requests(seen, contents),
     ]

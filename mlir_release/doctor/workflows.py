@@ -64,20 +64,7 @@ def parse_workflow(content: bytes, *, path: str) -> Workflow:
     :raises UsageError: ``workflow-invalid``
     :raises MachineError: ``yaml-missing``
     """
-    try:
-        import yaml
-    except ImportError as error:
-        raise MachineError(
-            "yaml-missing",
-            "reading workflows needs PyYAML, which is not installed",
-            remedy="pip install 'mlir-release[github]'",
-        ) from error
-    try:
-        data = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError) as error:
-        raise _invalid(path, "it is not YAML: " + " ".join(str(error).split())) from None
-    if not isinstance(data, dict):
-        raise _invalid(path, "it is not a table")
+    data = _yaml(content, path)
     data = {"on" if key is True else key: value for key, value in data.items()}  # YAML 1.1 reads `on` as a boolean
     triggers = data.get("on")
     if isinstance(triggers, str):
@@ -94,6 +81,46 @@ def parse_workflow(content: bytes, *, path: str) -> Workflow:
         dispatch_inputs=frozenset(_table(dispatch.get("inputs"))),
         jobs=tuple(_job(str(name), job, data.get("permissions")) for name, job in jobs.items()),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """An action's own file."""
+
+    runtime: str  #: ``node24``, ``composite``, ``docker``
+    uses: tuple[str, ...]  #: what the steps of a composite one use
+
+
+def parse_action(content: bytes, *, path: str) -> Action:
+    """Read an ``action.yml``.
+
+    :raises UsageError: ``workflow-invalid``
+    :raises MachineError: ``yaml-missing``
+    """
+    runs = _table(_yaml(content, path).get("runs"))
+    if not runs.get("using"):
+        raise _invalid(path, "it does not say what it runs on (runs.using)")
+    steps = runs.get("steps") or ()
+    uses = tuple(str(step["uses"]) for step in steps if isinstance(step, dict) and "uses" in step)
+    return Action(runtime=str(runs["using"]), uses=uses)
+
+
+def _yaml(content: bytes, path: str) -> dict[Any, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MachineError(
+            "yaml-missing",
+            "reading workflows needs PyYAML, which is not installed",
+            remedy="pip install 'mlir-release[github]'",
+        ) from error
+    try:
+        data = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        raise _invalid(path, "it is not YAML: " + " ".join(str(error).split())) from None
+    if not isinstance(data, dict):
+        raise _invalid(path, "it is not a table")
+    return data
 
 
 def _invalid(path: str, why: str) -> UsageError:

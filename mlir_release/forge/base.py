@@ -300,6 +300,13 @@ class Services(Protocol):
         :param branch: None: the default branch
         """
 
+    def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
+        """A file of any repository; None if it has none, or the token may not see it.
+
+        :param repository: ``OWNER/NAME``
+        :param ref: a commit, branch or tag of it
+        """
+
     def verify_provenance(self, path: Path) -> None:
         """Check that a file was built by the repository's own workflows.
 

@@ -271,6 +271,7 @@ def get_tag(call: Call) -> Answer:
 @route(f"GET {REPO}/contents/{{path}}")
 def get_contents(call: Call) -> Answer:
     repository, path, ref = call.repository, call.names["path"], call.query.get("ref", "main")
+    ref = repository.settings.get("commits", {}).get(ref, ref)
     content = repository.git.read(ref, path)
     if content is None:
         inside = repository.git.run("ls-tree", "--name-only", "-z", f"{ref}:{path}", check=False).stdout.decode()

@@ -2,7 +2,8 @@
 
 Settings: personal, private, archived, issues, immutable, pages, environments, rulesets, protection, secrets, variables
 (and those of the organisation: organization_secrets, organization_variables; and by environment: environment_secrets),
-disabled (workflows), workflow_permissions, selected_actions.
+disabled (workflows), workflow_permissions, selected_actions, commits_required. And of its git: commits (names for
+commits that it lacks).
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def pages(call: Call) -> Answer:
 def actions_permissions(call: Call) -> Answer:
     _admin(call)
     allowed = "all" if "selected_actions" not in call.repository.settings else "selected"
-    return Answer(200, {"enabled": True, "allowed_actions": allowed})
+    required = bool(call.repository.settings.get("commits_required"))
+    return Answer(200, {"enabled": True, "allowed_actions": allowed, "sha_pinning_required": required})
 
 
 @route(f"GET {REPO}/actions/permissions/selected-actions")

@@ -116,6 +116,10 @@ class GitHubClient:
             server=environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER,
         )
 
+    def beside(self, repository: str) -> GitHubClient:
+        """The client of another repository, with the same token. :raises UsageError: ``repository-invalid``"""
+        return GitHubClient(repository, token=self._token, api=self.api, server=self.server, sleep=self._sleep)
+
     @property
     def authenticated(self) -> bool:
         """Whether there is a token at all."""

@@ -101,6 +101,7 @@ class Observations:
     token: Token
     files: Mapping[str, bytes] | None  #: of the branch: those that were asked for, and all workflows
     actions_enabled: bool | None
+    commits_required: bool | None  #: whether actions must be named by their full commit, nested ones too
     allowed_actions: AllowedActions | None
     defaults: WorkflowDefaults | None
     workflows: Mapping[str, str] | None  #: path -> ``active``, ``disabled_inactivity``, …

@@ -34,6 +34,10 @@ class GitHubServices:
         """See :class:`~mlir_release.forge.base.Services`."""
         return Setup(self._client).observe(files, branch)
 
+    def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
+        """See :class:`~mlir_release.forge.base.Services`."""
+        return Setup(self._client.beside(repository)).file(path, ref)
+
     def verify_provenance(self, path: Path) -> None:
         """See :class:`~mlir_release.forge.base.Services`. GitHub's own ``gh`` verifies its attestations."""
         gh = shutil.which("gh")

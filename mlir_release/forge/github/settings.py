@@ -104,6 +104,7 @@ class Setup:
             token=token,
             files=self._files(files, place),
             actions_enabled=None if enabled is None else bool(enabled["enabled"]),
+            commits_required=None if enabled is None else bool(enabled.get("sha_pinning_required")),
             allowed_actions=self._allowed_actions(enabled),
             defaults=None
             if defaults is None
@@ -165,6 +166,12 @@ class Setup:
             if answer.get("encoding") == "base64":  # not for a folder, or a file of more than 1 MB
                 found[path] = base64.b64decode(answer["content"])
         return found
+
+    def file(self, path: str, ref: str) -> bytes | None:
+        """A file of the repository; None if it is not there, or hidden."""
+        answer = self._ask(f"/contents/{quote(path)}?ref={quote(ref, safe='')}", absent={})
+        found = isinstance(answer, dict) and answer.get("encoding") == "base64"
+        return base64.b64decode(answer["content"]) if found else None
 
     # -- rules ----------------------------------------------------------------------------------------------------
 

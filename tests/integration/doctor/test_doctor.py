@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,19 @@ from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.settings import Setup
 from tests.github_server import GitHubServer
 from tests.github_server.records import Fault, Record
-from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, RELEASE_FILES
+from tests.healthy import (
+    ACTION,
+    CALLER,
+    CALLER_PATH,
+    CI,
+    CI_PATH,
+    COMPOSITE,
+    FILES,
+    INTEGRATE,
+    RELEASE_FILES,
+    ROOT,
+    read_used,
+)  # fmt: skip
 from tests.serving import make_stub, package_index, serve
 
 if TYPE_CHECKING:
@@ -45,7 +58,21 @@ ADMINISTRATOR = ("repo", "admin", "contents")
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[GitHubServer]:
     with GitHubServer(tmp_path / "github") as server:
+        add_used(server)
         yield server
+
+
+def add_used(github: GitHubServer) -> None:
+    """The repositories of everything that the workflows use, at the commits that they name."""
+    pinned = re.findall(r"([\w-]+/[\w-]+)[\w/.-]*@([0-9a-f]{40})", b"\n".join((*FILES.values(), COMPOSITE)).decode())
+    commits = dict.fromkeys((commit for _, commit in pinned), "main")
+    files = {f"{folder}action.yml": ACTION for folder in ("", "restore/", "save/")}
+    github.add_repository("actions/checkout", files, commits=commits)
+    for name, _ in pinned:
+        github.repositories[name] = github.repositories["actions/checkout"]  # to make one takes a while
+    github.add_repository("actions/upload-pages-artifact", {"action.yml": COMPOSITE}, commits=commits)
+    called = ".github/workflows/integrate.yml"
+    github.add_repository("llvm/mlir-release", {called: (ROOT / called).read_bytes()}, commits=commits)
 
 
 class Doctor:
@@ -121,7 +148,7 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     tokens = {"token-contents", "token-actions", "token-issues", "token-pull-requests"}
     assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "integrate-caller",
-                           "job-permissions"}  # fmt: skip
+                           "job-permissions", "pinned-actions", "action-runtimes"}  # fmt: skip
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7
     assert doctor.text("pin-branch").endswith(
@@ -202,7 +229,9 @@ def test_a_question_that_is_too_much_for_github_is_unknown(github: GitHubServer)
     seen = Setup(client).observe(FILES)
     assert waits
     assert seen.token.writes is None
-    assert [finding.level for finding in findings_of(seen)[1] if finding.check == "token-contents"] == ["unknown"]
+    assert [finding.level for finding in findings_of(seen, read_used)[1] if finding.check == "token-contents"] == [
+        "unknown"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -363,6 +392,36 @@ def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
     assert "actions/checkout" in doctor.text("allowed-actions")
     selected["patterns_allowed"] = ["actions/*"]
     assert doctor.ask(token)[0]["allowed-actions"] == "ok"
+
+
+def test_actions_that_must_be_named_by_their_commits(github: GitHubServer, doctor: Doctor) -> None:
+    github.add_repository(REPOSITORY, FILES, **SETTINGS, commits_required=True)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    found, code = doctor.ask(token)
+    assert (found["pinned-actions"], found["action-runtimes"], code) == ("ok", "ok", 0)
+    pages = github.repositories["actions/upload-pages-artifact"]
+    loose = {"action.yml": b"runs: {using: composite, steps: [{uses: actions/upload-artifact@main}]}"}
+    github.add_repository("elsewhere/loose", loose, commits=pages.settings["commits"])
+    github.repositories["actions/upload-pages-artifact"] = github.repositories["elsewhere/loose"]
+    found, code = doctor.ask(token)
+    assert (found["pinned-actions"], code) == ("problem", 7)
+    assert "actions/upload-artifact@main (inside actions/upload-pages-artifact@" in doctor.text("pinned-actions")
+    github.repositories[REPOSITORY].settings["commits_required"] = False
+    assert doctor.ask(token)[0]["pinned-actions"] == "ok"
+    found, code = doctor.ask(github.token(kind="github_pat"))  # may not see the policy
+    assert (found["pinned-actions"], code) == ("unknown", 0)
+
+
+def test_actions_on_an_old_node_or_out_of_sight(github: GitHubServer, doctor: Doctor) -> None:
+    github.add_repository(REPOSITORY, FILES, **SETTINGS)
+    token = github.token(scopes=ADMINISTRATOR, kind="ghp")
+    commits = github.repositories["actions/checkout"].settings["commits"]
+    old = {"save/action.yml": b"runs: {using: node20, main: dist/index.js}"}
+    github.add_repository("actions/cache", old, commits=commits)
+    found, code = doctor.ask(token)
+    assert (found["action-runtimes"], found["action-files"], code) == ("problem", "unknown", 7)
+    assert "actions/cache/save@" in doctor.text("action-runtimes")
+    assert "actions/cache/restore@" in doctor.text("action-files")
 
 
 def test_jobs_that_do_not_say_what_they_need(github: GitHubServer, doctor: Doctor) -> None:

@@ -19,7 +19,7 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL
+from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL, read_used
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
 ELSEWHERE = Environment(refs="selected", branches=("trunk",), tags=("main",))
@@ -29,17 +29,17 @@ ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
 
 
 def findings(seen: Observations, level: str) -> list[Finding]:
-    return [finding for finding in examine(seen)[1] if finding.level == level]
+    return [finding for finding in examine(seen, read_used)[1] if finding.level == level]
 
 
 def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
-    found = examine(WELL)[1]
+    found = examine(WELL, read_used)[1]
     assert [finding for finding in found if finding.level != "ok"] == []
     assert {finding.check for finding in found} == {
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
         "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
-        "integrate-caller",
+        "integrate-caller", "pinned-actions", "action-runtimes",
     }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
     ],
 )
 def test_what_is_hidden_is_unknown_and_not_ok(check: str, changes: dict[str, Any]) -> None:
-    answers = examine(replace(WELL, **changes))[1]
+    answers = examine(replace(WELL, **changes), read_used)[1]
     assert {finding.level for finding in answers if finding.check == check} == {"unknown"}
     found = [finding for finding in answers if finding.level != "ok"]
     assert all(finding.remedy for finding in found)
@@ -154,7 +154,7 @@ def test_a_downstream_that_is_only_walked_needs_nothing_of_the_release_side() ->
         WELL, files=files, branch="main", default_branch="main", immutable=False, tag_rules=(), pages="",
         environments={}, branch_rules=(REVIEW,), workflows={CALLER_PATH: "active"},
     )  # fmt: skip
-    found = examine(bare)[1]
+    found = examine(bare, read_used)[1]
     assert {finding.level for finding in found} == {"ok"}
     assert "pull-request-token" in {finding.check for finding in found}
     asleep = replace(bare, workflows={CALLER_PATH: "disabled_inactivity"})
@@ -175,12 +175,16 @@ def test_a_rule_that_who_asks_passes_does_not_stop_it() -> None:
 def test_permissions_that_github_does_not_show_are_unknown(kind: Any) -> None:
     role = True if kind == "fine-grained" else None
     seen = replace(WELL, token=Token(kind=kind, role=role, writes=True))
-    levels = {finding.check: finding.level for finding in examine(seen)[1] if finding.check.startswith("token")}
+    levels = {
+        finding.check: finding.level for finding in examine(seen, read_used)[1] if finding.check.startswith("token")
+    }
     assert levels == {
         "token-contents": "ok", "token-actions": "unknown", "token-issues": "unknown", "token-pull-requests": "unknown",
     }  # fmt: skip
     seen = replace(WELL, token=Token(kind=kind, role=role, writes=False, refused=frozenset({"issues"})))
-    levels = {finding.check: finding.level for finding in examine(seen)[1] if finding.check.startswith("token")}
+    levels = {
+        finding.check: finding.level for finding in examine(seen, read_used)[1] if finding.check.startswith("token")
+    }
     assert levels["token-contents"] == levels["token-issues"] == "problem"
     assert levels["token-actions"] == "unknown"
     seen = replace(WELL, token=Token(kind=kind, role=role))
@@ -212,7 +216,7 @@ def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:
     text = FILES["targets.toml"].replace(b'distribution = "mlir"', b'distribution = "mlir-ours"')
     seen = replace(WELL, files={**FILES, "targets.toml": text}, environments={})
     assert findings(seen, "problem") == []
-    assert "environment" not in {finding.check for finding in examine(seen)[1]}
+    assert "environment" not in {finding.check for finding in examine(seen, read_used)[1]}
 
 
 def test_remedies_are_shown_once_and_problems_first() -> None:
