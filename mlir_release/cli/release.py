@@ -13,6 +13,7 @@ from mlir_release.cli.options import (
     json_option,
     limit_option,
     output_option,
+    pythons_option,
 )
 from mlir_release.console import console, format_bytes
 
@@ -27,7 +28,7 @@ reason_option = click.option("--reason", required=True, help="Shown in the manif
 
 @click.group()
 def release() -> None:
-    """Look at releases; waive, abandon or yank."""
+    """Look at releases; sweep, waive, abandon or yank."""
 
 
 @release.command("list")
@@ -115,6 +116,32 @@ def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Fo
     """Start a WORKFLOW of the release repository."""
     forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
     click.echo(f"dispatched {workflow} on {ref}")
+
+
+@release.command("sweep")
+@forge_option
+@branch_option
+@pythons_option("to install the wheels with", default="all that are found on this machine")
+@dry_run_option
+@json_option
+@click.pass_context
+def release_sweep(ctx: click.Context, forge: Forge, branch: str, pythons: tuple[str, ...], dry_run: bool) -> None:
+    """Publish pending snapshots that are complete, abandon superseded ones, start builds that were not started.
+
+    A step that fails does not stop the others; the exit code is that of the first failure. Numbered releases are only
+    listed.
+    """
+    from mlir_release.host.pythons import find_pythons
+    from mlir_release.release.sweep import sweep
+
+    interpreters = [python.executable for python in find_pythons(pythons)]
+    swept = sweep(forge, branch=branch, pythons=interpreters, dry_run=dry_run)
+    console.result(swept.text(), swept.to_json())
+    if swept.rows and not console.json_mode:
+        console.table(swept.COLUMNS, [row.cells() for row in swept.rows])
+    console.summary(swept.markdown())
+    if swept.failures:
+        ctx.exit(int(swept.failures[0].exit_code))
 
 
 @release.command("waive")

@@ -56,25 +56,29 @@ def examine(draft: Draft, jobs: Mapping[str, RunJob] | None = None) -> Findings:
 
     :param jobs: the latest of each name that the release's runs had, where the forge can tell
     """
+    if not draft.release.draft:
+        return _of_published(draft)
+    lacking = draft.missing()
+    return judge_draft(
+        draft.tag,
+        draft.due,
+        wheels=lacking.wheels,
+        tests=lacking.tests,
+        reports=draft.reports(),
+        waived=draft.waived(),
+        jobs=jobs,
+    )
+
+
+def _of_published(draft: Draft) -> Findings:
+    if draft.release.asset(MANIFEST_NAME) is None:
+        return Findings(tag=draft.tag, failing={}, passing=frozenset())
     with scratch_folder("track") as folder:
-        if not draft.release.draft:
-            if draft.release.asset(MANIFEST_NAME) is None:
-                return Findings(tag=draft.tag, failing={}, passing=frozenset())
-            manifest = fetch_manifest(draft.forge, draft.release, folder)
-            wheels = {wheel.target for wheel in manifest.wheels}
-            sdks = {f"sdk-{wheel.runtime.name}" for wheel in draft.due.wheels if wheel.name in wheels}
-            tests = {test.name for test in manifest.tests}
-            return Findings(tag=draft.tag, failing={}, passing=frozenset(wheels | sdks | tests))
-        lacking = draft.missing()
-        return judge_draft(
-            draft.tag,
-            draft.due,
-            wheels=lacking.wheels,
-            tests=lacking.tests,
-            reports=draft.reports(folder),
-            waived=draft.waivers(folder),
-            jobs=jobs,
-        )
+        manifest = fetch_manifest(draft.forge, draft.release, folder)
+    wheels = {wheel.target for wheel in manifest.wheels}
+    sdks = {f"sdk-{wheel.runtime.name}" for wheel in draft.due.wheels if wheel.name in wheels}
+    tests = {test.name for test in manifest.tests}
+    return Findings(tag=draft.tag, failing={}, passing=frozenset(wheels | sdks | tests))
 
 
 def judge_draft(

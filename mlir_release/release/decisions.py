@@ -13,7 +13,6 @@ from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.base import BranchMoved
 from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver, format_time
 from mlir_release.model.matrix import unknown_target
 from mlir_release.model.names import Slot
@@ -76,18 +75,13 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
     _check_target(draft, target)
     if not draft.release.draft:
         raise _already_published(tag, "waive a target of")
-    known = _read_waiver(draft, target)
+    known = draft.waivers().get(target)
     waiver = known or Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
     if known is None and not dry_run:
         put = draft.put_bytes(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
-            known = _read_waiver(draft, target)
+            known = draft.waivers().get(target)
     return _recorded("waived", tag, target, known or waiver, new=known is None)
-
-
-def _read_waiver(draft: Draft, target: str) -> Waiver | None:
-    with scratch_folder("waivers") as folder:
-        return draft.waivers(folder).get(target)
 
 
 def _check_target(draft: Draft, target: str) -> None:

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
+from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
@@ -58,10 +58,13 @@ class Draft(RemoteRelease):
         return cls.of(forge, find_state(forge, tag), matrix=matrix)
 
     @classmethod
-    def of(cls, forge: Forge, state: TagState, *, matrix: Matrix | None = None) -> Draft:
-        """As :meth:`load`, for a tag whose state was read already."""
-        drafts = forge.drafts(state.name) if state.state != "published" else ()
-        release = next(iter(drafts), None) or forge.published(state.name)
+    def of(
+        cls, forge: Forge, state: TagState, *, matrix: Matrix | None = None, release: Release | None = None
+    ) -> Draft:
+        """As :meth:`load`, for a tag whose state (and perhaps its draft or release) was read already."""
+        if release is None:
+            drafts = forge.drafts(state.name) if state.state != "published" else ()
+            release = next(iter(drafts), None) or forge.published(state.name)
         if release is None:
             raise draft_missing(forge, state.name)
         return cls(forge, state, release, matrix or matrix_of(forge, state))
@@ -94,10 +97,7 @@ class Draft(RemoteRelease):
         """What it still lacks; waived targets are not asked for again, and a published release lacks nothing."""
         if not self.release.draft:
             return Missing(wheels=(), tests=())
-        with scratch_folder("missing") as folder:
-            waived = self.waivers(folder)
-            reports = self.reports(folder)
-        wheels = self.wheels()
+        waived, reports, wheels = self.waived(), self.reports(), self.wheels()
         return Missing(
             wheels=tuple(
                 target.name
@@ -112,6 +112,30 @@ class Draft(RemoteRelease):
                 and not self._passes(reports, test.name)
             ),
         )
+
+    def lacking_required(self) -> tuple[str, ...]:
+        """The required targets among :meth:`missing`; reports are read only if none is missing altogether."""
+        waived, wheels = self.waived(), self.wheels()
+        absent = [
+            target.name
+            for target in self.due.wheels
+            if target.required and Slot.of_target(target) not in wheels and target.name not in waived
+        ]
+        tests = [test for test in self.due.tests if test.required and test.name not in waived]
+        absent += [
+            test.name
+            for test in tests
+            if not all(name in waived for name in test.wheels) and not self._is_complete(test.name + REPORT_SUFFIX)
+        ]
+        if absent or not self.release.draft:
+            return tuple(absent)
+        lacking = self.missing()
+        required = {wheel.name for wheel in self.due.wheels if wheel.required} | {test.name for test in tests}
+        return tuple(name for name in (*lacking.wheels, *lacking.tests) if name in required)
+
+    def _is_complete(self, name: str) -> bool:
+        asset = self.release.asset(name)
+        return asset is not None and asset.complete
 
     def missing_rows(self, kind: Kind, *, only: str = "") -> list[Row]:
         """The jobs that make what it still lacks, as rows for a workflow's matrix.

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Release
+    from mlir_release.forge.base import Forge, Release
     from mlir_release.release.draft import Draft
     from mlir_release.release.install_check import InstallCheck
+
+
+#: Generates the pages; dispatched on the default branch after each publication.
+PAGES_WORKFLOW = "pages.yml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +96,11 @@ def publish(
     return PublishOutcome(
         manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
     )
+
+
+def dispatch_pages(forge: Forge, tag: str, *, branch: str) -> None:
+    """Have the pages generated, and ``tag`` checked there; ``release.yml`` ends with the same."""
+    forge.dispatch(PAGES_WORKFLOW, ref=branch, inputs={"tag": tag})
 
 
 def _rivals(draft: Draft) -> Sequence[str]:

@@ -13,10 +13,9 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
-from mlir_release.release.assets import read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
@@ -128,6 +127,7 @@ class RemoteRelease:
     def __init__(self, forge: Forge, release: Release) -> None:
         self.forge = forge
         self.release = release
+        self._small: dict[str, bytes] = {}
 
     @property
     def tag(self) -> str:
@@ -161,6 +161,13 @@ class RemoteRelease:
         """See :func:`fetch`."""
         return fetch(self.forge, self.release, asset, folder)
 
+    def content(self, asset: Asset) -> bytes:
+        """The content of a small asset. It is downloaded once, however often it is asked for."""
+        if asset.sha256 not in self._small:
+            with scratch_folder("asset") as folder:
+                self._small[asset.sha256] = self.fetch(asset, folder).read_bytes()
+        return self._small[asset.sha256]
+
     def wheels(self) -> dict[Slot, Asset]:
         """Its complete wheels by what they are for."""
         return {
@@ -169,22 +176,31 @@ class RemoteRelease:
             if asset.complete and asset.name.endswith(".whl") and (slot := Slot.of_file(asset.name)) is not None
         }
 
-    def reports(self, folder: Path) -> dict[str, TestReport]:
-        """Its test reports by target; downloads them into ``folder``."""
+    def report(self, asset: Asset) -> TestReport:
+        """A test report. :raises VerificationError: ``report-invalid``"""
+        return TestReport.from_text(self.content(asset), name=asset.name, where=asset.url)
+
+    def reports(self) -> dict[str, TestReport]:
+        """Its test reports by target."""
         return {
-            asset.name.removesuffix(REPORT_SUFFIX): read_report(self.fetch(asset, folder))
+            asset.name.removesuffix(REPORT_SUFFIX): self.report(asset)
             for asset in self.release.assets
             if asset.complete and asset.name.endswith(REPORT_SUFFIX)
         }
 
-    def waivers(self, folder: Path) -> dict[str, Waiver]:
-        """Its waivers by target; downloads them into ``folder``."""
-        found = {}
+    def waivers(self) -> dict[str, Waiver]:
+        """Its waivers by target."""
+        found = (Waiver.from_text(self.content(asset), where=asset.url) for asset in self._waivers())
+        return {waiver.target: waiver for waiver in found}
+
+    def waived(self) -> set[str]:
+        """The targets that are waived, by the names of the waivers."""
+        return {asset.name.removeprefix(WAIVER_PREFIX).removesuffix(WAIVER_SUFFIX) for asset in self._waivers()}
+
+    def _waivers(self) -> Iterator[Asset]:
         for asset in self.release.assets:
             if asset.complete and asset.name.startswith(WAIVER_PREFIX) and asset.name.endswith(WAIVER_SUFFIX):
-                waiver = Waiver.from_text(self.fetch(asset, folder).read_bytes(), where=asset.url)
-                found[waiver.target] = waiver
-        return found
+                yield asset
 
     def is_tested_by(self, report: TestReport) -> bool:
         """Whether a report is about the wheel that the draft has, or about a platform and no wheel at all."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import UsageError
+from mlir_release.errors import ForgeError, UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.names import Slot
 from mlir_release.release.assets import (
@@ -18,7 +18,6 @@ from mlir_release.release.assets import (
     check_slots,
     check_wheel,
     read_dist,
-    read_report,
     read_wheel,
 )
 from mlir_release.release.remote import Put
@@ -70,7 +69,7 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
 
     Every file is read and checked before the first is sent. A wheel whose target already has a complete one in the
     draft is not sent: the draft's wins, and reports about the other one are not taken. A failing report, or one about
-    a wheel that is gone, is replaced by the new one.
+    a wheel that is gone, is replaced by the new one. A release that is published, or is meanwhile, takes nothing more.
 
     :raises VerificationError: for a file that does not belong in this release; nothing was uploaded
     """
@@ -80,9 +79,15 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
     for wheel in content.wheels:
         check_wheel(wheel, draft.expected)
         _check_target(wheel, draft.matrix)
-    if dry_run or not draft.release.draft:
-        return _planned(draft, content, dry_run=dry_run)
-    return _apply(draft, content)
+    if draft.release.draft and not dry_run:
+        try:
+            return _apply(draft, content)
+        except (ForgeError, UsageError):
+            draft.refresh()
+            if draft.release.draft:
+                raise
+            # A sweep published it meanwhile, without what still was to come.
+    return _planned(draft, content, dry_run=dry_run)
 
 
 def _check_target(wheel: Wheel, matrix: Matrix) -> None:
@@ -137,8 +142,7 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
 
 def _is_worthless(draft: Draft, asset: Asset) -> bool:
     """Whether a report in the draft failed or is about no wheel there, so that another may replace it."""
-    with scratch_folder("report") as folder:
-        present = read_report(draft.fetch(asset, folder))
+    present = draft.report(asset)
     return not present.passed or not draft.is_tested_by(present)
 
 

@@ -59,8 +59,8 @@ def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence
     with scratch_folder("verify") as folder:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
             wheels = _read_wheels(draft, folder)
-            reports = draft.reports(folder)
-            waivers = draft.waivers(folder)
+            reports = draft.reports()
+            waivers = draft.waivers()
         judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
         if judgement.problems:
             raise _incomplete(draft.tag, judgement)

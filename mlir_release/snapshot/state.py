@@ -13,6 +13,7 @@ from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.forge.base import Taken
 from mlir_release.forge.files import matrix_at
 from mlir_release.model.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts
+from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
@@ -31,6 +32,7 @@ from mlir_release.snapshot.installable import TRAILER_EXCLUDED, format_reasons, 
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
+    from datetime import datetime
 
     from mlir_release.forge.base import Forge, Tag
     from mlir_release.model.matrix import Matrix
@@ -59,6 +61,7 @@ class TagState:
     request_id: str
     wheel_version: str
     toolkit_version: str = ""
+    created_at: datetime | None = None  #: when it was tagged; None where the tag does not say
     reason: str = ""  #: why it was abandoned
     trailers: Mapping[str, str] = field(default_factory=dict, hash=False)  #: all of the tag's
 
@@ -92,7 +95,11 @@ class TagState:
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         shown = {key: value for key, value in vars(self).items() if key != "trailers"}
-        return shown | {"tag": self.name, "llvm_version": self.trailers.get(TRAILER_VERSION, "")}
+        return shown | {
+            "tag": self.name,
+            "created_at": format_time(self.created_at) if self.created_at else "",
+            "llvm_version": self.trailers.get(TRAILER_VERSION, ""),
+        }
 
 
 def tag_message(
@@ -149,6 +156,7 @@ def _read_state(tag: Tag, abandoned: Tag | None, published: bool) -> TagState | 
         request_id=trailers[TRAILER_REQUEST],
         wheel_version=trailers[TRAILER_WHEEL_VERSION],
         toolkit_version=trailers.get(TRAILER_TOOLKIT, ""),
+        created_at=tag.created_at,
         trailers=trailers,
         reason=parse_trailers(abandoned.message).get(TRAILER_REASON, "") if abandoned and not published else "",
     )

@@ -50,9 +50,10 @@ from mlir_release.snapshot.state import RECENT, abandon_tag, read_states, tag_me
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.forge.base import Forge, Release
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.release_tags import ReleaseTag
     from mlir_release.model.targets import ReleaseConfig
     from mlir_release.snapshot.upstream import Revision
 
@@ -159,6 +160,16 @@ def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, 
         base_branch=config.branch,
         workflow=config.workflow,
         force=force,
+    )
+
+
+def open_draft(forge: Forge, tag: ReleaseTag, revision: str) -> Release:
+    """Open the draft of a tag. ``revision``: of llvm-project"""
+    return forge.create_draft(
+        str(tag),
+        title=str(tag),
+        body=f"Being built from llvm-project {revision}.\n",
+        prerelease=not (isinstance(tag, NumberedTag) and "rc" not in tag.version),
     )
 
 
@@ -338,12 +349,7 @@ class _Transaction:
             case DeleteDraft():
                 forge.delete_draft(step.release)
             case CreateDraft():
-                forge.create_draft(
-                    str(step.tag),
-                    title=str(step.tag),
-                    body=f"Being built from llvm-project {step.revision}.\n",
-                    prerelease=not (isinstance(step.tag, NumberedTag) and "rc" not in step.tag.version),
-                )
+                open_draft(forge, step.tag, step.revision)
             case Dispatch():
                 forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
                 self.dispatched.add(str(step.tag))
