@@ -196,7 +196,7 @@ class MemoryForge:
     def page_url(self, tag: str) -> str:
         return f"{self.base.replace('/download', '/tag')}/{tag}"
 
-    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         if ref not in self.branches and ref not in self.tag_list:
             raise ForgeError("ref-missing", "no such branch or tag")
         self.run_list.append(
@@ -209,9 +209,13 @@ class MemoryForge:
                 created_at=self.time,
             )
         )
+        return self.run_list[-1]
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         return [run for run in reversed(self.run_list) if (run.workflow, run.ref) == (workflow, ref)]
+
+    def await_runs(self, attempt: int) -> bool:
+        return False
 
     def end_run(self, ref: str, conclusion: str) -> None:
         """Complete the runs on ``ref``."""

@@ -112,10 +112,15 @@ def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
 @click.option("--ref", required=True, help="The branch or tag to run it on.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @forge_option
+@json_option
 def release_dispatch(workflow: str, ref: str, inputs: tuple[str, ...], forge: Forge) -> None:
     """Start a WORKFLOW of the release repository."""
-    forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
-    click.echo(f"dispatched {workflow} on {ref}")
+    run = forge.dispatch(workflow, ref=ref, inputs=dict(entry.partition("=")[::2] for entry in inputs))
+    url = run.url if run is not None else ""
+    console.result(
+        f"dispatched {workflow} on {ref}" + (f": {url}" if url else ""),
+        {"workflow": workflow, "ref": ref, "run": run.id if run is not None else None, "url": url},
+    )
 
 
 @release.command("sweep")

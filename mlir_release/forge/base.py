@@ -89,6 +89,7 @@ class Run:
     conclusion: str | None
     created_at: datetime
     inputs: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""  #: of its page, for people; empty on a forge that has none
 
 
 class Forge(Protocol):
@@ -184,11 +185,18 @@ class Forge(Protocol):
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
-    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
-        """Start a workflow on a branch or tag."""
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
+        """Start a workflow on a branch or tag. Returns its run; None if the forge does not tell which one it is."""
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
-        """Runs of ``workflow`` on ``ref``, newest first."""
+        """Runs of ``workflow`` on ``ref``, newest first. On GitHub, one that was just dispatched may be missing."""
+
+    def await_runs(self, attempt: int) -> bool:
+        """Wait a moment, so that a run which someone has just dispatched is listed.
+
+        :param attempt: how often the caller has waited already
+        :returns: False, without waiting, if every run is listed by now
+        """
 
     # -- what only a hosting service has --------------------------------------------------------------------------
 

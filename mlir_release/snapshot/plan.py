@@ -9,6 +9,9 @@ that made a tag re-reads it too:
   making its tag, another pending one for the same job abandons its own and retries. If both see each other, both do,
   and then they compete for one name. So no two tags for one job survive, whatever the order of events.
 - A process that finds another's tag without a draft waits for a moment: its maker may be about to abandon it.
+- A process that finds a tag without a run looks again for half a minute before it dispatches one: GitHub lists a run
+  some seconds after its dispatch, and the process that dispatched it may be dead. If a second run is dispatched all the
+  same, ``release.yml``'s concurrency group makes it wait for the first, and it finds nothing left to do.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ from mlir_release.snapshot.state import RECENT, abandon_tag, read_states, tag_me
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Forge, Release, Run
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import ReleaseTag
@@ -79,6 +79,7 @@ class TransactionOutcome:
     steps: tuple[str, ...]  #: done, or to be done, in order
     notes: tuple[str, ...] = ()  #: what a person should look at
     green: Mapping[str, object] | None = None  #: the commits that policy ``green`` looked at
+    run: str = ""  #: address of the run that was dispatched, where the forge tells it
 
     def text(self) -> str:
         """A line that says it all, the steps, the notes."""
@@ -90,7 +91,10 @@ class TransactionOutcome:
             "started": f"started {job}",
             "planned": f"plan for {job}; nothing is changed",
         }[self.action]
-        return "\n".join([headline, *(f"  - {step}" for step in self.steps), *(f"  note: {n}" for n in self.notes)])
+        run = [f"  run: {self.run}"] if self.run else []
+        return "\n".join(
+            [headline, *(f"  - {step}" for step in self.steps), *run, *(f"  note: {n}" for n in self.notes)]
+        )
 
 
 def default_request_id() -> str:
@@ -183,13 +187,13 @@ class _Transaction:
         self.matrix = matrix
         self.pinned: str | None = None
         self.made: str | None = None  #: about which we have not looked again
-        self.dispatched: set[str] = set()  #: tags whose run may not be listed yet
+        self.dispatched: dict[str, Run | None] = {}  #: by tag; the run may not be listed yet
 
     def run(self, *, dry_run: bool) -> TransactionOutcome:
         done: list[str] = []
         created: set[str] = set()
         notes: dict[str, None] = {}
-        patience = iter(PATIENCE)
+        patience, waits = iter(PATIENCE), 0
         races = Races(where=self.forge.description)
         while True:
             world, plan = self.look()
@@ -207,6 +211,10 @@ class _Transaction:
             step = plan.steps[0]
             if isinstance(step, CreateDraft) and self.made_by_another(tag, world) and (pause := next(patience, 0)):
                 time.sleep(pause)
+                continue
+            # Another process may have dispatched a run, and been killed, before the run is listed.
+            if isinstance(step, Dispatch) and tag not in created and self.forge.await_runs(waits):
+                waits += 1
                 continue
             try:
                 self.apply(step)
@@ -351,8 +359,7 @@ class _Transaction:
             case CreateDraft():
                 open_draft(forge, step.tag, step.revision)
             case Dispatch():
-                forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
-                self.dispatched.add(str(step.tag))
+                self.dispatched[str(step.tag)] = forge.dispatch(step.workflow, ref=str(step.tag), inputs={})
 
     def outcome(
         self, action: Action, plan: ReleasePlan, world: ForgeState, steps: Sequence[str], notes: Iterable[str]
@@ -363,6 +370,7 @@ class _Transaction:
             for state in (*world.states, *world.others)
             if state.state == "pending" and state.name != str(plan.tag)
         ]
+        run = self.dispatched.get(str(plan.tag))
         return TransactionOutcome(
             action=action,
             tag=str(plan.tag),
@@ -372,4 +380,5 @@ class _Transaction:
             commit=plan.commit,
             steps=tuple(steps),
             notes=(*notes, *others),
+            run=run.url if run is not None else "",
         )

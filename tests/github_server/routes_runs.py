@@ -19,6 +19,8 @@ def dispatch(call: Call) -> Answer:
     repository, workflow, given = call.repository, call.names["workflow_id"], call.input
     if workflow not in repository.settings["workflows"]:
         raise refuse(404, "Not Found")
+    if "return_run_details" in given and call.github.older_dispatch == "refuses":
+        raise refuse(422, 'Invalid request.\n\n"return_run_details" is not a permitted key.')
     ref = given["ref"]
     full = next((f for f in (f"refs/heads/{ref}", f"refs/tags/{ref}") if repository.ref_json(f)), None)
     if full is None:
@@ -32,7 +34,11 @@ def dispatch(call: Call) -> Answer:
     })  # fmt: skip
     repository.unseen[made.run_id] = call.github.runs_appear_after
     call.github.on_dispatch(repository.name, made)
-    return Answer(204)
+    if not given.get("return_run_details") or call.github.older_dispatch:
+        return Answer(204)
+    api = f"{repository.api}/actions/runs/{made.run_id}"
+    page = f"{call.github.url}/{repository.name}/actions/runs/{made.run_id}"
+    return Answer(200, {"workflow_run_id": made.run_id, "run_url": api, "html_url": page})
 
 
 @route(f"GET {REPO}/actions/workflows/{{workflow_id}}/runs")
@@ -147,7 +153,8 @@ def run_json(repository: Repository, run: Json) -> Json:
         "id": run["id"], "name": run["workflow"], "node_id": "WFR_1", "head_branch": run["head_branch"],
         "head_sha": run["head_sha"], "path": f".github/workflows/{run['workflow']}", "run_number": 1, "run_attempt": 1,
         "event": run["event"], "display_title": run["workflow"], "status": run["status"],
-        "conclusion": run["conclusion"], "workflow_id": 1, "url": api, "html_url": api, "pull_requests": [],
+        "conclusion": run["conclusion"], "workflow_id": 1, "url": api,
+        "html_url": f"{repository.github.url}/{repository.name}/actions/runs/{run['id']}", "pull_requests": [],
         "created_at": then, "updated_at": stamp(run["updated"]), "run_started_at": then,
         "actor": bot, "triggering_actor": bot,
         **{f"{name}_url": f"{api}/{name}" for name in links}, "previous_attempt_url": None,

@@ -90,6 +90,7 @@ class GitHubServer:
         #: Assets on one page of releases; beyond that GitHub gives up (504). 8,500 were seen to work, 25,000 not to.
         self.assets_of_an_answer = 10_000
         self.seconds_of_an_asset = 0.0  #: how much slower each makes a page
+        self.older_dispatch = ""  #: a dispatch that tells no run: "ignores" the parameter, or "refuses" it
         self.runs_appear_after = 0  #: listings of runs that do not show a run that was just dispatched
         self.stuck: Callable[[str], bool] = lambda name: False  #: which uploads stay in the state ``starter``
         self.lock = threading.RLock()

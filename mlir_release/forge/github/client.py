@@ -151,6 +151,10 @@ class GitHubClient:
             "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
         }
 
+    def pause(self, seconds: float) -> None:
+        """Wait, by the clock that all waits of this client go by."""
+        self._sleep(seconds)
+
     def fetch(self, url: str, destination: Path, *, accept: str = "application/octet-stream") -> None:
         """Write what the API has at ``url`` (an asset, a log) into a file.
 

@@ -16,9 +16,9 @@ from urllib.parse import quote
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Tag, Taken
 from mlir_release.forge.github.client import GitHubClient, fetch_public
+from mlir_release.forge.github.dispatch import Dispatcher
 from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
 from mlir_release.forge.github.refusals import NotFound, Refused
-from mlir_release.forge.github.runs import run_record
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
 from mlir_release.forge.refusals import (
@@ -54,6 +54,7 @@ class GitHubForge:
         self._actor = actor
         self._tags = TagReader(client)
         self._rows = ReleaseRows(client)
+        self._dispatcher = Dispatcher(client)
         self.services = GitHubServices(client)
 
     @classmethod
@@ -383,35 +384,14 @@ class GitHubForge:
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
-    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         """See :class:`Forge`. A run that appeared although the answer was lost is taken for this one."""
-        before = {run.id for run in self.runs(workflow, ref=ref)}
-        path = f"/actions/workflows/{quote(workflow)}/dispatches"
-
-        def start() -> bool:
-            self.client.request("POST", path, input={"ref": ref, "inputs": dict(inputs)})
-            return True
-
-        def started() -> bool | None:
-            return True if any(run.id not in before for run in self.runs(workflow, ref=ref)) else None
-
-        try:
-            self.client.write(start, done=started, about=f"{workflow} on {ref}")
-        except NotFound as error:
-            raise ForgeError(
-                "workflow-missing",
-                f"the repository has no workflow {workflow}, or it can't be dispatched",
-                where=self.description,
-                why=error.why,
-                remedy=f"commit .github/workflows/{workflow} with a workflow_dispatch trigger to the default branch, "
-                "or name the right file in targets.toml ([release] workflow)",
-            ) from error
+        return self._dispatcher.start(workflow, ref=ref, inputs=inputs)
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """See :class:`Forge`. The newest hundred."""
-        path = f"/actions/workflows/{quote(workflow)}/runs"
-        try:
-            newest = next(self.client.pages(path, "workflow_runs", branch=ref))
-        except NotFound:
-            return []
-        return [run_record(run) for run in newest]
+        return self._dispatcher.runs(workflow, ref=ref)
+
+    def await_runs(self, attempt: int) -> bool:
+        """See :class:`Forge`. GitHub lists a run some seconds after its dispatch."""
+        return self._dispatcher.await_runs(attempt)

@@ -63,6 +63,7 @@ def run_record(row: dict[str, Any]) -> Run:
         status=_status(row["status"]),
         conclusion=row["conclusion"],
         created_at=datetime.fromisoformat(row["created_at"]),
+        url=row["html_url"],
     )
 
 

@@ -365,7 +365,7 @@ class LocalForge:
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
-    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> None:
+    def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run:
         """Queue a run; :meth:`take_run` starts it."""
         with answering(self.root, f"dispatch {workflow}"), self._store.exclusive():
             if not any(self._git.resolve(f"refs/{kind}/{ref}") for kind in ("heads", "tags")):
@@ -375,12 +375,16 @@ class LocalForge:
                     where=self.description,
                     remedy="check the name, or create it first",
                 )
-            self._runs.add(workflow, ref, inputs, self.now())
+            return self._runs.add(workflow, ref, inputs, self.now())
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """Runs of ``workflow`` on ``ref``, newest first."""
         with answering(self.root, "list its runs"), self._store.shared():
             return [run for run in self._runs.all() if run.workflow == workflow and run.ref == ref]
+
+    def await_runs(self, attempt: int) -> bool:
+        """Never waits: a run is listed as soon as it is dispatched."""
+        return False
 
     def take_run(self, workflow: str | None = None) -> Run | None:
         """For a runner on this machine: the oldest queued run, now in progress as long as this process lives."""

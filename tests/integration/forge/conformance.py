@@ -379,8 +379,10 @@ class ForgeConformance:
         forge = setting.forge
         forge.create_tag(TAG, self.head(setting), "x\n")
         assert not forge.runs("release.yml", ref=TAG)
-        forge.dispatch("release.yml", ref=TAG, inputs={"tag": TAG})
+        started = forge.dispatch("release.yml", ref=TAG, inputs={"tag": TAG})
         (run,) = setting.again().runs("release.yml", ref=TAG)
+        assert started is not None
+        assert (started.id, started.workflow, started.ref, started.url) == (run.id, run.workflow, run.ref, run.url)
         assert (run.workflow, run.ref) == ("release.yml", TAG)
         assert run.status in ("queued", "in_progress", "completed")
         assert not forge.runs("other.yml", ref=TAG)

@@ -13,6 +13,7 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.checks import GitHubChecks
 from mlir_release.forge.github.client import GitHubClient
+from mlir_release.forge.github.dispatch import PAUSES
 from mlir_release.forge.github.forge import GitHubForge
 from tests.github_server import Fault, GitHubServer
 from tests.integration.forge.conformance import ForgeConformance, Setting
@@ -20,6 +21,8 @@ from tests.integration.forge.conformance import ForgeConformance, Setting
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.github_server import Record
 
 REPOSITORY = "llvm/mlir-wheels"
 
@@ -215,3 +218,38 @@ def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
     with pytest.raises(ForgeError) as caught:
         forge.tags()
     assert caught.value.id == "github-not-found"
+
+
+@pytest.mark.parametrize("older", ["ignores", "refuses"])
+def test_an_older_server_does_not_tell_the_run(github: GitHubServer, older: str) -> None:
+    github.older_dispatch = older
+    forge = open_forge(github, github.token())
+    for count in (1, 2):
+        assert forge.dispatch("release.yml", ref="main", inputs={"a": "1"}) is None
+        assert len(github.repositories[REPOSITORY].dispatches) == count
+    refused = sum(record.status == 422 for record in github.requests)
+    assert refused == (1 if older == "refuses" else 0)  # it is asked once only
+    assert not [run.url for run in forge.runs("release.yml", ref="main") if "/actions/runs/" not in run.url]
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["carried out", "not carried out"])
+def test_a_late_run_whose_answer_was_lost_is_not_dispatched_again(github: GitHubServer, arrives: bool) -> None:
+    waits: list[float] = []
+    client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url, sleep=waits.append)
+    forge = GitHubForge(client)
+    github.runs_appear_after = len(PAUSES)
+    asked = 0
+
+    def faulty(record: Record) -> Fault | None:
+        nonlocal asked
+        here = record.operation.endswith("/dispatches")
+        asked += here
+        return (Fault(drop="after") if arrives else Fault(status=502)) if here and asked == 1 else None
+
+    github.faults = faulty
+    run = forge.dispatch("release.yml", ref="main", inputs={})
+    (made,) = github.repositories[REPOSITORY].dispatches
+    assert run is not None
+    assert run.id == str(made.run_id)
+    assert asked == (1 if arrives else 2)
+    assert sum(waits) >= sum(PAUSES)

@@ -269,6 +269,9 @@ def test_a_run_appears_late(github: GitHubServer) -> None:
     place = "/actions/workflows/release.yml"
     assert ask(github, "POST", f"{place}/dispatches", token, {"ref": "main"}).status_code == 204
     assert [ask(github, "GET", f"{place}/runs", token).json()["total_count"] for _ in range(3)] == [0, 0, 1]
+    answer = ask(github, "POST", f"{place}/dispatches", token, {"ref": "main", "return_run_details": True})
+    assert answer.status_code == 200
+    assert answer.json()["workflow_run_id"] == github.repositories[NAME].runs[-1]["id"]
 
 
 def test_pages_are_yesterdays_for_ten_minutes(tmp_path: Path) -> None:

@@ -31,8 +31,9 @@ from tests.revision_factory import FACTS, make_revision
 from tests.targets_factory import make_row, make_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from mlir_release.forge.base import Run
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.snapshot.upstream import Revision
 
@@ -105,6 +106,39 @@ def test_a_first_snapshot() -> None:
     assert trailers["Toolkit-Version"]
     assert [(release.tag, release.draft) for release in forge.releases()] == [("snapshot-20261120.01", True)]
     assert [(run.workflow, run.ref) for run in forge.run_list] == [("release.yml", "snapshot-20261120.01")]
+
+
+class LateForge(MemoryForge):
+    """A run is listed only after ``late`` waits; so is the one that a dead process has dispatched."""
+
+    late = 3
+    waits = 0
+
+    def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
+        return super().runs(workflow, ref=ref) if self.waits >= self.late else ()
+
+    def await_runs(self, attempt: int) -> bool:
+        assert attempt == self.waits
+        self.waits += 1
+        return attempt < 4
+
+
+def test_a_run_that_a_dead_process_dispatched_is_waited_for() -> None:
+    forge = LateForge({"llvm-project.version": f"{OLD}\n".encode()})
+    assert snap(forge).action == "started"
+    assert forge.waits == 0  # nobody else can have dispatched one for a tag that is ours
+    outcome = snap(forge, id="r2")
+    assert outcome.action == "under-way"
+    assert (forge.waits, len(forge.run_list)) == (3, 1)
+
+
+def test_a_tag_without_a_run_gets_one_after_the_wait() -> None:
+    forge = LateForge({"llvm-project.version": f"{OLD}\n".encode()})
+    snap(forge)
+    forge.run_list.clear()
+    outcome = snap(forge, id="r2")
+    assert outcome.steps == ("dispatch release.yml on snapshot-20261120.01",)
+    assert (forge.waits, len(forge.run_list)) == (5, 1)
 
 
 def test_an_outcome_can_be_shown() -> None:
