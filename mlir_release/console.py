@@ -87,10 +87,17 @@ class Console:
             self.say(f"    {outcome} {format_seconds(time.monotonic() - start)}: {title}")
 
     def fold(self, title: str, lines: Sequence[str]) -> None:
-        """Long output in a log group of its own, in Actions; elsewhere nothing, since people can open the log."""
+        """Long output in a log group of its own, in Actions; elsewhere nothing, since people can open the log.
+
+        Nothing in it is a command to Actions, whatever a program printed.
+        """
         if self.in_actions:
-            text = "\n".join([f"::group::{_escape_command(title)}", *(f"  {line}" for line in lines), "::endgroup::"])
-            print(text, file=sys.stderr, flush=True)
+            token = os.urandom(16).hex()
+            begin, end = (
+                (f"::group::{_escape_command(title)}", f"::stop-commands::{token}"),
+                (f"::{token}::", "::endgroup::"),
+            )
+            print("\n".join([*begin, *(f"  {line}" for line in lines), *end]), file=sys.stderr, flush=True)
 
     @contextmanager
     def waiting(self, title: str, *, every: float = 10.0) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mlir_release.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 # How to interrupt a build. On Windows only a process group of its own can be, and only by Ctrl+Break.
 if sys.platform == "win32":
@@ -27,6 +30,10 @@ _AGAIN = 5.0
 
 #: Characters of a program's output that an error shows: the end, where the reason is.
 _SHOWN = 2000
+
+#: Names a folder that complete logs are copied to. A workflow job sets it, and uploads the folder as an artifact of the
+#: same name, because the files of a hosted runner end with the job.
+LOGS = "MLIR_RELEASE_LOGS"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,8 @@ def run_logged(
 ) -> Usage:
     """Run ``command``, append all of its output to ``log``, and return what it took.
 
+    In Actions the output is also shown, in a group, when the program has ended; :data:`LOGS` keeps the log.
+
     CPU time is the kernel's count for this child and all descendants that it waited for, so steps that run at the same
     time do not blur each other. On Windows there is no such count, and ``cpu`` is that of the child alone.
 
@@ -75,7 +84,25 @@ def run_logged(
     :raises StepInterrupted: on a non-zero exit code after ``budget`` seconds
     """
     words = [str(word) for word in command]
-    start = time.monotonic()
+    start, before = time.monotonic(), log.stat().st_size if log.exists() else 0
+    try:
+        cpu, interrupted, returncode = _run_logged(words, log, environment, cwd, budget, on_line)
+    finally:
+        _keep(log, f"output of {Path(words[0]).name} {' '.join(words[1:])}"[:120], after=before)
+    if returncode != 0:
+        raise (StepInterrupted if interrupted else StepFailed)(words, returncode, log)
+    return Usage(wall=time.monotonic() - start, cpu=cpu)
+
+
+def _run_logged(
+    words: list[str],
+    log: Path,
+    environment: Mapping[str, str] | None,
+    cwd: Path | None,
+    budget: float | None,
+    on_line: Callable[[str], None] | None,
+) -> tuple[float, bool, int]:
+    """See :func:`run_logged`; CPU time, whether the program was interrupted, and its exit code."""
     with log.open("ab") as file:
         file.write(f"+ {subprocess.list2cmdline(words)}\n".encode())
         file.flush()
@@ -103,9 +130,31 @@ def run_logged(
         finally:
             if process.stdout is not None:
                 process.stdout.close()
-    if returncode != 0:
-        raise (StepInterrupted if interrupted.is_set() else StepFailed)(words, returncode, log)
-    return Usage(wall=time.monotonic() - start, cpu=cpu)
+    return cpu, interrupted.is_set(), returncode
+
+
+def _keep(log: Path, title: str, *, after: int) -> None:
+    """Show what a program added to its log, and copy the log to where it outlasts the job; elsewhere nothing.
+
+    :param after: the size of the log before the program ran
+    """
+    folder = os.environ.get(LOGS)
+    try:
+        if console.in_actions:
+            with log.open("rb") as file:
+                file.seek(after)
+                console.fold(title, file.read().decode(errors="replace").splitlines())
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, Path(folder) / f"{log.parent.name}-{log.name}")
+    except OSError as error:  # the program's end matters more
+        console.warn(f"{log} can't be kept: {error}")
+
+
+def whole_log(log: Path) -> str:
+    """Where all of a log is, for an error's remedy: the beginning of a sentence, without its end."""
+    folder = os.environ.get(LOGS)
+    return f"the artifact {Path(folder).name} of this run has the whole log" if folder else f"{log} has all of it"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import MachineError
 from mlir_release.host.disk import disk_full
-from mlir_release.host.process import StepFailed, StepInterrupted, run_logged, tail
+from mlir_release.host.process import StepFailed, StepInterrupted, run_logged, tail, whole_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def _failure(log: Path, what: str) -> MachineError:
         what,
         where=str(log),
         why="\n".join(why),
-        remedy="the log has the full output; run the same command again to resume the build",
+        remedy=f"{whole_log(log)}; run the same command again to resume the build",
     )
 
 

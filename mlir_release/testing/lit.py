@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.process import StepFailed, run_logged, tail
+from mlir_release.host.process import StepFailed, run_logged, tail, whole_log
 from mlir_release.model.platforms import executable_name
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -181,7 +181,7 @@ def run_lit(
             "the test runner stopped before it had run the tests",
             where=str(log),
             why=tail(log, 15),
-            remedy=f"lit ended with exit code {returncode}; its output says why",
+            remedy=f"lit ended with exit code {returncode}; {whole_log(log)}",
         )
     return read_results(json.loads(output.read_text(encoding="utf-8")))
 

@@ -22,7 +22,7 @@ from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import check_room, disk_full
 from mlir_release.host.files import replacing, sha256_of_all
-from mlir_release.host.process import StepFailed, tail
+from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import split_target
 from mlir_release.projects.mlir import WHEEL
@@ -298,7 +298,7 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
         f"the wheel for {python.tag} could not be built: {error}",
         where=str(error.log),
         why=end,
-        remedy="the log has all of it; the last lines are above",
+        remedy=f"{whole_log(error.log)}; the last lines are above",
     )
 
 

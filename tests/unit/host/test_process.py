@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from mlir_release.console import console
 from mlir_release.host import process
-from mlir_release.host.process import StepFailed, StepInterrupted, Usage, capture, run_logged, tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from mlir_release.host.process import LOGS, StepFailed, StepInterrupted, Usage, capture, run_logged, tail, whole_log
 
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
@@ -34,6 +32,48 @@ def test_a_failure_has_its_exit_code_and_log(tmp_path: Path) -> None:
         run_logged([sys.executable, "-c", "print('why'); raise SystemExit(7)"], log=tmp_path / "log")
     assert raised.value.returncode == 7
     assert tail(raised.value.log, 1) == "why"
+
+
+def test_a_job_shows_the_output_of_each_program_in_a_group_and_keeps_the_whole_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, kept = tmp_path / "cp312" / "build.log", tmp_path / "logs" / "log-mlir-cp312"
+    log.parent.mkdir()
+    monkeypatch.delenv(LOGS, raising=False)
+    assert whole_log(log) == f"{log} has all of it"
+    monkeypatch.setattr(console, "in_actions", True)
+    monkeypatch.setenv(LOGS, str(kept))
+    run_logged([sys.executable, "-c", "print('::error::one')"], log=log)
+    first = capsys.readouterr().err.splitlines()
+    assert first[0].startswith(f"::group::output of {Path(sys.executable).name} -c print")
+    stop, token = first[1].rsplit("::", 1)
+    assert stop == "::stop-commands"
+    assert first[-3:] == ["  ::error::one", f"::{token}::", "::endgroup::"]
+    with pytest.raises(StepFailed):
+        run_logged([sys.executable, "-c", "print('two'); raise SystemExit(1)"], log=log)
+    second = capsys.readouterr().err
+    assert "  two\n" in second
+    assert "one" not in second
+    assert (kept / "cp312-build.log").read_bytes() == log.read_bytes()
+    assert whole_log(log) == "the artifact log-mlir-cp312 of this run has the whole log"
+
+
+def test_a_log_that_can_not_be_kept_does_not_change_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(LOGS, str(tmp_path / "file" / "folder"))
+    run_logged([sys.executable, "-c", ""], log=tmp_path / "log")
+    assert "can't be kept" in capsys.readouterr().err
+
+
+def test_without_actions_the_output_is_in_the_log_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "in_actions", False)
+    monkeypatch.delenv(LOGS, raising=False)
+    run_logged([sys.executable, "-c", "print('one')"], log=tmp_path / "log")
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the kernel's count")
