@@ -156,17 +156,15 @@ class Veteran:
         self.index(folder="site")
         self.deploy()
         self.now = NOW
-        target = f"mlir-linux-x86_64-{PYTHON}"
         self.github.repositories[REPOSITORY].settings["workflows"] = ("release.yml", "pages.yml")
         yield self.ask("snapshot", name="snapshot")
-        yield self.ask("matrix", "--missing", TAG, "--kind", "sdk", name="matrix --missing")
+        yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")
         yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
         dist, reports = self.dist(), self.folder / "reports"
         reports.mkdir()
         for report in dist.glob("*.tests.json"):
             report.rename(reports / report.name)
         yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
-        yield self.ask("release", "fetch", TAG, target, "--output", str(self.folder / "tested"), name="release fetch")
         yield self.ask("publish", TAG, "--dist", str(reports), "--python", sys.executable, name="publish")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
         yield self.ask("release", "track", TAG, name="release track")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @click.option("--only", metavar="FILTER", help="For example: os=linux and (python=cp312 or required).")
 @click.option(
     "--kind",
-    type=click.Choice(["sdk", "wheels", "tests"]),
+    type=click.Choice(["platforms", "sdk", "wheels", "tests"]),
     default="wheels",
     show_default=True,
-    help="What the rows are: jobs that make SDKs, wheels, or test results.",
+    help="What the rows are: jobs that make SDKs, wheels, or test results; or platforms, each with all of its jobs.",
 )
 @click.option("--github", is_flag=True, help="GitHub's strategy.matrix on one line (and as step output 'matrix').")
 @click.option("--tag", metavar="TAG", help="What the release of TAG is to have (looks at the forge).")

@@ -95,16 +95,17 @@ def release_show(tag: str, forge: Forge) -> None:
 
 @release.command("fetch")
 @click.argument("tag")
-@click.argument("target")
-@output_option("the wheel")
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@output_option("the wheels")
 @forge_option
 @json_option
-def release_fetch(tag: str, target: str, output: Path, forge: Forge) -> None:
-    """Download TARGET's wheel of TAG, also from a draft, and check its digest."""
+def release_fetch(tag: str, targets: tuple[str, ...], output: Path, forge: Forge) -> None:
+    """Download each TARGET's wheel of TAG, also from a draft, into a folder of its name, and check the digests."""
     from mlir_release.release.draft import Draft
 
-    path = Draft.load(forge, tag).fetch_wheel(target, output)
-    console.result(str(path), {"file": str(path)})
+    draft = Draft.load(forge, tag)
+    paths = [str(draft.fetch_wheel(target, output / target)) for target in targets]
+    console.result("\n".join(paths), {"files": paths})
 
 
 @release.command("dispatch")

@@ -51,7 +51,6 @@ OTHERS = (
     ("release.yml", "plan: missing targets", 2),
     ("release.yml", "sdk: save compiler caches", 2),
     ("compiler-caches.yml", "sdk: list platforms", 2),
-    ("release.yml", "publish: upload wheels", 8),
     ("release.yml", "publish: verify and publish", 15),
     ("release.yml", "report: update issues", 2),
     ("pages.yml", "publish: generate pages", 4),
@@ -90,6 +89,8 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
         taken = WORK[kind].minutes_on(prices().cores(labels, public=public))
         cost.add("release.yml", Spent(name=name, labels=labels, seconds=60 * taken))
         if kind == "sdk":
+            upload = f"publish: upload wheels ({row['runtime']})"
+            cost.add("release.yml", Spent(name=upload, labels=OTHER_RUNNER, seconds=180))
             cache = f"sdk: compiler cache {row['runtime']}"
             cost.add("compiler-caches.yml", Spent(name=cache, labels=labels, seconds=180))
 

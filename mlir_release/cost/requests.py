@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, convert, field
 
-from mlir_release.model.matrix_jobs import job_rows
-
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
-Times = Literal["once", "twice", "thrice", "platform", "wheel", "test"]
+Times = Literal["once", "twice", "platform", "wheel"]
 
 _CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
 
@@ -36,10 +34,11 @@ class Command(Struct, frozen=True, kw_only=True, rename="kebab"):
     writes_per_wheel: int = 0
     writes_per_test: int = 0
 
-    def asks(self, *, wheels: int, tests: int) -> tuple[int, int, int]:
-        """Requests of REST, writes among them, questions of GraphQL, of one run that handles so many files."""
-        rest = self.rest + self.rest_per_wheel * wheels + self.rest_per_test * tests
-        return rest, self.writes + self.writes_per_wheel * wheels + self.writes_per_test * tests, self.graphql
+    def asks(self, *, wheels: int, tests: int, runs: int = 1) -> tuple[int, int, int]:
+        """Requests of REST, writes among them, questions of GraphQL, of runs that handle so many files together."""
+        rest = runs * self.rest + self.rest_per_wheel * wheels + self.rest_per_test * tests
+        writes = runs * self.writes + self.writes_per_wheel * wheels + self.writes_per_test * tests
+        return rest, writes, runs * self.graphql
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -119,13 +118,22 @@ class Day:
 def a_day(matrix: Matrix, *, per_day: int) -> Day:
     """What so many snapshots of a matrix ask."""
     wheels, tests = len(matrix.wheels), len(matrix.tests)
-    times = {"once": 1, "twice": 2, "thrice": 3, "wheel": wheels, "test": tests}
-    times["platform"] = len(job_rows(matrix, "sdk"))
+    times = {"once": 1, "twice": 2, "platform": len(matrix.runtimes), "wheel": wheels}
     rows = []
     for command in counted().commands:
-        runs = per_day * times[command.times]
-        rest, writes, graphql = (runs * count for count in command.asks(wheels=wheels, tests=tests))
-        rows.append(Row(command=command.name, job=command.job, runs=runs, rest=rest, writes=writes, graphql=graphql))
+        runs = times[command.times]
+        asked = command.asks(wheels=wheels, tests=tests, runs=runs)
+        rest, writes, graphql = (per_day * count for count in asked)
+        rows.append(
+            Row(
+                command=command.name,
+                job=command.job,
+                runs=per_day * runs,
+                rest=rest,
+                writes=writes,
+                graphql=graphql,
+            )
+        )
     return Day(snapshots=per_day, rows=tuple(rows))
 
 

@@ -32,7 +32,7 @@ WORKFLOWS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
         frozenset({"workflow_dispatch"}),
         ("contents", "actions", "issues", "id-token", "attestations"),
     ),
-    "sdk.yml": (frozenset({"workflow_call"}), ()),
+    "platform.yml": (frozenset({"workflow_call"}), ("contents", "id-token", "attestations")),
     "compiler-caches.yml": (frozenset({"workflow_dispatch"}), ()),
     "numbered-release.yml": (frozenset({"workflow_dispatch"}), ("contents", "actions")),
     "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token")),

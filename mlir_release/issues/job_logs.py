@@ -14,7 +14,7 @@ from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.issues.failures import BAD_ENDS
-from mlir_release.model.job_names import calling_job
+from mlir_release.model.job_names import own_name, split_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,14 +42,14 @@ _STEP_FAILED = "##[error]Process completed with exit code"
 def latest_jobs(forge: Forge, logs: JobLogs, tag: str, workflow: str) -> dict[str, RunJob]:
     """The latest job of each name in the runs of ``workflow`` on ``tag``; empty if the forge does not tell.
 
-    Both jobs of an SDK are taken from one run.
+    The names are without those of calling jobs. Both jobs of an SDK are taken from one run.
     """
     found: dict[str, RunJob] = {}
     try:
         for run in forge.runs(workflow, ref=tag)[:MAX_RUNS]:
             jobs = sorted(logs.jobs(run), key=lambda job: (job.started_at, len(job.id), job.id))
-            known = {calling_job(name) for name in found}
-            found |= {job.name: job for job in jobs if calling_job(job.name) not in known}
+            known = {split_job_name(name) for name in found}
+            found |= {own_name(job.name): job for job in jobs if split_job_name(job.name) not in known}
     except ReleaseError as error:
         console.warn(f"the jobs of {workflow} on {tag} can't be read: {error.what} ({error.why})")
     return found

@@ -1,7 +1,7 @@
 """Names of workflow jobs: ``<stage>: <details>``, so that a job's stage is a prefix of its name.
 
-GitHub joins the names of calling and called jobs with `` / ``: ``sdk: linux-x86_64 / build``, and, where a downstream
-calls ``integrate.yml``, ``LLVM / integrate: plan round``.
+GitHub joins the names of calling and called jobs with `` / ``: ``linux-x86_64 / sdk: linux-x86_64``, and, where a
+downstream calls ``integrate.yml``, ``LLVM / integrate: plan round``.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ STAGES = ("bump", "plan", "sdk", "wheels", "tests", "publish", "report", "integr
 OTHER = "other"
 
 _JOINT = " / "
-_COMMIT = re.compile(r" [0-9a-f]{40}$")
+_RESUMED = " (resumed)"
+#: What tells jobs that do the same from each other: a commit that is probed, a platform, the second job of an SDK.
+_ONE_OF_MANY = re.compile(r" (?:[0-9a-f]{40}|\([^()]*\))$")
 
 
 def split_job_name(name: str) -> tuple[str, str]:
     """The stage that a job belongs to, and what it does there: mostly a target or a platform; :data:`OTHER`, or "".
 
-    A commit at the end is left out: probes of different commits do the same.
+    A commit or words in parentheses at the end are left out: probes of different commits do the same.
     """
     for part in name.split(_JOINT):
         stage, colon, details = part.partition(": ")
         if colon and stage in STAGES:
-            return stage, _COMMIT.sub("", details)
+            return stage, _ONE_OF_MANY.sub("", details)
     return OTHER, ""
 
 
-def calling_job(name: str) -> str:
-    """The name without those of called jobs: an SDK's jobs have it in common."""
-    return name.partition(_JOINT)[0]
+def own_name(name: str) -> str:
+    """The name without those of the jobs that called it."""
+    return name.rpartition(_JOINT)[2]
 
 
 def sdk_jobs(runtime: str) -> tuple[str, str]:
     """The jobs that make a platform's SDK: the first, and the second that resumes it where it ran out of time."""
-    caller = f"sdk: {runtime}"
-    return f"{caller}{_JOINT}build", f"{caller}{_JOINT}resume"
+    return f"sdk: {runtime}", f"sdk: {runtime}{_RESUMED}"
 
 
 def wheel_job(target: str) -> str:

@@ -51,15 +51,15 @@ def test_a_weeks_cost(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> 
     add(
         github,
         timedelta(days=1),
-        ("sdk: linux-x86_64 / build", "ubuntu-24.04", 6000, "success"),
-        ("wheels: mlir-macos-arm64-cp312", "macos-15", 61, "failure"),
-        ("wheels: mlir-macos-arm64-cp312", "macos-15", 60, "success"),
+        ("linux-x86_64 / sdk: linux-x86_64", "ubuntu-24.04", 6000, "success"),
+        ("macos-arm64 / wheels: mlir-macos-arm64-cp312", "macos-15", 61, "failure"),
+        ("macos-arm64 / wheels: mlir-macos-arm64-cp312", "macos-15", 60, "success"),
         ("tests: smoke-mlir-macos-arm64-cp312", "macos-15", 30, "skipped"),
     )
     add(github, timedelta(days=10), ("tests: bindings-mlir-linux-x86_64-cp312", "ubuntu-24.04", 120, "success"))
-    add(github, timedelta(days=15), ("sdk: linux-x86_64 / build", "ubuntu-24.04", 6000, "success"))
+    add(github, timedelta(days=15), ("linux-x86_64 / sdk: linux-x86_64", "ubuntu-24.04", 6000, "success"))
     running = github.add_run(REPOSITORY, "release.yml", created=NOW)
-    github.add_job(running, "sdk: linux-x86_64 / build", labels=["ubuntu-24.04"], started=NOW, completed=None)
+    github.add_job(running, "linux-x86_64 / sdk: linux-x86_64", labels=["ubuntu-24.04"], started=NOW, completed=None)
     found = json.loads(measure(github, monkeypatch, "--weeks", "2", "--json"))
     assert found["runs"] == 2
     assert {key: entry["billed_minutes"] for key, entry in found["systems"].items()} == {"linux": 51.0, "macos": 1.5}
@@ -76,7 +76,12 @@ def test_a_weeks_cost(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_stages_of_a_whole_release(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     minute = ("ubuntu-24.04", 60, "success")
-    names = ("plan: missing targets", "publish: upload wheels", "publish: verify and publish", "report: update issues")
+    names = (
+        "plan: missing targets",
+        "linux-x86_64 / publish: upload wheels (linux-x86_64)",
+        "publish: verify and publish",
+        "report: update issues",
+    )
     add(github, timedelta(days=1), *((name, *minute) for name in names))
     pages = github.add_run(REPOSITORY, "pages.yml", created=NOW)
     github.add_job(

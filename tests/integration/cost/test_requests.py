@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -11,13 +13,14 @@ import pytest
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.cost.requests import counted
-from tests.scale import READS_A_TAG, Veteran
+from tests.scale import NOW, READS_A_TAG, REPOSITORY, TAG, Veteran
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
 
 ROOT = Path(__file__).parents[3]
 
-#: Of the workflows' commands, those that ask nothing of GitHub, or belong to numbered releases.
-ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi"}
+#: Of the workflows' commands, those that ask nothing of GitHub, belong to numbered releases, or to runs that continue
+#: another.
+ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release fetch"}
 
 
 @pytest.mark.parametrize("pythons", [(PYTHON,), (OTHER_PYTHON, PYTHON)], ids=len)
@@ -39,9 +42,48 @@ def test_a_snapshot_asks_what_is_counted(
     assert {command.name: command.asks(wheels=count, tests=count) for command in counted().commands} == asked
 
 
+def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "quiet", True)
+    for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    outputs = tmp_path / "outputs"
+    plan = ("matrix", "--missing", TAG, "--kind", "platforms", "--github")
+    pythons = (OTHER_PYTHON, PYTHON)
+    veteran = Veteran(tmp_path, 10, pythons=pythons)
+    with veteran.github:
+        veteran.index(folder="site")
+        veteran.deploy()
+        veteran.now = NOW
+        veteran.github.repositories[REPOSITORY].settings["workflows"] = ("release.yml", "pages.yml")
+        veteran.ask("snapshot")
+        veteran.pythons = pythons[:1]
+        veteran.ask("publish", TAG, "--dist", str(veteran.dist()), "--upload-only")
+        monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+        before = veteran.ask(*plan)
+        (row,) = json.loads(outputs.read_text().splitlines()[1])["include"]
+        assert [wheel["name"] for wheel in json.loads(row["wheels"])["include"]] == [f"mlir-linux-x86_64-{PYTHON}"]
+        assert row["fetch"] == ""
+        veteran.ask("release", "waive", TAG, f"mlir-linux-x86_64-{PYTHON}", "--reason", "no time")
+        outputs.unlink()
+        again = veteran.ask(*plan)
+        published = veteran.ask("publish", TAG, "--python", sys.executable)
+    assert '{"include":[]}' in outputs.read_text()
+    assert [line for line in outputs.read_text().splitlines() if line == "true"]  # the output "empty"
+    counts = {command.name: command for command in counted().commands}
+    assert before.requests["rest"] == counts["matrix --missing"].rest + 1  # the report
+    assert again.requests["rest"] == counts["matrix --missing"].rest + 2  # and the waiver
+    assert (again.requests["graphql"], again.writes) == (1, 0)
+    # Reports that are there already are read, not sent.
+    assert published.requests["rest"] <= counts["publish"].rest + 2 * len(pythons) + 2
+
+
 def test_every_command_of_the_workflows_is_counted() -> None:
     folder = ROOT / ".github" / "workflows"
-    files = [folder / name for name in ("snapshot.yml", "release.yml", "pages.yml", "sdk.yml", "compiler-caches.yml")]
+    files = [
+        folder / name for name in ("snapshot.yml", "release.yml", "pages.yml", "platform.yml", "compiler-caches.yml")
+    ]
     actions = ("bump-revision", "build-sdk", "build-wheels", "test-wheels", "publish-release", "publish-index")
     files += [ROOT / "actions" / name / "action.yml" for name in actions]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)

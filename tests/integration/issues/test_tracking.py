@@ -143,11 +143,17 @@ def release(github: GitHubServer, stage: Stage) -> GitHubServer:
 
 
 def add_run(github: GitHubServer, tag: str, *jobs: tuple[str, str, str | None]) -> int:
-    """A run with jobs: name, conclusion, log."""
+    """A run with jobs of the platform's chain: name, conclusion, log."""
     run = github.add_run(REPOSITORY, "release.yml", ref=tag, created=NOW)
     for name, conclusion, log in jobs:
         github.add_job(
-            run, name, labels=["ubuntu-24.04"], started=NOW, completed=NOW + HOUR, conclusion=conclusion, log=log
+            run,
+            f"linux-x86_64 / {name}",
+            labels=["ubuntu-24.04"],
+            started=NOW,
+            completed=NOW + HOUR,
+            conclusion=conclusion,
+            log=log,
         )
     github.finish_run(run, "failure")
     return run
@@ -181,7 +187,7 @@ def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, sta
     assert "```text\nthe linker ran out of memory\n```" in issue.body
     assert "\nninja: build stopped\n##[error]the linker" in issue.body
     assert "Post job cleanup" not in issue.body
-    assert f"[`{WHEEL}`]({release.api_url}/repos/{REPOSITORY}/actions/jobs/" in issue.body
+    assert f"[`linux-x86_64 / {WHEEL}`]({release.api_url}/repos/{REPOSITORY}/actions/jobs/" in issue.body
     assert f"gh run rerun {run} --failed --repo github.example/{REPOSITORY}" in issue.body
     assert f"mlir-release release abandon {stage.tag} --reason" in issue.body
     before = len(release.requests)

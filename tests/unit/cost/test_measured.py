@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from mlir_release.cost.measured import Spent, add_up
 
 LABELS = [("ubuntu-24.04",), ("ubuntu-24.04-arm",), ("macos-15",), ("windows-2022",), ("self-hosted", "linux")]
-NAMES = ["plan: missing targets", "sdk: linux-x86_64 / build", "wheels: mlir-linux-x86_64-cp312", "What is missing"]
+NAMES = [
+    "plan: missing targets",
+    "linux-x86_64 / sdk: linux-x86_64",
+    "wheels: mlir-linux-x86_64-cp312",
+    "What is missing",
+]
 
 jobs = st.lists(
     st.builds(
@@ -49,7 +54,12 @@ def test_what_has_no_price_is_named() -> None:
 
 
 def test_time_is_grouped_by_the_prefix_of_a_jobs_name() -> None:
-    names = ("sdk: linux-x86_64 / build", "sdk: linux-x86_64 / resume", f"LLVM / integrate: probe {'a' * 40}", "build")
+    names = (
+        "linux-x86_64 / sdk: linux-x86_64",
+        "linux-x86_64 / sdk: linux-x86_64 (resumed)",
+        f"LLVM / integrate: probe {'a' * 40}",
+        "build",
+    )
     jobs = [Spent(name=name, labels=("ubuntu-24.04",), seconds=60) for name in names]
     cost = add_up([("release.yml", jobs)], weeks=1)
     assert {name: entry.jobs for name, entry in cost.stages.items()} == {"sdk": 2, "integrate": 1, "other": 1}

@@ -99,7 +99,7 @@ def test_the_failed_job_is_quoted_and_linked() -> None:
     found = gather(failure, jobs, Logs(**{second: f"{TIME}##[error]no ```space``` left\n"}))
     assert found is not None
     text = found.markdown(10_000)
-    assert "[`sdk: x / resume`](https://example.org/jobs/2) ended as *failure*" in text
+    assert "[`sdk: x (resumed)`](https://example.org/jobs/2) ended as *failure*" in text
     assert "````text\nno ```space``` left\n````" in text
 
 
@@ -115,11 +115,14 @@ def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> Non
     logs = Logs()
     first, second = sdk_jobs("x")
     logs.of_run = {
-        "new": [make_job(first, "success", number=9, minutes=5), make_job(first, "failure", number=10)],
-        "old": [make_job(second, "failure"), make_job("a", "failure"), make_job(first, "cancelled")],
+        "new": [
+            make_job(f"x / {first}", "success", number=9, minutes=5),
+            make_job(f"x / {first}", "failure", number=10),
+        ],
+        "old": [make_job(f"x / {second}", "failure"), make_job("tests: a", "failure"), make_job(first, "cancelled")],
     }
     found = latest_jobs(forge_with("old", "new"), logs, "t", "release.yml")
-    assert {name: job.conclusion for name, job in found.items()} == {first: "success", "a": "failure"}
+    assert {name: job.conclusion for name, job in found.items()} == {first: "success", "tests: a": "failure"}
     assert found[first].id == "9"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from mlir_release.cost.estimate import OTHERS
-from mlir_release.model.job_names import STAGES, calling_job, sdk_jobs, split_job_name, suite_job, wheel_job
+from mlir_release.model.job_names import STAGES, own_name, sdk_jobs, split_job_name, suite_job, wheel_job
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.targets import TARGETS_FILE
@@ -21,10 +22,6 @@ WORKFLOWS = {
     path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 }
-CALLED = "./.github/workflows/"
-
-#: Which rows of the matrix name the jobs of release.yml that it makes.
-KINDS = {"sdk": "sdk", "wheels": "wheels", "tests": "tests"}
 
 
 def workflow_jobs() -> list[tuple[str, str, dict[str, Any]]]:
@@ -37,21 +34,34 @@ def workflow_jobs() -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
+MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
+
+
 def names_of(key: str, job: dict[str, Any]) -> list[str]:
     """The names that a job of a workflow has when it runs, joined with those of the jobs that it calls."""
+    if key == "platform":
+        return [f"{row['runtime']} / {name}" for row in job_rows(MATRIX, "platforms") for name in names_in_chain(row)]
     name: str = job["name"]
-    rows = job_rows(Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8")), KINDS.get(key, "sdk"))  # type: ignore[arg-type]
-    if "${{ matrix.runtime }}" in name or "${{ matrix.name }}" in name:
-        names = [re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda match, row=row: row[match[1]], name) for row in rows]  # type: ignore[misc]
-    elif choice := re.fullmatch(r"(.*)\$\{\{ inputs\.\w+ && '([^']+)' \|\| '([^']+)' \}\}", name):
-        names = [choice[1] + choice[2], choice[1] + choice[3]]
-    else:
-        names = [name.replace("${{ matrix.commit }}", "a" * 40).replace("${{ matrix.runner }}", "macos-15")]
-    assert not [name for name in names if "${{" in name], f"teach this test what {name!r} becomes"
-    if "uses" not in job:
-        return names
-    called = WORKFLOWS[job["uses"].removeprefix(CALLED)]["jobs"].values()
-    return [f"{name} / {inner['name']}" for name in names for inner in called]
+    rows = job_rows(MATRIX, "sdk")
+    if "${{ matrix.runtime }}" in name:
+        return [name.replace("${{ matrix.runtime }}", row["runtime"]) for row in rows]
+    if choice := re.fullmatch(r"(.*)\$\{\{ inputs\.\w+ && '([^']+)' \|\| '([^']+)' \}\}", name):
+        return [choice[1] + choice[2], choice[1] + choice[3]]
+    name = name.replace("${{ matrix.commit }}", "a" * 40).replace("${{ matrix.runner }}", "macos-15")
+    assert "${{" not in name, f"teach this test what {name!r} becomes"
+    return [name]
+
+
+def names_in_chain(platform: dict[str, str], *keys: str) -> list[str]:
+    """The names of the jobs of platform.yml (``keys``: of these only), for a row of the matrix that calls it."""
+    found = []
+    for key, job in WORKFLOWS["platform.yml"]["jobs"].items():
+        name = job["name"].replace("${{ inputs.runtime }}", platform["runtime"])
+        rows = json.loads(platform.get(key) or '{"include": [{}]}')["include"]
+        names = [name.replace("${{ matrix.name }}", row.get("name", "")) for row in rows]
+        assert not [name for name in names if "${{" in name], f"teach this test what {name!r} becomes"
+        found += names if not keys or key in keys else []
+    return found
 
 
 @pytest.mark.parametrize(("workflow", "key", "job"), workflow_jobs())
@@ -59,10 +69,8 @@ def test_every_job_of_every_workflow_has_a_stage(workflow: str, key: str, job: d
     names = names_of(key, job)
     stages = {split_job_name(name)[0] for name in names}
     assert names
-    assert len(stages) == 1
+    assert len(stages) == (4 if key == "platform" else 1)
     assert stages <= set(STAGES), f"the job {names[0]!r} of {workflow} has no stage in its name"
-    if key in KINDS and workflow == "release.yml":
-        assert stages == {KINDS[key]}
 
 
 def test_every_stage_has_a_job() -> None:
@@ -74,12 +82,20 @@ def test_the_estimate_counts_jobs_that_there_are() -> None:
     assert names >= {(workflow, name) for workflow, name, _ in OTHERS}
 
 
-def test_release_yml_names_its_jobs_as_the_toolkit_looks_for_them() -> None:
-    matrix = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
-    jobs = WORKFLOWS["release.yml"]["jobs"]
-    assert set(names_of("sdk", jobs["sdk"])) == {name for runtime in matrix.runtimes for name in sdk_jobs(runtime.name)}
-    assert names_of("wheels", jobs["wheels"]) == [wheel_job(wheel.name) for wheel in matrix.wheels]
-    assert names_of("tests", jobs["tests"]) == [suite_job(test.name) for test in matrix.tests]
+def test_a_chain_names_its_jobs_as_the_toolkit_looks_for_them() -> None:
+    rows = job_rows(MATRIX, "platforms")
+    found = [own_name(name) for name in names_of("platform", {})]
+    assert {name for runtime in MATRIX.runtimes for name in sdk_jobs(runtime.name)} <= set(found)
+    assert [name for row in rows for name in names_in_chain(row, "sdk", "resume")] == [
+        name for runtime in MATRIX.runtimes for name in sdk_jobs(runtime.name)
+    ]
+    assert sorted(name for row in rows for name in names_in_chain(row, "wheels")) == sorted(
+        wheel_job(wheel.name) for wheel in MATRIX.wheels
+    )
+    assert sorted(name for row in rows for name in names_in_chain(row, "tests")) == sorted(
+        suite_job(test.name) for test in MATRIX.tests
+    )
+    assert len(set(found)) == len(found)
 
 
 def test_names_are_read_back() -> None:
@@ -92,13 +108,15 @@ def test_names_are_read_back() -> None:
     }
     for name in sdk_jobs("linux-x86_64"):
         assert split_job_name(name) == ("sdk", "linux-x86_64")
-        assert calling_job(name) == "sdk: linux-x86_64"
+        assert split_job_name(f"linux-x86_64 / {name}") == ("sdk", "linux-x86_64")
+        assert own_name(f"linux-x86_64 / {name}") == own_name(name) == name
 
 
 @pytest.mark.parametrize(
     ("name", "stage", "details"),
     [
-        ("Release / sdk: macos-arm64 / build", "sdk", "macos-arm64"),
+        ("Release / macos-arm64 / sdk: macos-arm64 (resumed)", "sdk", "macos-arm64"),
+        ("macos-arm64 / publish: upload wheels (macos-arm64)", "publish", "upload wheels"),
         ("LLVM / integrate: advance", "integrate", "advance"),
         (f"integrate: probe {'0f' * 20}", "integrate", "probe"),
         ("publish: deploy pages", "publish", "deploy pages"),

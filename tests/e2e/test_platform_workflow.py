@@ -1,0 +1,253 @@
+"""The chain of a platform, platform.yml, run by act as release.yml calls it, with a stand-in for the toolkit."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.github_server import GitHubServer
+from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKFLOWS = ".github/workflows/"
+ACTIONS = ("build-sdk", "build-wheels", "test-wheels", "publish-release")
+
+#: Instead of mlir-release. SDKs: ``slow`` runs out of time once, and is not finished before the tests of ``quick`` are;
+#: ``endless`` runs out of time twice a run; ``broken`` fails. The wheel ``bad`` can't be built.
+TOOLKIT = """\
+#!/usr/bin/env python3
+import os, sys, time
+from pathlib import Path
+
+words = sys.argv[1:]
+artifacts, cache = Path(os.environ["ARTIFACTS"]), Path(os.environ.get("SCCACHE_DIR", ""))
+with open(os.environ["COMMANDS"], "a") as file:
+    file.write(" ".join(words) + "\\n")
+
+
+def option(name):
+    return words[words.index(name) + 1]
+
+
+def write(path, text):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+if words[:2] == ["sdk", "provide"]:
+    runtime = option("--runtime")
+    before = (cache / "jobs").read_text() if (cache / "jobs").exists() else ""
+    write(cache / "jobs", before + f"{runtime} {option('--budget')}\\n")
+    write(os.environ["MLIR_RELEASE_LOGS"] + "/build.log", "all of it")
+    if runtime == "broken":
+        sys.exit("it is broken")
+    if runtime == "slow":
+        end = time.monotonic() + 120
+        while not (artifacts / "report-smoke-quick").exists():
+            if time.monotonic() > end:
+                sys.exit("it waits for itself")
+            time.sleep(0.5)
+    jobs = before.count("\\n") + 1
+    finished = jobs > {"slow": 1, "endless": 2}.get(runtime, 0)
+    if finished:
+        write("sdk/sdk.json", runtime)
+    with open(os.environ["GITHUB_OUTPUT"], "a") as file:
+        file.write(f"finished={str(finished).lower()}\\n")
+elif words[:2] == ["sdk", "pack"]:
+    for name in ("sdk.json", "build.tar.zst", "tools.tar.zst"):
+        write(f"packed/{name}", Path("sdk/sdk.json").read_text())
+elif words[:2] == ["sdk", "unpack"]:
+    for path in Path("packed").iterdir():
+        write(f"sdk/{path.name}", path.read_text())
+elif words[:2] == ["release", "fetch"]:
+    assert os.environ["GITHUB_TOKEN"]
+    for target in words[3:words.index("--output")]:
+        write(f"{option('--output')}/{target}/{target}.whl", "from the draft")
+elif words[:2] == ["wheels", "build"]:
+    assert Path("sdk/build.tar.zst").exists() and not Path("sdk/tools.tar.zst").exists()
+    write(os.environ["MLIR_RELEASE_LOGS"] + "/build.log", "all of it")
+    folder = Path(option("--output"))
+    if folder.name.startswith("bad"):
+        sys.exit("it can not be built")
+    write(folder / f"{folder.name}.whl", "built")
+elif words[:2] == ["wheels", "test"]:
+    assert not os.environ.get("GITHUB_TOKEN")
+    text = "no wheel" if words[2].startswith("--") else Path(words[2]).read_text()
+    write(f"{option('--reports')}/{option('--target')}.tests.json", text)
+elif words[0] == "publish":
+    wheels = sorted(path.name for path in Path("dist").rglob("*.whl"))
+    write(artifacts / "draft" / wheels[0], " ".join(wheels))
+else:
+    sys.exit(f"unknown: {words}")
+"""
+
+SETUP = """\
+name: Set up mlir-release
+description: Puts the stand-in on the path.
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      run: |
+        mkdir -p "$RUNNER_TEMP/bin"
+        cp actions/setup/mlir-release "$RUNNER_TEMP/bin"
+        chmod +x "$RUNNER_TEMP/bin/mlir-release"
+        echo "$RUNNER_TEMP/bin" >> "$GITHUB_PATH"
+"""
+
+
+def platform(runtime: str, *, wheels: tuple[str, ...] = (), fetch: tuple[str, ...] = ()) -> dict[str, str]:
+    """A row of the matrix: these wheels are built, those are in the draft, and all of them are tested."""
+    common = {"runtime": runtime, "runner": RUNNER, "python": "cp312", "version": "3.12", "llvm": "mlir"}
+    built = [
+        common | {"name": f"{name}-{runtime}-cp312", "artifact": f"wheel-{name}-{runtime}-cp312"} for name in wheels
+    ]
+    tests = [
+        common | {"name": f"smoke-{name}", "suite": "smoke", "wheels": target, "artifact": artifact}
+        for names, artifact in ((wheels, ""), (fetch, f"draft-{runtime}"))
+        for name in names
+        for target in [f"{name}-{runtime}-cp312"]
+        for artifact in [artifact or f"wheel-{target}"]
+    ]
+    tests.append(
+        common | {"name": f"regression-{runtime}", "suite": "regression", "python": "", "wheels": "x y", "artifact": ""}
+    )
+    return {
+        "runtime": runtime,
+        "runner": RUNNER,
+        "wheels": json.dumps({"include": built}) if built else "",
+        "tests": json.dumps({"include": tests}),
+        "fetch": " ".join(f"{name}-{runtime}-cp312" for name in fetch),
+    }
+
+
+def caller(*rows: dict[str, str]) -> str:
+    """A workflow with the job of release.yml that calls platform.yml, and one as the one that publishes."""
+    jobs = yaml.safe_load((ROOT / WORKFLOWS / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    plan: dict[str, Any] = {
+        "runs-on": RUNNER,
+        "outputs": {"complete": "false", "platforms": "${{ steps.plan.outputs.matrix }}"},
+        "steps": [
+            {
+                "id": "plan",
+                "env": {"MATRIX": json.dumps({"include": rows})},
+                "run": 'echo "matrix=$MATRIX" >> "$GITHUB_OUTPUT"',
+            }
+        ],
+    }
+    publish = {key: jobs["publish"][key] for key in ("needs", "if", "runs-on")}
+    publish["steps"] = [{"run": 'touch "$ARTIFACTS/published"'}]
+    jobs = {"plan": plan, "platform": jobs["platform"], "publish": publish}
+    return yaml.safe_dump({"name": "Caller", "on": {"workflow_dispatch": {}}, "jobs": jobs})
+
+
+def run(workspace: Path, *rows: dict[str, str], attempts: int = 1) -> tuple[bool, str, Path]:
+    """Whether the workflow succeeded (at last), what act printed, and the folder of the artifacts."""
+    files = {
+        WORKFLOWS + "caller.yml": caller(*rows).encode(),
+        WORKFLOWS + "platform.yml": (ROOT / WORKFLOWS / "platform.yml").read_bytes(),
+        "actions/setup/action.yml": SETUP.encode(),
+        "actions/setup/mlir-release": TOOLKIT.encode(),
+        **{path: (ROOT / path).read_bytes() for name in ACTIONS for path in [f"actions/{name}/action.yml"]},
+    }
+    with GitHubServer(workspace / "github") as github:
+        github.add_repository(REPOSITORY, files, workflows=("caller.yml",))
+        runner = Runner(github, workspace, github.token())
+        runner.variables = {"COMMANDS": str(workspace / "commands"), "ARTIFACTS": str(workspace / "artifacts-1001")}
+        for attempt in range(1, attempts + 1):
+            runner.variables["GITHUB_RUN_ATTEMPT"] = str(attempt)
+            success = runner.run("caller.yml", "main", {})
+    return success, (workspace / f"run-{attempts}-caller.yml.log").read_text(), workspace / "artifacts-1001"
+
+
+def parts_of(runtime: str) -> set[str]:
+    """The artifacts that later jobs take the SDK from."""
+    return {f"sdk-{part}-{runtime}" for part in ("description", "build", "tools")}
+
+
+def ended(log: str) -> set[tuple[str, str]]:
+    """The jobs that ran, and how they ended. act numbers the jobs of a matrix, which GitHub does not."""
+    found = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", log, re.MULTILINE)
+    return {(re.sub(r"-\d+(?=/|$)", "", job).replace("/Platform/", " / "), end) for job, end in found}
+
+
+def test_each_platform_goes_its_own_way_and_resumes_what_ran_out_of_time(tmp_path: Path) -> None:
+    """The SDK of ``slow`` is finished only after the tests of ``quick``: nothing of ``quick`` waits for it."""
+    rows = platform("slow", wheels=("late",)), platform("quick", wheels=("quick",), fetch=("old",))
+    success, log, artifacts = run(tmp_path, *rows)
+    assert success, log
+    chain = {
+        "slow": ["sdk: slow", "sdk: slow (resumed)", "wheels: late-slow-cp312", "publish: upload wheels (slow)"],
+        "quick": ["sdk: quick", "wheels: quick-quick-cp312", "publish: upload wheels (quick)"],
+    }
+    chain["quick"] += ["wheels: fetch from draft (quick)", "tests: smoke-old", "tests: smoke-quick"]
+    chain["slow"] += ["tests: smoke-late"]
+    assert ended(log) == {
+        ("Caller/plan", "succeeded"),
+        *((f"{name} / {job}", "succeeded") for name in chain for job in [*chain[name], f"tests: regression-{name}"]),
+        ("Caller/publish", "succeeded"),
+    }
+    assert {path.name for path in artifacts.iterdir()} == {
+        *(name for runtime in chain for name in (*parts_of(runtime), f"compiled-sdk-{runtime}", f"log-sdk-{runtime}")),
+        "wheel-late-slow-cp312", "wheel-quick-quick-cp312", "draft-quick", "draft", "published",
+        *(f"report-{suite}" for suite in ("smoke-late", "smoke-quick", "smoke-old")),
+        *(f"report-regression-{runtime}" for runtime in chain),
+    }  # fmt: skip
+    reports = {path.stem: path.read_text() for path in artifacts.glob("report-*/*.tests.json")}
+    assert {name.partition(".")[0]: text for name, text in reports.items()} == {
+        "smoke-quick": "built",
+        "smoke-late": "built",
+        "smoke-old": "from the draft",
+        "regression-slow": "no wheel",
+        "regression-quick": "no wheel",
+    }
+    uploaded = {path.name for path in (artifacts / "draft").iterdir()}
+    assert uploaded == {"late-slow-cp312.whl", "quick-quick-cp312.whl"}  # each platform its own; not the draft's
+    assert (artifacts / "compiled-sdk-slow" / "jobs").read_text() == "slow 290\n" * 2
+
+
+def test_what_fails_ends_its_chain_only(tmp_path: Path) -> None:
+    rows = platform("broken", wheels=("a",)), platform("other", wheels=("bad",), fetch=("old",))
+    success, log, artifacts = run(tmp_path, *rows)
+    assert not success
+    jobs = ended(log)
+    assert {(job, end) for job, end in jobs if "/ tests: " not in job} == {
+        ("Caller/plan", "succeeded"),
+        ("broken / sdk: broken", "failed"),
+        ("other / sdk: other", "succeeded"),
+        ("other / wheels: bad-other-cp312", "failed"),
+        ("other / wheels: fetch from draft (other)", "succeeded"),
+        ("other / publish: upload wheels (other)", "succeeded"),  # there is nothing, and that is no failure of its own
+        ("Caller/publish", "succeeded"),
+    }
+    # act calls all jobs of a matrix failed once one has; the reports tell.
+    assert {job for job, _ in jobs if "/ tests: " in job} == {
+        f"other / tests: {name}" for name in ("smoke-bad", "smoke-old", "regression-other")
+    }
+    assert {path.name for path in artifacts.glob("report-*/*.json")} == {
+        f"{name}.tests.json" for name in ("smoke-old", "regression-other")
+    }
+    assert (artifacts / "log-sdk-broken" / "build.log").read_text() == "all of it"
+    assert (artifacts / "log-bad-other-cp312" / "build.log").read_text() == "all of it"
+    assert (artifacts / "compiled-sdk-broken" / "jobs").read_text() == "broken 290\n"  # the next run continues from it
+    assert not [line for line in (tmp_path / "commands").read_text().splitlines() if line.startswith("publish")]
+
+
+def test_each_attempt_continues_where_the_last_one_ended(tmp_path: Path) -> None:
+    row = platform("endless", fetch=("old",))
+    success, log, artifacts = run(tmp_path / "one", row)
+    assert not success
+    assert ("endless / sdk: endless (resumed)", "failed") in ended(log)
+    assert not [job for job, _ in ended(log) if job.startswith("endless / tests")]
+    assert "re-run the failed jobs of this run" in log
+    assert (artifacts / "compiled-sdk-endless" / "jobs").read_text() == "endless 290\n" * 2
+    success, log, artifacts = run(tmp_path / "two", row, attempts=2)
+    assert success, log
+    assert ("endless / sdk: endless", "succeeded") in ended(log)
+    assert ("endless / sdk: endless (resumed)", "succeeded") not in ended(log)
+    assert (artifacts / "compiled-sdk-endless" / "jobs").read_text() == "endless 290\n" * 3

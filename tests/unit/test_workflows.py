@@ -1,0 +1,91 @@
+"""Rules that the workflows keep, which GitHub would enforce only when a job needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mlir_release.forge.github.client import LONGEST_WAIT
+
+FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
+CHAIN = ("release.yml", "platform.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml")
+WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
+JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
+
+#: Jobs that run upstream's code, or that of the packages that build it.
+FOREIGN = ("sdk", "resume", "wheels", "tests")
+
+#: Minutes for what a job does besides waiting for a rate limit.
+ROOM = 20
+
+
+def uses(job: dict[str, Any], action: str) -> list[dict[str, Any]]:
+    """What the steps that use an action pass to it."""
+    return [step.get("with", {}) for step in job["steps"] if str(step.get("uses", "")).startswith(action)]
+
+
+@pytest.mark.parametrize(("name", "job"), JOBS, ids=[name for name, _ in JOBS])
+def test_a_job_that_asks_github_outlasts_a_wait_for_the_rate_limit(name: str, job: dict[str, Any]) -> None:
+    asks = [
+        step
+        for step in job["steps"]
+        if "GITHUB_TOKEN" in step.get("env", {})
+        or (str(step.get("uses", "")).startswith("./") and "token" in step.get("with", {}))
+    ]
+    least = LONGEST_WAIT / 60 + ROOM if asks else 1
+    assert job["timeout-minutes"] >= least, name
+
+
+def test_jobs_with_foreign_code_may_not_write_and_tests_have_no_token() -> None:
+    jobs = WORKFLOWS["platform.yml"]["jobs"]
+    for name in FOREIGN:
+        assert jobs[name]["permissions"]["contents"] == "read", name
+    writers = {name for name, job in jobs.items() if job["permissions"].get("contents") == "write"}
+    assert writers == {"fetch", "upload"}
+    assert not writers & set(FOREIGN)
+    assert "github.token" not in str(jobs["tests"])
+
+
+def test_the_caller_grants_what_the_chain_asks_for_and_no_more() -> None:
+    granted = WORKFLOWS["release.yml"]["jobs"]["platform"]["permissions"]
+    asked: dict[str, str] = {}
+    for job in WORKFLOWS["platform.yml"]["jobs"].values():
+        for right, level in job["permissions"].items():
+            asked[right] = max(level, asked.get(right, ""))  # write comes after read
+    assert granted == asked
+
+
+def test_a_re_run_can_upload_again_and_files_that_must_be_there_are() -> None:
+    for key, job in WORKFLOWS["platform.yml"]["jobs"].items():
+        for upload in uses(job, "actions/upload-artifact@"):
+            assert upload["overwrite"] is True, key
+            optional = upload["name"].startswith(("log-", "compiled-", "report-"))
+            assert optional or upload["if-no-files-found"] == "error", upload["name"]
+
+
+def test_each_attempt_saves_a_cache_of_its_own() -> None:
+    (save,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/cache/save@")
+    assert "github.run_id" in save["key"]
+    assert "github.run_attempt" in save["key"]
+    (restore,) = uses(WORKFLOWS["platform.yml"]["jobs"]["sdk"], "actions/cache/restore@")
+    runtime = restore["restore-keys"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}")
+    assert save["key"].startswith(runtime)
+    (uploaded,) = [
+        u
+        for u in uses(WORKFLOWS["platform.yml"]["jobs"]["sdk"], "actions/upload-artifact@")
+        if u["path"] == "compiler-cache"
+    ]
+    (taken,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/download-artifact@")
+    assert uploaded["name"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}") == taken["pattern"]
+
+
+def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:
+    group = WORKFLOWS["snapshot.yml"]["concurrency"]["group"]
+    assert "inputs.policy || github.event_name" in group
+    assert WORKFLOWS["snapshot.yml"][True]["workflow_dispatch"]["inputs"]["policy"][
+        "default"
+    ]  # so a person's is never empty
+    assert WORKFLOWS["snapshot.yml"]["concurrency"]["cancel-in-progress"] is False
