@@ -8,6 +8,7 @@ ARGS ?=
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
 	@echo "make rehearsal-actions   the same by the GitHub workflows, run by act, from the pin to a published release"
+	@echo "                         (ARGS='--actions DIR': with the real actions, from clones DIR/OWNER+NAME)"
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
 	@echo "make unit                only the tests that take seconds"
@@ -21,7 +22,7 @@ setup-tests:
 	@$(PYTHON) tools/bootstrap.py --tests
 
 rehearsal-actions: setup
-	$(VENV)/python -m tests.workflows.rehearse
+	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m tests.workflows.rehearse $(ARGS)
 
 rehearsal: setup
 	$(VENV)/mlir-release rehearsal $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
 
     from tests.github_server.server import GitHubServer
+
+
+#: GitHub answers with and without ``.git``.
+_ADDRESS = re.compile(r"(/[^/]+/[^/]+?)(?:\.git)?(/info/refs|/git-upload-pack|/git-receive-pack)")
+
+
+def repository_of(path: str) -> str | None:
+    """The path with ``.git``, if it is one of git's."""
+    match = _ADDRESS.fullmatch(path)
+    return f"{match[1]}.git{match[2]}" if match else None
 
 
 def serve(github: GitHubServer, request: BaseHTTPRequestHandler, path: str, query: str, body: bytes) -> Answer:

@@ -162,3 +162,30 @@ def run_json(repository: Repository, run: Json) -> Json:
                         "author": person, "committer": person},
         "repository": place, "head_repository": place,
     }  # fmt: skip
+
+
+@route(f"GET {REPO}/actions/runs/{{run_id}}/artifacts")
+def run_artifacts(call: Call) -> Answer:
+    results = call.github.results
+    rows = results.of_run(call.names["run_id"]) if results is not None else []
+    wanted = call.query.get("name")
+    now, api = stamp(call.github.clock()), call.repository.api
+    shown = [
+        {"id": int(row["id"]), "node_id": "A_1", "name": row["name"], "size_in_bytes": int(row["size"]),
+         "url": f"{api}/actions/artifacts/{row['id']}", "expired": False, "digest": row["digest"],
+         "archive_download_url": f"{api}/actions/artifacts/{row['id']}/zip", "created_at": now, "expires_at": now,
+         "updated_at": now}
+        for row in rows if wanted in (None, row["name"])
+    ]  # fmt: skip
+    part, headers = call.page(shown)
+    return Answer(200, {"total_count": len(shown), "artifacts": part}, headers)
+
+
+@route(f"GET {REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}")
+def download_artifact(call: Call) -> Answer:
+    results = call.github.results
+    rows = results.artifacts.values() if results is not None else ()
+    found = next((row for row in rows if row["id"] == call.names["artifact_id"]), None)
+    if found is None or results is None:
+        raise refuse(404, "Not Found")
+    return Answer(302, None, {"Location": results.address(found["blob"])})

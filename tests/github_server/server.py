@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.workflows.results_service import ResultsService
+
 API = "/api/v3"
 _SLASHES = ("ref", "path")  # the names in GitHub's templates that may have slashes in them
 
@@ -96,6 +98,7 @@ class GitHubServer:
         self.lock = threading.RLock()
         self._last_id = 0
         self.pages = Pages(self)
+        self.results: ResultsService | None = None  #: where artifacts are, if actions put any there
         self._http = _Http(("127.0.0.1", port), type("Handler", (_Handler,), {"github": self}))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.storage = f"http://localhost:{self._http.server_address[1]}/storage"  # another host, as GitHub's is
@@ -284,8 +287,8 @@ class _Handler(BaseHTTPRequestHandler):
             if path.startswith("/storage/"):
                 return strangers.storage(self.github, path, self.headers.get("Authorization"))
             if not path.startswith(API + "/"):
-                if ".git/" in path:
-                    return git_http.serve(self.github, self, path, urlsplit(self.path).query, body)
+                if (repository := git_http.repository_of(path)) is not None:
+                    return git_http.serve(self.github, self, repository, urlsplit(self.path).query, body)
                 if record.operation == contract.GRAPHQL_OPERATION:
                     with self.github.lock:
                         return graphql.serve(self.github, self._who(), body)

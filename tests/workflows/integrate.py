@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.integration.integrate import miniature
-from tests.workflows.rehearse import ROOT, STAND_INS, Runner, toolkit_files
+from tests.workflows.rehearse import ROOT, Runner, toolkit_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
     variables = world.environment() | {"SEEN_BY_PROBES": str(seen), "PATH": os.environ["PATH"]}
     runner = Runner(
         github, workspace, github.token(scopes=("contents", "actions", "pull_requests")), repository=DOWNSTREAM,
-        stand_ins={**STAND_INS, "actions/checkout": "checkout"}, folders={f"{TOOLKIT}@main": workspace / "toolkit"},
+        folders={f"{TOOLKIT}@main": workspace / "toolkit"},
         variables=variables,
     )  # fmt: skip
     return runner, world

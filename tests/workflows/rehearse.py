@@ -1,18 +1,19 @@
 """Run the workflows of this checkout with act, on a GitHub on loopback, from a pin bump to a release.
 
-Usage: ``python -m tests.workflows.rehearse [WORKSPACE]``. Jobs, matrices, outputs and our own actions run for real;
-third-party actions are replaced by stubs (``stand_ins/``). Workflows that a workflow dispatches run after it. The
+Usage: ``python -m tests.workflows.rehearse [WORKSPACE] [--actions DIR]``. Jobs, matrices, outputs and our own actions
+run for real; third-party actions are replaced by stand-ins (``stand_ins/``), or are the real ones from a folder of
+clones (``real_actions.py``), but for those that sign or deploy. Workflows that a workflow dispatches run after it. The
 toolkit is installed by the first job only (``install_once.py``): that takes longer than most of the jobs do.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mlir_release.console import console
 from mlir_release.git.repository import Git
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.pythons import installed
 from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.targets import TARGETS_FILE
@@ -27,6 +29,8 @@ from mlir_release.rehearsal.run import FIRST_PROGRAM
 from mlir_release.rehearsal.world import choose, make_targets, make_upstream
 from mlir_release.sdk.provision import available_releases, source_of
 from tests.github_server import Dispatch, GitHubServer
+from tests.workflows.real_actions import USES, RealActions
+from tests.workflows.results_service import ResultsService
 from tools import go_tool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,9 +38,11 @@ REPOSITORY = "llvm/mlir-wheels"
 RUNNER = "ubuntu-24.04"
 DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
 
+INSTALL, INSTALL_FOR_REAL = "tools/install.py", "tools/install_for_real.py"
+
 STAND_INS = {
-    "actions/checkout": "nothing",
-    "actions/setup-python": "nothing",
+    "actions/checkout": "checkout",
+    "actions/setup-python": "setup-python",
     "actions/attest-build-provenance": "nothing",
     "actions/cache": "cache",
     "actions/upload-artifact": "upload",
@@ -58,6 +64,7 @@ class Runner:
     stand_ins: dict[str, str] = field(default_factory=lambda: dict(STAND_INS))
     folders: dict[str, Path] = field(default_factory=dict)  #: of repositories that are there, by OWNER/NAME@REF
     variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
+    real: RealActions | None = None  #: take the place of stand-ins
     log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
     waiting: list[Dispatch] = field(default_factory=list)
 
@@ -85,7 +92,7 @@ class Runner:
         subprocess.run(["git", "clone", "-q", str(origin.directory), str(checkout)], check=True)
         Git(checkout).run("checkout", "-q", "--detach", ref)
         Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{self.repository}.git")
-        for folder in (checkout, *self.folders.values()):
+        for folder in self.folders.values():
             install_once(folder)
         tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
         event = {
@@ -127,6 +134,7 @@ class Runner:
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
             "INSTALLED": str(self.workspace / "installed"),
+            "PYTHONS": ":".join(str(python.executable) for python in installed()),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
             **self.variables,
         }
@@ -135,16 +143,21 @@ class Runner:
             f"{match[1]}@{match[2]}"
             for folder in (checkout, *self.folders.values())
             for path in (folder / ".github" / "workflows").glob("*.yml")
-            for match in re.finditer(r"uses: (\w[^/\s]*/[^/\s@]+)\S*@([0-9a-f]{40})", path.read_text())
+            for match in USES.finditer(path.read_text())
         }
         stand_ins = ROOT / "tests" / "workflows" / "stand_ins"
-        mapped = [f"{use}={stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
+        real = self.real.provide(uses) if self.real else {}
+        if self.real:
+            uses |= real.keys() | self.real.replaced.keys()
+            variables |= self.real.environment(1000 + number)
+        mapped = [f"{use}={real.get(use) or stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
         mapped += [f"{use}={folder}" for use, folder in self.folders.items()]
         return [
             str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
             "--eventpath", str(self.workspace / "event.json"), "--platform", f"{RUNNER}=-self-hosted",
             "--secret-file", str(self.workspace / "secrets"), "--var", "MLIR_RELEASE_BACKEND=build",
-            "--no-cache-server", "--action-cache-path", str(self.workspace / "act"), "--concurrent-jobs", "2",
+            "--no-skip-checkout", "--no-cache-server", "--action-cache-path", str(self.workspace / "act"),
+            "--concurrent-jobs", "2",
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
             *(word for entry in mapped for word in ("--local-repository", entry)),
         ]  # fmt: skip
@@ -152,10 +165,15 @@ class Runner:
 
 def install_once(toolkit: Path) -> None:
     """Make all jobs that install this copy of the toolkit share one environment."""
-    script, real = toolkit / "tools" / "install.py", toolkit / "tools" / "install_for_real.py"
-    if script.exists() and not real.exists():
-        script.rename(real)
-        shutil.copyfile(Path(__file__).with_name("install_once.py"), script)
+    if (toolkit / INSTALL).exists():
+        for name, content in installed_once({INSTALL: (toolkit / INSTALL).read_bytes()}).items():
+            (toolkit / name).write_bytes(content)
+
+
+def installed_once(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same for files by name, of a repository that jobs check out."""
+    once = Path(__file__).with_name("install_once.py").read_bytes()
+    return files | ({} if files[INSTALL] == once else {INSTALL: once, INSTALL_FOR_REAL: files[INSTALL]})
 
 
 def toolkit_files() -> dict[str, bytes]:
@@ -171,7 +189,7 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
     older = make_upstream(upstream, release, source_of(release, cache=cache_directory()))
     pin = Git(upstream).resolve(f"refs/tags/{upstream_tag(older.version)}")
     assert pin is not None
-    files = toolkit_files() | {
+    files = installed_once(toolkit_files()) | {
         PIN_FILE: format_pin(pin),
         TARGETS_FILE: make_targets(str(upstream), pythons[:1], ("host",), runner=RUNNER),
     }
@@ -195,12 +213,21 @@ def install_from_pages(runner: Runner, tag: str) -> str:
 
 def main() -> None:
     """Run the workflows from a snapshot to an installed wheel; see the module."""
-    workspace = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "rehearsal-actions").absolute()
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("workspace", nargs="?", type=Path, default=ROOT / "build" / "rehearsal-actions")
+    parser.add_argument("--actions", type=Path, help="clones of the real actions: DIR/OWNER+NAME; else stand-ins run")
+    asked = parser.parse_args()
+    workspace = asked.workspace.absolute()
     shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir(parents=True)
-    with GitHubServer(workspace / "github") as github:
+    with GitHubServer(workspace / "github") as github, ResultsService(workspace / "results") as results:
         runner = make_runner(github, workspace)
+        if asked.actions:
+            github.results = results
+            runner.real = RealActions(asked.actions.absolute(), workspace / "actions", results)
         runner.run_all("snapshot.yml", "main")
+        if runner.real:
+            print(runner.real.report())
         failed = [f"{workflow} on {ref}" for workflow, ref, success in runner.log if not success]
         if failed:
             raise SystemExit(f"failed: {', '.join(failed)}; the logs are in {workspace}")

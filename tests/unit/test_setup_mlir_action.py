@@ -1,0 +1,43 @@
+"""Which repository setup-mlir takes releases from: the one that it comes from, also inside another action."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ACTION = Path(__file__).resolve().parents[2] / "actions" / "setup-mlir" / "action.yml"
+FOLDER = "actions/setup-mlir"
+OUTER = "example/kit"  # what github.action_repository is inside another repository's action
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: the stand-in for the toolkit is a script with a shebang")
+@pytest.mark.parametrize(
+    ("given", "path", "action_repository", "expected"),
+    [
+        ("", f"/home/runner/work/_actions/llvm/wheels/{'a' * 40}/{FOLDER}", "llvm/wheels", "llvm/wheels"),
+        ("", f"/home/runner/work/_actions/llvm/wheels/{'a' * 40}/{FOLDER}", OUTER, "llvm/wheels"),
+        ("", f"/home/runner/work/_actions/llvm/wheels/branch/with/slash/{FOLDER}", OUTER, "llvm/wheels"),
+        ("", r"D:\a\_actions\llvm\wheels\v1\actions\setup-mlir", OUTER, "llvm/wheels"),
+        ("", f"/__w/_actions/llvm/wheels/v1/{FOLDER}", OUTER, "llvm/wheels"),  # a job in a container
+        ("", f"/home/runner/work/user/user/{FOLDER}", "llvm/wheels", "llvm/wheels"),  # ./actions/setup-mlir
+        ("given/name", f"/home/runner/work/_actions/llvm/wheels/v1/{FOLDER}", OUTER, "given/name"),
+    ],
+)
+def test_the_repository(tmp_path: Path, given: str, path: str, action_repository: str, expected: str) -> None:
+    (step,) = (s for s in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if s.get("id") == "install")
+    program = tmp_path / "mlir-release-install" / "bin" / "mlir-release"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$4"\n')
+    program.chmod(0o755)
+    variables = {"REPOSITORY": given, "ACTION_PATH": path, "ACTION_REPOSITORY": action_repository, "TAG": "latest",
+                 "PYTHON": "python", "DISTRIBUTION": "mlir", "PROVENANCE": "skip"}  # fmt: skip
+    assert step["env"].keys() == {*variables, "GITHUB_TOKEN"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], capture_output=True, text=True,
+        env=variables | {"RUNNER_TEMP": str(tmp_path), "RUNNER_OS": "Linux", "PATH": os.environ["PATH"]}, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == f"github:{expected}", done.stderr
