@@ -152,16 +152,17 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, pythons: tuple[
 
 @release.command("waive")
 @click.argument("tag")
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option("--only", metavar="FILTER", help="Instead of a TARGET: all that are missing or fail, like 'os=windows'.")
 @reason_option
 @forge_option
 @dry_run_option
 @json_option
-def release_waive(tag: str, target: str, reason: str, forge: Forge, dry_run: bool) -> None:
+def release_waive(tag: str, target: str | None, only: str | None, reason: str, forge: Forge, dry_run: bool) -> None:
     """Allow TAG to be published although TARGET is missing or fails."""
     from mlir_release.release import decisions
 
-    console.outcome(decisions.waive(forge, tag, target, reason, dry_run=dry_run))
+    console.outcome(decisions.waive_either(forge, tag, target=target, only=only, reason=reason, dry_run=dry_run))
 
 
 @release.command("abandon")

@@ -66,22 +66,91 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
     :raises NeedsPersonError: ``already-published``, ``tag-abandoned``
     """
     reason = _one_line(reason)
+    draft = _open_draft(forge, tag)
+    _check_target(draft, target)
+    waiver = Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
+    return _record_waiver(draft, waiver, dry_run=dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waivers:
+    """The waivers of all targets that a filter chose."""
+
+    tag: str
+    only: str
+    decisions: tuple[Decision, ...]
+
+    def text(self) -> str:
+        """One line for each."""
+        return "\n".join(decision.text() for decision in self.decisions)
+
+
+def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool = False) -> Waivers:
+    """Waive every required target of ``tag`` that the filter ``only`` accepts and that is missing or fails.
+
+    Of a platform, these are the wheels that are not there, and the suites that have not passed on those that are: a
+    suite that gates no wheel any more needs no waiver. Repeated, it waives what has failed since.
+
+    :raises UsageError: as :func:`waive`; ``filter-…``; ``nothing-to-waive``, with the targets that could be waived
+    :raises NeedsPersonError: as :func:`waive`
+    """
+    reason = _one_line(reason)
+    draft = _open_draft(forge, tag)
+    chosen = draft.due.only(only)
+    names = {target.name for target in (*chosen.wheels, *chosen.tests)}
+    known = [name for name in sorted(draft.waived()) if name in names]
+    lacking = draft.lacking_required()
+    wanted = [name for name in lacking if name in names]
+    if not known and not wanted:
+        raise UsageError(
+            "nothing-to-waive",
+            f"no required target of {tag} that fits {only!r} is missing or fails",
+            where=forge.description,
+            remedy=f"missing or failing are: {', '.join(lacking) or 'none'}",
+        )
+    by, at = forge.whoami(), format_time(forge.now())
+    waivers = [Waiver(target=name, reason=reason, by=by, at=at) for name in (*known, *wanted)]
+    return Waivers(
+        tag=tag, only=only, decisions=tuple(_record_waiver(draft, waiver, dry_run=dry_run) for waiver in waivers)
+    )
+
+
+def waive_either(
+    forge: Forge, tag: str, *, target: str | None, only: str | None, reason: str, dry_run: bool = False
+) -> Decision | Waivers:
+    """:func:`waive` a target, or :func:`waive_only` what a filter accepts. :raises UsageError: ``waive-what``"""
+    if only is not None and target is None:
+        return waive_only(forge, tag, only, reason, dry_run=dry_run)
+    if target is not None and only is None:
+        return waive(forge, tag, target, reason, dry_run=dry_run)
+    raise UsageError(
+        "waive-what",
+        "name a target or give --only, not both" if target else "there is nothing that says what to waive",
+        where=tag,
+        remedy=f"mlir-release release waive {tag} TARGET --reason …, or "
+        f"mlir-release release waive {tag} --only 'os=windows' --reason …",
+    )
+
+
+def _open_draft(forge: Forge, tag: str) -> Draft:
+    """The draft of a pending tag."""
     state = find_state(forge, tag)
-    if state.state == "published":
-        raise _already_published(tag, "waive a target of")
     if state.state == "abandoned":
         raise tag_abandoned(tag, why=state.reason)
-    draft = Draft.of(forge, state)
-    _check_target(draft, target)
-    if not draft.release.draft:
+    draft = Draft.of(forge, state) if state.state != "published" else None
+    if draft is None or not draft.release.draft:
         raise _already_published(tag, "waive a target of")
-    known = draft.waivers().get(target)
-    waiver = known or Waiver(target=target, reason=reason, by=forge.whoami(), at=format_time(forge.now()))
+    return draft
+
+
+def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
+    """Add a waiver to a draft; one that is there already counts."""
+    known = draft.waiver(waiver.target)
     if known is None and not dry_run:
-        put = draft.put_bytes(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}", waiver.to_text().encode())
+        put = draft.put_bytes(f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", waiver.to_text().encode())
         if put.action == "kept":  # someone else waived it at the same moment
-            known = draft.waivers().get(target)
-    return _recorded("waived", tag, target, known or waiver, new=known is None)
+            known = draft.waiver(waiver.target)
+    return _recorded("waived", draft.tag, waiver.target, known or waiver, new=known is None)
 
 
 def _check_target(draft: Draft, target: str) -> None:

@@ -113,25 +113,21 @@ class Draft(RemoteRelease):
             ),
         )
 
-    def lacking_required(self) -> tuple[str, ...]:
-        """The required targets among :meth:`missing`; reports are read only if none is missing altogether."""
+    def lacking_required(self, *, quick: bool = False) -> tuple[str, ...]:
+        """The required targets that keep it from being published: wheels that are not there, tests of those that are.
+
+        :param quick: where any is missing altogether, name only those, and read no reports
+        """
         waived, wheels = self.waived(), self.wheels()
-        absent = [
-            target.name
-            for target in self.due.wheels
-            if target.required and Slot.of_target(target) not in wheels and target.name not in waived
-        ]
-        tests = [test for test in self.due.tests if test.required and test.name not in waived]
-        absent += [
-            test.name
-            for test in tests
-            if not all(name in waived for name in test.wheels) and not self._is_complete(test.name + REPORT_SUFFIX)
-        ]
-        if absent or not self.release.draft:
-            return tuple(absent)
-        lacking = self.missing()
-        required = {wheel.name for wheel in self.due.wheels if wheel.required} | {test.name for test in tests}
-        return tuple(name for name in (*lacking.wheels, *lacking.tests) if name in required)
+        required = [wheel for wheel in self.due.wheels if wheel.required and wheel.name not in waived]
+        absent = [wheel.name for wheel in required if Slot.of_target(wheel) not in wheels]
+        gates = {test.name for wheel in required if wheel.name not in absent for test in wheel.tests} - waived
+        tests = [test.name for test in self.due.tests if test.name in gates]
+        missing = [*absent, *(name for name in tests if not self._is_complete(name + REPORT_SUFFIX))]
+        if quick and missing:
+            return tuple(missing)
+        failing = set(self.missing().tests)
+        return (*absent, *(name for name in tests if name in failing))
 
     def _is_complete(self, name: str) -> bool:
         asset = self.release.asset(name)

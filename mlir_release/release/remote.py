@@ -193,6 +193,13 @@ class RemoteRelease:
         found = (Waiver.from_text(self.content(asset), where=asset.url) for asset in self._waivers())
         return {waiver.target: waiver for waiver in found}
 
+    def waiver(self, target: str) -> Waiver | None:
+        """The waiver of a target."""
+        asset = self.release.asset(f"{WAIVER_PREFIX}{target}{WAIVER_SUFFIX}")
+        if asset is None or not asset.complete:
+            return None
+        return Waiver.from_text(self.content(asset), where=asset.url)
+
     def waived(self) -> set[str]:
         """The targets that are waived, by the names of the waivers."""
         return {asset.name.removeprefix(WAIVER_PREFIX).removesuffix(WAIVER_SUFFIX) for asset in self._waivers()}

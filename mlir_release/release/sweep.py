@@ -189,7 +189,7 @@ class _World:
             return found
         draft = Draft.of(self.forge, state, release=release)
         self.looked_at[state.name] = draft
-        return replace(found, lacking=draft.lacking_required())
+        return replace(found, lacking=draft.lacking_required(quick=True))
 
     def _release(self, tag: str) -> Release | None:
         """The draft of a tag that counts, or its release."""

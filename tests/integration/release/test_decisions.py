@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError
+from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, ReleaseError, UsageError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.yanks import Yank, parse_yanks
-from mlir_release.release.decisions import abandon, waive, yank
+from mlir_release.release.decisions import Decision, Waivers, abandon, waive, waive_either, waive_only, yank
+from mlir_release.release.draft import Draft
+from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import snapshot
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from mlir_release.forge.base import Release
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ADA = "Ada Lovelace <ada@example.org>"
@@ -264,3 +269,143 @@ def test_a_dry_yank_changes_nothing(forge: LocalForge, tmp_path: Path) -> None:
     before = image(forge)
     assert yank(forge, TAG, "r", branch="main", dry_run=True).new
     assert image(forge) == before
+
+
+# -- waive --only -----------------------------------------------------------------------------------------------------
+
+TWO_PLATFORMS = """
+schema = 1
+[release]
+upstream = "https://example.org/llvm-project.git"
+[llvm.mlir]
+distribution = "mlir"
+profile = "host"
+[runtime.linux-x86_64]
+os = "linux"
+arch = "x86_64"
+runner = "ubuntu-24.04"
+floor = "manylinux_2_28"
+pythons = ["cp312"]
+[runtime.windows-x64]
+os = "windows"
+arch = "amd64"
+runner = "windows-2022"
+floor = "win_amd64"
+pythons = ["cp312", "cp313"]
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+suites = ["smoke", "regression"]
+required = true
+[[target]]
+llvm = "mlir"
+runtime = "windows-x64"
+suites = ["smoke", "regression"]
+required = true
+[[target]]
+llvm = "mlir"
+runtime = "windows-x64"
+suites = ["smoke"]
+required = false
+pythons = ["cp315"]
+"""
+WINDOWS = ["mlir-windows-x64-cp312", "mlir-windows-x64-cp313"]
+REGRESSION = "regression-mlir-windows-x64"
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> LocalForge:
+    """A forge with one pending snapshot of two platforms."""
+    files = {"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TWO_PLATFORMS.encode()}
+    forge = LocalForge.create(tmp_path / "two", files, clock=lambda: NOW, identity=ADA)
+    snapshot(forge, make_revision("b" * 40), Matrix.parse(TWO_PLATFORMS), request_id="r-b")
+    return forge
+
+
+def fill(forge: LocalForge, folder: Path, *targets: str, passed: bool = True) -> None:
+    """Upload wheels of Windows with passing smoke tests, and a report of the regression suite."""
+    for target in targets:
+        python = target.rpartition("-")[2]
+        wheel = make_wheel(
+            folder, tag=TAG, version="20261120.1", revision="b" * 40, python=python, platform="win_amd64", target=target
+        )
+        make_report(folder, wheel, target=f"smoke-{target}")
+    make_report(folder, None, suite="regression", target=REGRESSION, passed=passed, failures=() if passed else ("a",))
+    upload(Draft.load(forge, TAG), folder)
+
+
+def test_a_whole_platform_is_waived(windows: LocalForge, bob: LocalForge) -> None:
+    found = waive_only(windows, TAG, "os=windows", "no runner")
+    assert [(one.subject, one.reason, one.by, one.new) for one in found.decisions] == [
+        (name, "no runner", ADA, True) for name in WINDOWS
+    ]
+    (draft,) = windows.releases()
+    assert [asset.name for asset in draft.assets] == [f"waiver-{name}.json" for name in WINDOWS]
+    # The suites of wheels that are not there gate nothing.
+    assert Draft.load(windows, TAG).lacking_required() == ("mlir-linux-x86_64-cp312",)
+    again = waive_only(windows, TAG, "os=windows", "another reason")
+    assert [(one.reason, one.new) for one in again.decisions] == [("no runner", False)] * 2
+    assert again.text().count("waived already") == 2
+
+
+def test_what_is_there_and_passes_is_not_waived(windows: LocalForge, tmp_path: Path) -> None:
+    fill(windows, tmp_path / "dist", WINDOWS[0], passed=False)
+    found = waive_only(windows, TAG, "os=windows", "r")
+    assert [one.subject for one in found.decisions] == [WINDOWS[1], REGRESSION]
+    assert waive_only(windows, TAG, "os=linux and python=cp312", "r", dry_run=True).decisions[0].new
+    assert Draft.load(windows, TAG).lacking_required() == ("mlir-linux-x86_64-cp312",)
+
+
+def test_a_wheel_that_is_there_is_still_gated_by_its_suites(windows: LocalForge, tmp_path: Path) -> None:
+    fill(windows, tmp_path / "dist", *WINDOWS, passed=False)
+    found = waive_only(windows, TAG, "os=windows", "r")
+    assert [one.subject for one in found.decisions] == [REGRESSION]
+
+
+def test_filters_that_choose_nothing(windows: LocalForge, tmp_path: Path) -> None:
+    refused(windows, lambda: waive_only(windows, TAG, "os=widnows", "r"), "filter-unknown-value", UsageError)
+    refused(windows, lambda: waive_only(windows, TAG, "os=windows and", "r"), "filter-invalid", UsageError)
+    refused(
+        windows,
+        lambda: waive_only(windows, TAG, "os=linux and python=cp313", "r"),
+        "filter-matches-nothing",
+        UsageError,
+    )
+    refused(windows, lambda: waive_only(windows, TAG, "os=windows", " "), "reason-missing", UsageError)
+    fill(windows, tmp_path / "dist", *WINDOWS)
+    with pytest.raises(UsageError) as caught:
+        waive_only(windows, TAG, "os=windows", "r")
+    assert caught.value.id == "nothing-to-waive"
+    assert "mlir-linux-x86_64-cp312" in caught.value.remedy
+    refused(windows, lambda: waive_only(windows, TAG, "experimental", "r"), "nothing-to-waive", UsageError)
+    abandon(windows, TAG, "broken")
+    refused(windows, lambda: waive_only(windows, TAG, "os=windows", "r"), "tag-abandoned", NeedsPersonError)
+
+
+def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
+    for target, only in ((None, None), (TARGET, "os=windows"), (TARGET, "")):
+        refused(
+            windows,
+            lambda target=target, only=only: waive_either(windows, TAG, target=target, only=only, reason="r"),  # type: ignore[misc]
+            "waive-what",
+            UsageError,
+        )
+    assert isinstance(waive_either(windows, TAG, target=WINDOWS[0], only=None, reason="r"), Decision)
+    assert isinstance(waive_either(windows, TAG, target=None, only="os=windows", reason="r"), Waivers)
+
+
+def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    uploaded, upload_file = [], windows.upload
+
+    def upload_one(release: Release, name: str, source: Path) -> object:
+        if uploaded:
+            raise ForgeError("github-unreachable", "gone", where="", why="", remedy="later")
+        uploaded.append(name)
+        return upload_file(release, name, source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(windows, "upload", upload_one)
+        with pytest.raises(ForgeError):
+            waive_only(windows, TAG, "os=windows", "r")
+    found = waive_only(windows, TAG, "os=windows", "r")
+    assert [one.new for one in found.decisions] == [False, True]

@@ -193,7 +193,7 @@ def test_superseded_snapshots_are_abandoned_with_the_reason(stage: SweepStage) -
     assert [stage.state(tag) for tag in tags] == ["abandoned", "abandoned", "draft", "draft", "draft"]
     by_tag = {state.name: state for state in states(stage.forge)}
     assert by_tag[tags[0]].reason == (
-        f"superseded by {tags[3]}; not published within 72 hours; missing or failing: {TARGET}, smoke-{TARGET}"
+        f"superseded by {tags[3]}; not published within 72 hours; missing or failing: {TARGET}"
     )
     assert not list((stage.root / "forge" / "drafts").glob(f"*{tags[0]}*"))
     assert len([release for release in stage.forge.releases() if release.draft]) == 3
