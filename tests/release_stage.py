@@ -31,6 +31,8 @@ TARGETS = make_targets(
     pythons=[OTHER_PYTHON, PYTHON],
     upstream="https://github.com/llvm/llvm-project.git",
 )
+#: The same without the experimental target.
+REQUIRED_TARGETS = make_targets(make_row(), pythons=[OTHER_PYTHON, PYTHON])
 
 
 def find_release(forge: Forge, tag: str) -> Release:
@@ -102,15 +104,15 @@ class Stage:
         return folder
 
 
-def make_stage(root: Path, *, base_url: str | None = None) -> Stage:
+def make_stage(root: Path, *, base_url: str | None = None, targets: str = TARGETS) -> Stage:
     """A forge in ``root`` with :data:`TAG`, its empty draft, and an empty dist folder."""
     forge = LocalForge.create(
         root / "forge",
-        {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": TARGETS.encode()},
+        {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": targets.encode()},
         clock=lambda: NOW,
         identity=WHO,
         base_url=base_url,
     )
-    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(TARGETS))
+    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
     stage.add_tag(TAG, VERSION)
     return stage

@@ -1,5 +1,6 @@
-"""One issue for each required target, or platform, that fails: opened, updated and closed by itself.
+"""One issue for each target, or platform, that fails: opened, updated and closed by itself.
 
+One of an experimental target says in its title that nothing waits for it.
 Snapshots and numbered releases are tracked apart: a target may be broken at upstream's head and well in LLVM 22.
 """
 
@@ -81,6 +82,7 @@ def plan_changes(
         if known is not None and _newer(known, findings.tag):
             continue
         title = f"{name} fails" + (" in numbered releases" if kind == "numbered" else "")
+        title += "" if failure.required else " (experimental)"
         match = _FIRST.search(known.body) if known else None
         text = _body(
             failure,
@@ -99,6 +101,11 @@ def plan_changes(
             steps.append(
                 IssueChange(action="close", key=known.key, text=f"Works again in `{findings.tag}`.", issue=known)
             )
+    for key, known in mine.items():
+        name = key.removeprefix(f"{kind}/")
+        if findings.targets and name not in {key, *findings.targets} and not _newer(known, findings.tag):
+            text = f"`{findings.tag}` has no such target any more."
+            steps.append(IssueChange(action="close", key=key, text=text, issue=known))
     return tuple(steps)
 
 
@@ -110,9 +117,8 @@ def _newer(issue: Issue, tag: str) -> bool:
 
 
 def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None, place: Place) -> str:
-    kind = "platform" if failure.takes_down else "target"
     lines = [
-        f"The {kind} `{failure.name.removeprefix('sdk-')}` keeps `{last}` from being published: {failure.summary}.",
+        _headline(failure, last),
         "",
         f"First failed in: `{first}`",
         f"Last failed in: `{last}`" + (f" ([log]({place.log_url}))" if place.log_url else ""),
@@ -122,10 +128,23 @@ def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None,
         lines += [failure.detail, ""]
     if failure.takes_down:
         lines += ["Required targets that it takes down:", "", *(f"- `{name}`" for name in failure.takes_down), ""]
+    if failure.leaves_out:
+        lines += ["Experimental targets that it takes down:", "", *(f"- `{name}`" for name in failure.leaves_out), ""]
     end = [*_ways_on(failure, last, evidence, place), "", _KEPT]
     if evidence is not None:
         lines += [evidence.markdown(MAX_BODY - sum(len(line) + 1 for line in (*lines, *end))), ""]
     return "\n".join([*lines, *end])
+
+
+def _headline(failure: Failure, tag: str) -> str:
+    kind = "platform" if failure.takes_down or failure.leaves_out else "target"
+    name = f"`{failure.name.removeprefix('sdk-')}`"
+    if failure.required:
+        return f"The {kind} {name} keeps `{tag}` from being published: {failure.summary}."
+    return (
+        f"The experimental {kind} {name} is not part of `{tag}`: {failure.summary}. **Nothing is blocked**: releases "
+        "are published without it, and their notes say so."
+    )
 
 
 _KEPT = "This issue is maintained by `mlir-release release track`, which closes it when everything works again."
@@ -142,6 +161,8 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
     if failure.wheel:
         discard = f"mlir-release publish {tag} --discard {failure.wheel}"
         lines += ["To build the wheel anew before that:", "", "```sh", discard, "```", ""]
+    if not failure.required:
+        return lines[:-1]
     waivers = [f"{release} waive {tag} {name} --reason '…'" for name in failure.takes_down or (failure.name,)]
     lines += ["To publish without it this once, with a reason that is shown to everyone (then try again):", ""]
     lines += ["```sh", *waivers, "```", "", "To abandon this release; the next one is not affected:", ""]
@@ -164,8 +185,10 @@ class Tracked:
         failing, passing = self.findings.failing.values(), sorted(self.findings.passing)
         lines = [f"{self.findings.tag}: failing: {len(failing)}, passing: {len(passing)}"]
         for failure in failing:
-            lines.append(f"  fails: {failure.name}: {failure.summary}")
+            mark = "" if failure.required else " (experimental)"
+            lines.append(f"  fails: {failure.name}{mark}: {failure.summary}")
             lines += [f"    takes down {name}" for name in failure.takes_down]
+            lines += [f"    takes down {name} (experimental)" for name in failure.leaves_out]
         lines += [
             f"  {would}{step.action} the issue of {step.key} {self.urls.get(step.key, '')}" for step in self.steps
         ]
@@ -178,7 +201,13 @@ class Tracked:
         return {
             "tag": self.findings.tag,
             "failing": {
-                name: {"summary": failure.summary, "detail": failure.detail, "takes_down": failure.takes_down}
+                name: {
+                    "summary": failure.summary,
+                    "detail": failure.detail,
+                    "required": failure.required,
+                    "takes_down": failure.takes_down,
+                    "leaves_out": failure.leaves_out,
+                }
                 for name, failure in self.findings.failing.items()
             },
             "passing": sorted(self.findings.passing),
@@ -216,7 +245,7 @@ def track(
     place: Place | None = None,
     dry_run: bool = False,
 ) -> Tracked:
-    """Make the issues say how the required targets of ``tag`` fare. Safe to repeat, and to run twice at once.
+    """Make the issues say how the targets of ``tag`` fare. Safe to repeat, and to run twice at once.
 
     An abandoned tag says nothing about its targets.
 

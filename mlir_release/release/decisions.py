@@ -97,7 +97,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     reason = _one_line(reason)
     draft = _open_draft(forge, tag)
     chosen = draft.due.only(only)
-    names = {target.name for target in (*chosen.wheels, *chosen.tests)}
+    names = {wheel.name for wheel in chosen.wheels} | {test.name for test in chosen.tests}
     known = [name for name in sorted(draft.waived()) if name in names]
     lacking = draft.lacking_required()
     wanted = [name for name in lacking if name in names]

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 FILE = Path(__file__).parents[2] / ".github" / "workflows" / "snapshot.yml"
-WORKFLOW: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 
 
 def test_every_scheduled_run_sweeps_also_if_the_bump_fails() -> None:

@@ -25,7 +25,7 @@ from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import Fault, GitHubServer, Record
-from tests.release_stage import NOW, TARGETS, Stage, make_stage
+from tests.release_stage import NOW, REQUIRED_TARGETS, TARGETS, Stage, make_stage
 from tests.revision_factory import make_revision
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, make_report
 
@@ -50,7 +50,7 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubSe
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    return make_stage(tmp_path)
+    return make_stage(tmp_path, targets=REQUIRED_TARGETS)
 
 
 def tracker_of(github: GitHubServer) -> GitHubTracker:
@@ -117,6 +117,60 @@ def test_a_target_that_was_waived_is_not_well_again(github: GitHubServer, stage:
     assert {issue.key for issue in tracker.open_issues()} == {f"snapshot/{wheel}", f"snapshot/{test}"}
     decisions.waive(stage.forge, stage.tag, wheel, "no time")
     assert track(stage.forge, tracker, stage.tag).steps == ()
+
+
+def test_an_experimental_target_has_an_issue_until_it_is_released(github: GitHubServer, tmp_path: Path) -> None:
+    stage, tracker = make_stage(tmp_path / "other"), tracker_of(github)
+    core = f"mlir-core-linux-x86_64-{PYTHON}"
+    upload(Draft.load(stage.forge, stage.tag), stage.fill())
+    track(stage.forge, tracker, stage.tag)
+    (issue,) = tracker.open_issues()
+    assert issue.title == f"{core} fails (experimental)"
+    publish(Draft.load(stage.forge, stage.tag))
+    assert track(stage.forge, tracker, stage.tag).steps == ()  # published without it
+
+    # In the next release its wheel is there, and fails its test: also after that wheel was left out.
+    after = "snapshot-20261121.01"
+    stage.add_tag(after, "20261121.1", revision="b" * 40)
+    options: Any = {"tag": after, "version": "20261121.1", "revision": "b" * 40}
+    upload(Draft.load(stage.forge, after), stage.fill(**options))
+    folder = stage.fill(**options, pythons=[PYTHON], distribution="mlir-core")
+    make_report(folder, next(folder.glob("mlir_core-*.whl")), target=f"smoke-{core}", passed=False, failures=("a",))
+    upload(Draft.load(stage.forge, after), folder)
+    for _ in range(2):
+        track(stage.forge, tracker, after)
+        (issue,) = tracker.open_issues()
+        assert issue.title == f"smoke-{core} fails (experimental)"
+        assert "1 test failed" in issue.body
+        publish(Draft.load(stage.forge, after))
+
+    last = "snapshot-20261122.01"
+    stage.add_tag(last, "20261122.1", revision="c" * 40)
+    options |= {"tag": last, "version": "20261122.1", "revision": "c" * 40}
+    upload(Draft.load(stage.forge, last), stage.fill(**options))
+    upload(Draft.load(stage.forge, last), stage.fill(**options, pythons=[PYTHON], distribution="mlir-core"))
+    publish(Draft.load(stage.forge, last))
+    track(stage.forge, tracker, last)
+    assert tracker.open_issues() == []
+
+
+def test_an_issue_of_a_superseded_snapshot_follows_the_next_one(github: GitHubServer, stage: Stage) -> None:
+    tracker, target = tracker_of(github), f"mlir-linux-x86_64-{PYTHON}"
+    upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
+    track(stage.forge, tracker, stage.tag)
+    for day, complete in ((21, False), (22, True)):
+        previous = stage.tag if day == 21 else f"snapshot-202611{day - 1}.01"
+        decisions.abandon(stage.forge, previous, "superseded")
+        assert track(stage.forge, tracker, previous).steps == ()
+        tag, revision = f"snapshot-202611{day}.01", f"{day:040d}"
+        stage.add_tag(tag, f"202611{day}.1", revision=revision)
+        pythons = [OTHER_PYTHON, PYTHON] if complete else [OTHER_PYTHON]
+        folder = stage.fill(tag=tag, version=f"202611{day}.1", revision=revision, pythons=pythons)
+        upload(Draft.load(stage.forge, tag), folder)
+        track(stage.forge, tracker, tag)
+        issues = tracker.open_issues()
+        assert [issue.key for issue in issues] == ([] if complete else [f"snapshot/{target}"])
+        assert all(f"First failed in: `{stage.tag}`\nLast failed in: `{tag}`" in issue.body for issue in issues)
 
 
 # -- what the jobs tell --------------------------------------------------------------------------------------------

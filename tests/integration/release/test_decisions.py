@@ -395,7 +395,8 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
 
 
 def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    uploaded, upload_file = [], windows.upload
+    uploaded: list[str] = []
+    upload_file = windows.upload
 
     def upload_one(release: Release, name: str, source: Path) -> object:
         if uploaded:

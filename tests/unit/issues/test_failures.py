@@ -37,8 +37,23 @@ def test_what_could_not_be_tried_is_neither_failing_nor_well() -> None:
     assert {OTHER, f"smoke-{OTHER}", SDK} <= found.passing
 
 
-def test_an_experimental_target_fails_nothing() -> None:
-    assert judge((CORE,), (f"smoke-{CORE}",)).failing == {}
+def test_an_experimental_target_blocks_nothing() -> None:
+    (failure,) = judge((CORE,), (f"smoke-{CORE}",)).failing.values()
+    assert (failure.name, failure.required) == (CORE, False)
+    (failure,) = judge((), (f"smoke-{CORE}",)).failing.values()
+    assert (failure.name, failure.required) == (f"smoke-{CORE}", False)
+    assert all(failure.required for failure in judge((WHEEL,), (f"smoke-{OTHER}",)).failing.values())
+
+
+def test_a_platform_of_which_only_experimental_targets_are_missing_blocks_nothing() -> None:
+    (failure,) = judge((CORE,), (), first="failure").failing.values()
+    assert (failure.name, failure.required, failure.takes_down, failure.leaves_out) == (SDK, False, (), (CORE,))
+    # Where the required ones are waived, their own issue says more.
+    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, waived=(WHEEL, OTHER))
+    assert set(found.failing) == {CORE}
+    jobs = {FIRST: make_job(FIRST, "failure")}
+    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, waived=(WHEEL, OTHER), jobs=jobs)
+    assert found.failing == {}
 
 
 def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
@@ -52,6 +67,7 @@ def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
         (failure,) = found.failing.values()
         assert failure.name == SDK
         assert set(failure.takes_down) == {WHEEL, OTHER}  # the required ones
+        assert (failure.leaves_out, failure.required) == ((CORE,), True)
         assert failure.summary == "there is no SDK"
         assert found.passing == frozenset()
 
@@ -59,7 +75,7 @@ def test_a_platform_whose_sdk_fails_is_one_failure() -> None:
 def test_wheels_that_fail_by_themselves_are_failures_of_their_own() -> None:
     for second in ("success", "skipped"):  # skipped: the first job was enough
         found = judge(WHEELS, first="success", second=second)
-        assert set(found.failing) == {WHEEL, OTHER}
+        assert set(found.failing) == {WHEEL, OTHER, CORE}
         assert found.passing == {SDK}
     assert judge(WHEELS, first="success").passing == frozenset()  # the second job may have more to do
     assert SDK not in judge((WHEEL,), first="success").failing
@@ -93,7 +109,7 @@ def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
 def test_without_jobs_a_platform_without_a_wheel_is_one_failure() -> None:
     (failure,) = judge(WHEELS).failing.values()
     assert (failure.name, failure.summary) == (SDK, "there is no wheel of this platform at all")
-    assert set(judge((WHEEL, OTHER)).failing) == {WHEEL, OTHER}  # one that is not required is there
+    assert set(judge((WHEEL, OTHER), ()).failing) == {WHEEL, OTHER}  # one that is not required is there
     assert set(judge(WHEELS, first=None).failing) == {SDK}  # it still runs
 
 
@@ -107,14 +123,21 @@ ENDS = st.sampled_from([None, "success", "failure", "cancelled", "skipped"])
 
 
 @given(st.sets(st.sampled_from(WHEELS)), st.sets(st.sampled_from(TESTS)), st.sets(st.sampled_from(WHEELS)), ENDS, ENDS)
-def test_every_required_gap_is_told_exactly_once(
+def test_every_gap_is_told_exactly_once(
     missing: set[str], tests: set[str], waived: set[str], first: str | None, second: str | None
 ) -> None:
     missing -= waived
     jobs = {name: make_job(name, end) for name, end in ((FIRST, first), (SECOND, second))}
     found = judge_draft(TAG, MATRIX, wheels=missing, tests=tests, reports={}, waived=waived, jobs=jobs)
-    told = [name for failure in found.failing.values() for name in failure.takes_down or (failure.name,)]
+    told = [
+        name
+        for failure in found.failing.values()
+        for name in (*failure.takes_down, *failure.leaves_out) or (failure.name,)
+    ]
     assert len(told) == len(set(told))
     assert not found.passing & {*told, *found.failing, *waived}
     required = {wheel.name for wheel in MATRIX.wheels if wheel.required}
-    assert required & missing == set(told) & set(WHEELS)
+    assert required & missing == set(told) & required
+    assert {failure.name for failure in found.failing.values() if not failure.required} <= {CORE, f"smoke-{CORE}", SDK}
+    if not waived & required:  # else the platform's own issue may say it
+        assert missing == set(told) & set(WHEELS)

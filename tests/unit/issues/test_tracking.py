@@ -148,3 +148,30 @@ def test_the_address_of_a_workflow_run_needs_all_its_parts() -> None:
     for name in environ:
         assert workflow_run_url({**environ, name: ""}) == ""
     assert workflow_run_url({}) == ""
+
+
+def test_an_issue_of_an_experimental_target_says_that_nothing_waits_for_it() -> None:
+    failure = Failure(name="a", summary="there is no wheel", required=False)
+    (step,) = plan_changes(Findings(tag=TAGS[0], failing={"a": failure}, passing=frozenset()), [])
+    assert step.title == "a fails (experimental)"
+    assert "**Nothing is blocked**" in step.text
+    assert "waive" not in step.text
+    assert "abandon" not in step.text
+    assert "dispatch release.yml" in step.text
+    platform = Failure(name="sdk-p", summary="there is no SDK", required=False, leaves_out=("x", "y"))
+    (step,) = plan_changes(Findings(tag=TAGS[0], failing={"sdk-p": platform}, passing=frozenset()), [])
+    assert "The experimental platform `p` is not part of" in step.text
+    assert "- `x`\n- `y`" in step.text
+
+
+def test_an_issue_about_a_target_that_is_no_more_is_closed_by_the_next_release() -> None:
+    issues: dict[int, Issue] = {}
+    carry_out(issues, plan_changes(findings(TAGS[1], {"a", "b"}), []))
+    known = frozenset(NAMES) - {"a"}
+    nothing_else = Findings(tag=TAGS[0], failing={}, passing=frozenset(), targets=known)
+    assert plan_changes(nothing_else, list(issues.values())) == ()  # an older release says nothing about it
+    numbered = Findings(tag="llvm-22.1.8.01", failing={}, passing=frozenset(), targets=known)
+    assert plan_changes(numbered, list(issues.values())) == ()
+    (step,) = plan_changes(Findings(tag=TAGS[2], failing={}, passing=frozenset(), targets=known), list(issues.values()))
+    assert (step.action, step.key) == ("close", "snapshot/a")
+    assert "no such target" in step.text
