@@ -202,8 +202,8 @@ def release_yank(tag: str, file: str, reason: str, forge: Forge, branch: str, dr
 def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) -> None:
     """Open, update or close an issue for each target, by its state in TAG.
 
-    An issue of an experimental target says that nothing waits for it. A platform whose SDK fails has one issue for everything that depends on it. A local forge has no issues: there, the
-    command prints what they would be about.
+    An issue of an experimental target says that nothing waits for it. A platform whose SDK fails has one issue for
+    everything that depends on it. A local forge has no issues: there, the command prints what they would be about.
     """
     from mlir_release.issues.tracking import track_release
 

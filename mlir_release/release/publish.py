@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError
+from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.release.notes import notes, title
@@ -84,18 +84,29 @@ def publish(
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
-        with scratch_folder("publish") as folder:
-            manifest = fetch_manifest(draft.forge, draft.release, folder)
-        return PublishOutcome(manifest=manifest, url=url, already=True)
+        return _published_already(draft, url)
     rivals = _rivals(draft)
     _check_version(draft, rivals)
-    verified = verify(draft, pythons=pythons, dependencies=dependencies)
-    if not dry_run:
-        with console.step(f"publish {draft.tag}"):
-            _finish(draft, verified, rivals)
+    try:
+        verified = verify(draft, pythons=pythons, dependencies=dependencies)
+        if not dry_run:
+            with console.step(f"publish {draft.tag}"):
+                _complete(draft, verified, rivals)
+    except ReleaseError:
+        draft.need_pending()  # or its files were deleted with it
+        if draft.forge.published(draft.tag) is None:
+            raise
+        draft.refresh()
+        return _published_already(draft, url)
     return PublishOutcome(
         manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
     )
+
+
+def _published_already(draft: Draft, url: str) -> PublishOutcome:
+    with scratch_folder("publish") as folder:
+        manifest = fetch_manifest(draft.forge, draft.release, folder)
+    return PublishOutcome(manifest=manifest, url=url, already=True)
 
 
 def dispatch_pages(forge: Forge, tag: str, *, branch: str) -> None:
@@ -127,15 +138,6 @@ def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
                 why="both tags were made before either was published",
                 remedy=f"mlir-release release abandon {draft.tag}, then number the version again: it becomes a .post",
             )
-
-
-def _finish(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
-    """Publish what was verified, unless another process that verified the same was faster."""
-    try:
-        _complete(draft, verified, rivals)
-    except (ConflictError, ForgeError, UsageError):
-        if draft.forge.published(draft.tag) is None:
-            raise
 
 
 def _complete(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
