@@ -175,7 +175,7 @@ UNDISTURBED = {
 def count(pending: MemoryForge) -> int:
     """The calls of an undisturbed sweep."""
     watched = Watched(pending.fork())
-    go(watched)  # type: ignore[arg-type]
+    go(watched)
     settle(watched.forge)
     assert end(watched.forge) == UNDISTURBED
     return watched.calls
@@ -194,7 +194,7 @@ def test_killed_at_any_call_the_next_sweeps_end_the_same(
     for at in tried:
         watched = Watched(pending.fork(), kill, at, after)
         with pytest.raises(Killed):
-            go(watched)  # type: ignore[arg-type]
+            go(watched)
         go(watched.forge)
         settle(watched.forge)
         assert end(watched.forge) == UNDISTURBED, f"killed at call {at}"
@@ -274,7 +274,7 @@ def test_another_process_beside_any_call(
             except ReleaseError as error:
                 assert error.id in ("tag-abandoned", "already-published", "published-meanwhile"), error  # noqa: PT017
 
-        go(Watched(forge, act, at))  # type: ignore[arg-type]
+        go(Watched(forge, act, at))
         settle(forge)
         found = dict(end(forge))
         for tag, allowed in changed.items():
