@@ -55,9 +55,11 @@ class RealActions:
 
     def provide(self, uses: Iterable[str]) -> dict[str, Path]:
         """Unpack what is there of ``OWNER/NAME@COMMIT``, and of what these use."""
-        queue = [use for use in uses if use not in self.used and use not in self.replaced]
+        queue = list(uses)
         while queue:
             use = queue.pop()
+            if use in self.used or use in self.replaced:
+                continue  # it was met twice
             name, _, commit = use.partition("@")
             if name in NEVER:
                 self.replaced[use] = NEVER[name]
@@ -72,7 +74,7 @@ class RealActions:
                 for file in files:
                     _say_github(file)
             nested = {f"{m[1]}@{m[2]}" for file in files for m in USES.finditer(file.read_text(encoding="utf-8"))}
-            queue += nested - self.used.keys() - self.replaced.keys()
+            queue += nested
         return self.used
 
     def _unpack(self, name: str, commit: str, target: Path) -> bool:
