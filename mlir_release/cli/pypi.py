@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def pypi(
     tag: str, forge: Forge, repository_url: str | None, index_url: str, owners: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Put the published final release TAG on PyPI, after checking everything about it.
+    """Put the published numbered release TAG on PyPI, after checking everything about it.
+
+    A release candidate goes there only if pypi-candidates is set in [release] of targets.toml, at its tag. Its version
+    is a pre-release, which pip and uv take only when they are asked to (--pre).
 
     Credentials are twine's: a trusted publisher in a workflow, else TWINE_USERNAME and TWINE_PASSWORD. Files that are
     already there with the same digest are skipped, so re-running completes an interrupted upload.

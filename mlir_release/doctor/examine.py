@@ -85,4 +85,5 @@ def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Fi
     yield from examine_tags(seen)
     yield from examine_releases(seen)
     if goes_to_pypi(contents):
-        yield from examine_environment(seen)
+        candidates = contents.matrix is not None and contents.matrix.release.pypi_candidates
+        yield from examine_environment(seen, candidates=candidates)

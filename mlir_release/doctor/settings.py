@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: The environment that the job which uploads to PyPI runs in.
 PYPI_ENVIRONMENT = "pypi"
 
+#: The tag of a release candidate, to apply rules to.
+SAMPLE_CANDIDATE = "llvm-23.1.0rc1.01"
+
 #: The one that GitHub itself deploys Pages through.
 PAGES_ENVIRONMENT = "github-pages"
 
@@ -72,8 +75,11 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
         )
 
 
-def examine_environment(seen: Observations) -> Iterator[Finding]:
-    """Whether the environment that trusted publishing is bound to admits final releases, and nothing else."""
+def examine_environment(seen: Observations, *, candidates: bool = False) -> Iterator[Finding]:
+    """Whether the environment that trusted publishing is bound to admits numbered releases, and nothing else.
+
+    :param candidates: whether release candidates go to PyPI, too
+    """
     if seen.environments is None:
         yield hidden(seen, "environment", "the environments", asked="environments", usual="actions: read")
         return
@@ -86,9 +92,14 @@ def examine_environment(seen: Observations) -> Iterator[Finding]:
         text = f"there is no environment {PYPI_ENVIRONMENT}, which trusted publishing is bound to"
         yield Finding("environment", "problem", text, remedy)
         return
-    snapshot, numbered = (any(matches(pattern, tag) for pattern in found.tags) for tag in SAMPLE_TAGS)
-    strict = found.refs == "selected" and numbered and not snapshot and not found.branches
-    yield verdict("environment", strict, f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}", remedy)
+    snapshot, *numbered = (
+        any(matches(pattern, tag) for pattern in found.tags)
+        for tag in (*SAMPLE_TAGS, *((SAMPLE_CANDIDATE,) if candidates else ()))
+    )
+    strict = found.refs == "selected" and all(numbered) and not snapshot and not found.branches
+    wanted = ", and release candidates are to go to PyPI" if candidates else ""
+    text = f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}{wanted}"
+    yield verdict("environment", strict, text, remedy)
 
 
 def _allowed(environment: Environment) -> str:

@@ -4,8 +4,8 @@
 
     index.html, style.css, feed.xml
     snapshots/index.html                      all snapshots
-    snapshots/latest/                         for pip -f: 90 days
-    snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json)
+    snapshots/latest/                         for pip -f: the newest, as many days as targets.toml says
+    snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
@@ -34,9 +34,10 @@ from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
+from mlir_release.model.targets import LINKED_DAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -53,7 +54,7 @@ class IndexOutcome:
     output: Path
     base_url: str
     releases: int
-    fetched: int  #: manifests that were not there yet
+    new: tuple[str, ...]  #: releases that the pages did not show yet
     written: tuple[str, ...]
     reused: int  #: pages that are as they were
     removed: tuple[str, ...]
@@ -86,6 +87,7 @@ def generate(
     title: str = "MLIR wheels",
     core_metadata: bool = True,
     afresh: bool = False,
+    linked_days: int = LINKED_DAYS,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -97,6 +99,7 @@ def generate(
     :param branch: the branch that holds ``yanked.toml``
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
+    :param linked_days: days of snapshots that the shared pages link (``linked-days`` of ``targets.toml``)
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -112,8 +115,12 @@ def generate(
             scratch.mkdir()
             try:
                 known = {} if afresh else read_known(forge, output, base_url, scratch)
-                published, fetched = observe(forge, known, scratch, branch=branch)
-                plan = _plan(Pages(base_url=base_url, title=title), published, core_metadata, _source(forge))
+                published, new = observe(forge, known, scratch, branch=branch)
+                channels = (
+                    Channel.of("snapshot", published, linked_days=linked_days),
+                    Channel.of("numbered", published),
+                )
+                plan = _plan(Pages(base_url=base_url, title=title), channels, core_metadata, _source(forge))
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -129,7 +136,7 @@ def generate(
         output=output,
         base_url=base_url,
         releases=len(published),
-        fetched=fetched,
+        new=new,
         written=written,
         reused=len(plan) - len(written),
         removed=removed,
@@ -218,13 +225,12 @@ def _identity(release: Published) -> str:
     return _digest(release.digest, release.page_url, times, dict(release.urls), yanks)
 
 
-def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool, source: str) -> dict[str, _Page]:
+def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, source: str) -> dict[str, _Page]:
     """All files, in the order in which they are replaced: what others link to comes first."""
-    snapshots, numbered = Channel.of("snapshot", published), Channel.of("numbered", published)
-    channels = (snapshots, numbered)
+    snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    common = _digest(_renderer(), pages.url, pages.title, core_metadata, present)
+    common = _digest(_renderer(), pages.url, pages.title, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, _style)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
@@ -240,6 +246,7 @@ def _plan(pages: Pages, published: Sequence[Published], core_metadata: bool, sou
             files = _channel_files(pages, channel, channels, core_metadata)
             plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     whole = _digest(common, identities)
+    published = [release for channel in channels for release in channel.releases]
     plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
     plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 FEW = 20
 
 
-def observe(forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str) -> tuple[list[Published], int]:
-    """The published releases, and how many manifests had to be fetched.
+def observe(
+    forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str
+) -> tuple[list[Published], tuple[str, ...]]:
+    """The published releases, and the tags of those that are not known yet.
 
     :param known: releases that need not be read again
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``, ``asset-corrupt``
@@ -45,7 +47,7 @@ def observe(forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: 
         text = _read(forge, tag, scratch, whole=len(new) <= FEW)
         if text is not None:
             found.append(_published(forge, tag, text, there[tag], yanks))
-    return found, len(found) - len(same)
+    return found, tuple(release.manifest.tag for release in found[len(same) :])
 
 
 def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, datetime]:

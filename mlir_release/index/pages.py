@@ -115,9 +115,10 @@ class Pages:
                 "yanked": release.yanked,
                 "files": [{"anchor": Markup(anchor(link, core_metadata=core_metadata))} for link in release.links],
             }
-            for release in channel.recent
+            for release in channel.linked
         ]
-        heading = "Snapshots of the last 90 days" if channel.kind == "snapshot" else "Numbered releases"
+        days = channel.linked_days
+        heading = f"Snapshots of the last {days} days" if channel.kind == "snapshot" else "Numbered releases"
         return self._draw(
             "latest.html.j2",
             root="../../",
@@ -154,6 +155,7 @@ class Pages:
             "kind": channel.kind,
             "heading": _HEADINGS[channel.kind],
             "total": len(channel.releases),
+            "linked_days": channel.linked_days,
             "latest": self._release(latest, channel.previous(latest)) if latest else None,
             "rows": [self._row(release) for release in channel.releases[:rows]],
             "more": rows is not None and len(channel.releases) > rows,

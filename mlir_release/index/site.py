@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
+from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
-
-#: How far the page for ``pip -f`` reaches back from the newest snapshot: a day's page stays small and pip fast.
-LATEST_WINDOW = timedelta(days=90)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +86,14 @@ class Channel:
 
     kind: Kind
     releases: tuple[Published, ...]
+    linked_days: int = LINKED_DAYS  #: of snapshots, that the shared pages link
 
     @classmethod
-    def of(cls, kind: Kind, releases: Sequence[Published]) -> Channel:
+    def of(cls, kind: Kind, releases: Sequence[Published], *, linked_days: int = LINKED_DAYS) -> Channel:
         """The channel of ``kind`` among ``releases``."""
         mine = [release for release in releases if release.manifest.kind == kind]
-        return cls(kind=kind, releases=tuple(sorted(mine, key=lambda release: release.order, reverse=True)))
+        ordered = tuple(sorted(mine, key=lambda release: release.order, reverse=True))
+        return cls(kind=kind, releases=ordered, linked_days=linked_days)
 
     @property
     def folder(self) -> str:
@@ -114,14 +114,17 @@ class Channel:
             if release.yanked is None and not Version(release.manifest.version).is_prerelease
         )
 
-    @property
-    def recent(self) -> tuple[Published, ...]:
-        """What the page for ``pip -f`` shows: a window of snapshots, or every numbered release."""
+    @cached_property
+    def linked(self) -> tuple[Published, ...]:
+        """What the shared pages link: every numbered release; of snapshots a window, and the newest that is not yanked.
+
+        Their pages would grow for ever else: 25,000 links a year. A release's own page links its wheels for ever.
+        """
         if self.kind == "numbered" or not self.releases:
             return self.releases
         # Measured from the newest release and not from the clock: the page is a function of what is published.
-        since = self.releases[0].manifest.created - LATEST_WINDOW
-        return tuple(release for release in self.releases if release.manifest.created >= since)
+        since = self.releases[0].manifest.created - timedelta(days=self.linked_days)
+        return tuple(r for r in self.releases if r.manifest.created >= since or r is self.latest)
 
     @cached_property
     def by_tag(self) -> Mapping[str, Published]:
@@ -133,9 +136,9 @@ class Channel:
         return self.by_tag.get(release.manifest.previous_tag)
 
     def files(self) -> Mapping[str, list[WheelLink]]:
-        """All wheels by distribution, oldest release first."""
+        """The linked wheels by distribution, oldest release first."""
         found: dict[str, list[WheelLink]] = {}
-        for release in reversed(self.releases):
+        for release in reversed(self.linked):
             for link in release.links:
                 found.setdefault(link.wheel.distribution, []).append(link)
         return dict(sorted(found.items()))

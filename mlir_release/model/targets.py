@@ -35,6 +35,13 @@ OVERRIDES_NEED = "bindings"
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
 
+#: Days of snapshots on the shared pages: a page that grows for ever costs every pip more each day. A snapshot's own
+#: page links its wheels for ever.
+LINKED_DAYS = 90
+
+#: At most ten years, which no page of links survives.
+Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 to 3650")]
+
 #: At most a year: more is a mistake, and would leave the calendar.
 Hours = Annotated[int, Meta(ge=1, le=8760, title="a whole number of hours from 1 to 8760")]
 
@@ -78,6 +85,12 @@ class ReleaseConfig(_Table, frozen=True):
         Hours,
         doc("Hours from its tag after which a snapshot that is not published is abandoned, if there is a newer one."),
     ] = 72
+    pypi_candidates: Annotated[
+        bool, doc("Whether numbered releases of LLVM's release candidates go to PyPI, too, as pre-releases.")
+    ] = False
+    linked_days: Annotated[
+        Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
+    ] = LINKED_DAYS
     green: GreenPolicy | None = None
 
 

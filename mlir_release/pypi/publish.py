@@ -1,4 +1,7 @@
-"""Final numbered releases on a package index: everything is checked before the first byte is uploaded.
+"""Numbered releases on a package index: everything is checked before the first byte is uploaded.
+
+Final ones go there, and candidates where ``pypi-candidates`` of ``targets.toml`` says so. A candidate's version is a
+pre-release of PEP 440, which installers take only when they are asked to.
 
 A file on an index can't be replaced, and its name is used up even when it is deleted. So the plan is made from the
 published release and the index alone, all of it is refused if one file is wrong, and files go up one by one: killed
@@ -19,12 +22,15 @@ from packaging.version import Version
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.forge.files import matrix_at
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
+from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
+from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -91,6 +97,24 @@ class PypiOutcome:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class CandidateStays:
+    """A candidate that is not for PyPI, because nobody asked for candidates there: a result, and no failure."""
+
+    tag: str
+
+    def text(self) -> str:
+        """What to do about it."""
+        return (
+            f"{self.tag} is a release candidate, and candidates do not go to PyPI: nothing was done\n"
+            f"  to have the next ones there: pypi-candidates = true in [release] of {TARGETS_FILE}"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "candidates": False, "uploaded": [], "there": []}
+
+
 def publish_to_index(
     forge: Forge,
     tag: str,
@@ -101,8 +125,10 @@ def publish_to_index(
     file_limit: int = FILE_LIMIT,
     project_limit: int = PROJECT_LIMIT,
     dry_run: bool = False,
-) -> PypiOutcome:
-    """Put a published final release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
+) -> PypiOutcome | CandidateStays:
+    """Put a published numbered release's wheels of :data:`DISTRIBUTION` on an index. Safe to repeat and to kill.
+
+    A candidate goes there only if ``targets.toml`` at its tag says so.
 
     Credentials are twine's: ``TWINE_USERNAME`` and ``TWINE_PASSWORD``, or trusted publishing in a workflow.
 
@@ -110,13 +136,15 @@ def publish_to_index(
     :param index_url: the simple index that belongs to it; empty: derived
     :param owners: users or the organization that must own the project where the index tells owners
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
-    :raises UsageError: ``pypi-not-final``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
+    :raises UsageError: ``pypi-not-numbered``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; nothing was uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
     """
-    final_tag(tag)
+    candidate = Version(numbered_tag(tag).version).is_prerelease
     _check_address(repository_url)
+    if candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates:
+        return CandidateStays(tag=tag)
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = _published(forge, tag)
@@ -136,14 +164,14 @@ def publish_to_index(
 # -- what may go there ---------------------------------------------------------------------------------------------
 
 
-def final_tag(tag: str) -> NumberedTag:
-    """Read the tag of a final numbered release. :raises UsageError: ``pypi-not-final``"""
+def numbered_tag(tag: str) -> NumberedTag:
+    """Read the tag of a numbered release. :raises UsageError: ``pypi-not-numbered``"""
     parsed = parse_numbered(tag) if tag.startswith("llvm-") else None
-    if parsed is None or Version(parsed.version).is_prerelease:
+    if parsed is None:
         raise UsageError(
-            "pypi-not-final",
+            "pypi-not-numbered",
             f"{tag} does not go to PyPI",
-            why="only final numbered releases do: a project has 10 GB there, and snapshots have an index of their own",
+            why="only numbered releases do: a project has 10 GB there, and snapshots have an index of their own",
             remedy="give the tag of one, for example llvm-22.1.8.01",
         )
     return parsed
@@ -250,12 +278,13 @@ def make_plan(
 def _check_version(manifest: Manifest, wheel: WheelEntry) -> None:
     version = parse_wheel_filename(wheel.filename)[1]
     base = parse_numbered(manifest.tag).version
-    if str(version) != manifest.version or version.local or version.is_prerelease or version.base_version != base:
+    same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
+    if str(version) != manifest.version or version.local or version.is_devrelease or not same:
         raise VerificationError(
             "pypi-version-invalid",
             f"the version of {wheel.filename} is not one for PyPI",
             where=manifest.tag,
-            why=f"it is {version}; a final release of {base} is {base} or {base}.post<n>, without a local part",
+            why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
             remedy="number another release: mlir-release number; nothing was uploaded",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -59,8 +59,8 @@ class World:
         upload(draft, folder)
         return publish(draft).manifest
 
-    def index(self, *, core_metadata: bool = True) -> None:
-        generate(self.stage.forge, self.pages, base_url=self.base, core_metadata=core_metadata)
+    def index(self, **options: Any) -> None:
+        generate(self.stage.forge, self.pages, base_url=self.base, **options)
 
     def download(self, command: Command, folder: Path, *options: str) -> list[str]:
         """Run a documented command as a download; the files that arrive, none if pip fails."""
@@ -242,6 +242,20 @@ def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) ->
     assert (tmp_path / TAG / "mlir" / "_release.json").is_file()
     assert lock(NEWER) != 0
     assert not (tmp_path / NEWER).exists()
+
+
+def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(world: World, tmp_path: Path) -> None:
+    old = world.publish(OLDER, "20261120.1", PYTHON)
+    newest = world.publish("snapshot-20270301.01", "20270301.1", PYTHON)
+    world.index(linked_days=1)
+    exact, pinned = documented(old, world.base)[:2]
+    assert world.download(exact, tmp_path / "exact") == [wheel_name("20261120.1")]
+    assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261120.1")]
+    assert world.download(pinned, tmp_path / "hashes", "--require-hashes") == [wheel_name("20261120.1")]
+    for number, command in enumerate(documented(newest, world.base)):
+        assert world.download(command, tmp_path / str(number)) == [wheel_name("20270301.1")]
+    for page in ("latest", "simple/mlir"):
+        assert "20261120.1" not in (world.pages / "snapshots" / page / "index.html").read_text()
 
 
 def test_pages_in_a_folder(world: World, tmp_path: Path) -> None:

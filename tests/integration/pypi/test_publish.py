@@ -105,6 +105,61 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world:
     assert shown.stdout.strip() == TAG
 
 
+def set_candidates(world: World, wanted: bool) -> None:
+    """Commit ``pypi-candidates`` to targets.toml."""
+    forge = world.stage.forge
+    head = forge.head("main")
+    assert head is not None
+    before = (forge.read("targets.toml", commit=head) or b"").decode()
+    text = before.replace("[release]\n", f"[release]\npypi-candidates = {str(wanted).lower()}\n", 1)
+    assert text != before
+    forge.commit("main", expected=head, files={"targets.toml": text.encode()}, message="Set pypi-candidates\n")
+
+
+CANDIDATE = ("llvm-23.1.0rc1.01", "23.1.0rc1")
+
+
+def test_a_candidate_stays_away_unless_it_is_wanted(world: World) -> None:
+    world.publish(*CANDIDATE)
+    done = world.put(CANDIDATE[0])
+    assert "pypi-candidates = true" in done.text()
+    assert done.to_json() == {"tag": CANDIDATE[0], "candidates": False, "uploaded": [], "there": []}
+    assert world.files == []
+    command = [sys.executable, "-m", "mlir_release", "pypi", CANDIDATE[0], "--repository-url", world.url]
+    ran = subprocess.run([*command, "--forge", f"local:{world.stage.forge.root}"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.partition(" is ")[0]) == (0, CANDIDATE[0])
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_candidate_is_taken_only_by_who_asks_for_it(world: World, tmp_path: Path, installer: str) -> None:
+    world.publish()
+    world.put()
+    set_candidates(world, True)
+    names = world.publish(*CANDIDATE)
+    done = world.put(CANDIDATE[0])
+    assert done.to_json()["uploaded"] == names
+    python = venv.create(tmp_path / "environment", Path(sys.executable), pip=True).python
+
+    def install(*options: str) -> str:
+        """The version that arrives."""
+        index = ("--index-url", f"{world.url}simple/")
+        place = tmp_path / f"target-{len(list(tmp_path.glob('target-*')))}"
+        if installer == "pip":
+            ran = run_pip(python, "install", "--no-cache-dir", "--no-deps", *index, "--target", str(place), *options)
+        else:
+            command = [sys.executable, "-m", "uv", "pip", "install", "--no-cache", "--no-deps", *index]
+            command += ["--python", str(python), "--target", str(place), *options]
+            ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        (info,) = place.glob("mlir-*.dist-info")
+        return info.name.removeprefix("mlir-").removesuffix(".dist-info")
+
+    pre = ("--pre",) if installer == "pip" else ("--prerelease", "allow")
+    assert install("mlir>=1") == VERSION
+    assert install(*pre, "mlir>=1") == CANDIDATE[1]
+    assert install(f"mlir=={CANDIDATE[1]}") == CANDIDATE[1]
+
+
 def test_without_the_password_nothing_goes_up_and_nobody_sees_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.publish()
     monkeypatch.setenv("TWINE_PASSWORD", "wrong-but-secret")
@@ -188,9 +243,8 @@ def test_a_name_with_versions_that_are_not_ours(world: World) -> None:
 
 def test_what_does_not_go_to_an_index(world: World) -> None:
     for tag, problem in (
-        ("snapshot-20261120.02", "pypi-not-final"),
-        ("llvm-22.1.8rc1.01", "pypi-not-final"),
-        ("v1.0", "pypi-not-final"),
+        ("snapshot-20261120.02", "pypi-not-numbered"),
+        ("v1.0", "pypi-not-numbered"),
     ):
         with pytest.raises(UsageError) as caught:
             world.put(tag)

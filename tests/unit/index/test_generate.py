@@ -169,6 +169,34 @@ def test_any_way_to_the_same_releases_gives_the_same_bytes(tmp_path: Path, data:
     assert tree(incremental) == tree(fresh)
 
 
+def test_the_shared_pages_link_a_window_and_every_release_its_own_wheels(tmp_path: Path) -> None:
+    snapshots = many(20, **SMALL)  # of ten days
+    numbered = make_manifest("llvm-22.1.8.01", version="22.1.8", **SMALL)  # type: ignore[arg-type]
+    old = make_manifest("llvm-19.1.7.01", version="19.1.7", created=START - timedelta(days=700), **SMALL)  # type: ignore[arg-type]
+    found = site(tmp_path, *snapshots, numbered, old, linked_days=3)
+    shared = [f"snapshots/{name}" for name in ("latest/index.html", "simple/mlir/index.html", "simple/mlir/index.json")]
+    for release in snapshots:
+        linked = release.created >= snapshots[-1].created - timedelta(days=3)
+        for wheel in release.wheels:
+            assert [wheel.filename in found[name] for name in shared] == [linked] * 3
+            for name in ("index.html", "pylock.toml", f"requirements-{release.tag}.txt"):
+                assert wheel.filename in found[f"snapshots/{release.tag}/{name}"]
+        assert release.tag in found["snapshots/index.html"]
+    assert sum(release.version in found[shared[0]] for release in snapshots) == 7
+    assert "of the last 3 days" in found[shared[0]]
+    for wheel in (*numbered.wheels, *old.wheels):
+        assert wheel.filename in found["releases/simple/mlir/index.html"]
+        assert wheel.filename in found["releases/latest/index.html"]
+
+
+def test_the_newest_that_is_not_yanked_is_always_linked(tmp_path: Path) -> None:
+    old, *newer = many(8, **SMALL)
+    found = site(tmp_path, old, *newer, yanks=tuple(Yank(tag=m.tag, reason="r") for m in newer), linked_days=1)
+    assert old.wheels[0].filename in found["snapshots/latest/index.html"]
+    assert old.wheels[0].filename in found["snapshots/simple/mlir/index.json"]
+    assert newer[0].wheels[0].filename not in found["snapshots/latest/index.html"]
+
+
 def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> None:
     forge = PaperForge()
     *older, newest = many(6, **SMALL)
@@ -178,7 +206,7 @@ def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> N
     forge.add(newest)
     forge.downloads = 0
     outcome = make_index(forge, tmp_path / "site")
-    assert (outcome.fetched, forge.downloads) == (1, 1)
+    assert (outcome.new, forge.downloads) == ((newest.tag,), 1)
     others = [name for name in outcome.written if f"snapshots/{newest.tag}/" not in name]
     assert others == [
         "snapshots/simple/mlir/index.html",
@@ -224,7 +252,7 @@ def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_with
     forge.publish(forge.release_list[0])
     gone = forge.release_list.pop(-7)
     outcome = make_index(forge, tmp_path / "site")
-    assert (forge.listed, outcome.releases, outcome.fetched) == (RECENT, RECENT + 29, 1)
+    assert (forge.listed, outcome.releases, len(outcome.new)) == (RECENT, RECENT + 29, 1)
     assert f"snapshots/{late.tag}/index.html" in outcome.written
     assert f"snapshots/{gone.tag}/index.html" in outcome.removed
     make_index(forge, tmp_path / "fresh")

@@ -10,7 +10,7 @@ import pytest
 from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
 from mlir_release.model.manifest import Manifest, WheelEntry
 from mlir_release.pypi.project import IndexFile, IndexProject, read_project, simple_url
-from mlir_release.pypi.publish import FILE_LIMIT, check_name, final_tag, make_plan
+from mlir_release.pypi.publish import FILE_LIMIT, check_name, make_plan, numbered_tag
 from tests.serving import serve
 
 if TYPE_CHECKING:
@@ -88,12 +88,19 @@ def test_the_limit_of_a_file(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "fits"),
-    [("22.1.8", True), ("22.1.8.post1", True), ("22.1.8+sha", False), ("22.1.8rc1", False), ("22.1.7", False),
-     ("22.1.8.dev1", False)],
-)  # fmt: skip
-def test_versions(version: str, fits: bool) -> None:
-    entry = manifest(wheel(name(version)), version=version)
+    ("tag", "version", "fits"),
+    [
+        *(("llvm-22.1.8.01", version, True) for version in ("22.1.8", "22.1.8.post1")),
+        *(("llvm-22.1.8.01", version, False) for version in ("22.1.8+sha", "22.1.8rc1", "22.1.7", "22.1.8.dev1")),
+        *(("llvm-23.1.0rc2.01", version, True) for version in ("23.1.0rc2", "23.1.0rc2.post1")),
+        *(
+            ("llvm-23.1.0rc2.01", version, False)
+            for version in ("23.1.0", "23.1.0rc1", "23.1.0rc2+sha", "23.1.0.post1")
+        ),
+    ],
+)
+def test_versions(tag: str, version: str, fits: bool) -> None:
+    entry = manifest(wheel(name(version)), tag=tag, version=version)
     if fits:
         assert make_plan(entry, project()).version == version
         return
@@ -131,10 +138,11 @@ def test_names() -> None:
 
 
 def test_tags() -> None:
-    assert final_tag("llvm-22.1.8.02").number == 2
-    for tag in ("llvm-22.1.8rc1.01", "snapshot-20261120.01", "main"):
+    assert numbered_tag("llvm-22.1.8.02").number == 2
+    assert numbered_tag("llvm-22.1.8rc1.01").version == "22.1.8rc1"
+    for tag in ("llvm-22.1.8", "snapshot-20261120.01", "main"):
         with pytest.raises(UsageError, match="PyPI"):
-            final_tag(tag)
+            numbered_tag(tag)
 
 
 def test_addresses() -> None:
