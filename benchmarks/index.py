@@ -1,17 +1,21 @@
 """What the pages cost: to make them for 1,000 releases x 30 wheels, and to read them with pip.
 
-``python benchmarks/index.py [--releases N] [--json FILE]``
+``python benchmarks/index.py [--releases N] [--json FILE] [--window]``
 
 1. The index from nothing and for one release more, beside dumb-pypi on the same files (from nothing, and told of the
    previous list).
 2. What pip transfers and how long it takes, with and without the core-metadata attribute, on the simple index and on a
    page for ``-f``: a plain ``pip download mlir``, and one in which the newest releases' requirements can't be met, so
    that pip has to look at the metadata of one release after the other. Wheels have the size of real ones.
+
+With ``--window`` only: how large the shared pages are, and what reading them costs pip, with all snapshots and with
+those of ``linked-days`` (60 wheels each, two a day).
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -195,6 +199,69 @@ def bench_reading(count: int, work: Path) -> list[Reading]:
     return found
 
 
+@dataclass(frozen=True)
+class Window:
+    """A shared page, with so many days of snapshots."""
+
+    days: int
+    page: str
+    links: int
+    bytes: int
+    compressed: int  #: by gzip, as GitHub Pages serves it
+    cpu: float  #: seconds of pip
+
+
+def bench_window(count: int, work: Path, windows: Sequence[int] = (3650, 180, 90, 30)) -> list[Window]:
+    """The shared pages of ``count`` snapshots, and one ``pip index versions mlir`` on each."""
+    python = venv.create(work / "environment", Path(sys.executable), pip=True).python
+    subprocess.run([str(python), "-m", "pip", "install", "-q", *newest_pip(work)], check=True)
+    forge = PaperForge()
+    for manifest in many(count, distributions=("mlir", "mlir-core")):
+        forge.add(manifest)
+    found = []
+    with serve(work) as served:
+        for days in windows:
+            make_index(forge, work / f"{days}", linked_days=days)
+            site = f"{served.url}/{days}/snapshots"
+            for page, options in (
+                ("simple/mlir", ("--index-url", f"{site}/simple/")),
+                ("latest", ("--no-index", "-f", f"{site}/latest/")),
+            ):
+                content = (work / f"{days}" / "snapshots" / page / "index.html").read_bytes()
+                cpu = measure_pip(python, "index", "versions", "mlir", "--pre", "--no-cache-dir", *options)
+                links = content.count(b"#sha256=")
+                found.append(Window(days, page, links, len(content), len(gzip.compress(content)), cpu))
+    return found
+
+
+def measure_pip(python: Path, *arguments: str) -> float:
+    """CPU seconds of one call of pip."""
+    process = subprocess.Popen([str(python), "-m", "pip", *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise SystemExit(f"pip {' '.join(arguments)} failed")
+    return round(usage.ru_utime + usage.ru_stime, 2)
+
+
+def show_window(rows: Sequence[Window], count: int) -> None:
+    """A table of :func:`bench_window`."""
+    console.table(
+        [">days", "page", ">links", ">size", ">gzip", ">pip's CPU seconds"],
+        [
+            [
+                row.days,
+                row.page,
+                row.links,
+                format_bytes(row.bytes),
+                format_bytes(row.compressed),
+                f"{row.cpu:.2f}",
+            ]
+            for row in rows
+        ],
+        title=f"The shared pages: {count} snapshots x 60 wheels",
+    )
+
+
 def newest_pip(work: Path) -> list[str]:
     """The pip that this process's environment has, so that all machines compare the same thing."""
     wheel = subprocess.run(
@@ -247,7 +314,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the pages cost to make and to read.")
     parser.add_argument("--releases", type=int, default=1000, metavar="N", help="releases of 30 wheels [1000]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    parser.add_argument("--window", action="store_true", help="only what linked-days makes of the shared pages")
     options = parser.parse_args()
+    if options.window:
+        with tempfile.TemporaryDirectory(prefix="mlir-release-bench-") as folder:
+            rows = bench_window(options.releases, Path(folder))
+        show_window(rows, options.releases)
+        if options.json:
+            options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        return
     cores = os.cpu_count()
     with tempfile.TemporaryDirectory(prefix="mlir-release-bench-") as folder:
         work = Path(folder)

@@ -144,6 +144,7 @@ class Veteran:
         yield self.ask("release", "sweep", *self.sweeping, name="release sweep, under way")
         yield self.ask("tag", "list")
         yield self.ask("release", "list")
+        yield self.ask("release", "status")
         yield self.ask("release", "show", TAG, name="release show")
         yield self.ask("matrix", "--missing", TAG, "--kind", "wheels", name="matrix --missing")
         yield self.ask("publish", TAG, "--dist", str(self.dist()), "--python", sys.executable, name="publish")

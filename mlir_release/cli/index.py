@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 )
 @click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
+@click.option(
+    "--patience",
+    metavar="MINUTES",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="How long to try again what fails (--probe): GitHub Pages may serve old files for ten minutes.",
+)
 @pythons_option("to try the commands with (--probe)", default="all that are found on this machine")
 @branch_option
 @dry_run_option
@@ -44,21 +52,44 @@ def index(
     files_url: str | None,
     afresh: bool,
     probed: str | None,
+    patience: float,
     pythons: tuple[str, ...],
     branch: str,
     dry_run: bool,
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
+    from mlir_release.forge.files import matrix_of_branch
     from mlir_release.index.generate import generate
+    from mlir_release.index.site import to_probe
 
     if files_url is not None:
         forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
-    console.outcome(generate(forge, output, base_url=base, branch=branch, afresh=afresh, dry_run=dry_run))
+    matrix = matrix_of_branch(forge, branch)
+    outcome = generate(
+        forge,
+        output,
+        base_url=base,
+        branch=branch,
+        afresh=afresh,
+        linked_days=matrix.release.linked_days,
+        matrix=matrix,
+        dry_run=dry_run,
+    )
+    console.outcome(outcome)
+    console.output("new", to_probe(outcome.new))
     if probed is not None and not dry_run:
         from mlir_release.host.pythons import find_pythons
-        from mlir_release.index.probe import probe_published
+        from mlir_release.index.probe import Patience, probe_published
 
         interpreters = [python.executable for python in find_pythons(pythons)]
-        found = probe_published(forge, output, probed, base_url=base, branch=branch, pythons=interpreters)
+        found = probe_published(
+            forge,
+            output,
+            probed,
+            base_url=base,
+            branch=branch,
+            pythons=interpreters,
+            patience=Patience(seconds=60 * patience),
+        )
         console.say(found.text())

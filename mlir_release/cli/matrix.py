@@ -69,6 +69,7 @@ def matrix(
         text = json.dumps(github_matrix(rows), separators=(",", ":"))
         console.output("matrix", text)
         console.output("empty", "false" if rows else "true")
+        console.output("candidates", "true" if found.release.pypi_candidates else "false")
         click.echo(text)
     elif console.json_mode:
         left_out = [{"target": row.name, "reason": row.reason} for row in excluded]

@@ -15,6 +15,7 @@ from mlir_release.cli.options import (
     output_option,
     pythons_option,
 )
+from mlir_release.cli.status import release_status
 from mlir_release.console import console, format_bytes
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ reason_option = click.option("--reason", required=True, help="Shown in the manif
 @click.group()
 def release() -> None:
     """Look at releases; sweep, waive, abandon or yank."""
+
+
+release.add_command(release_status)
 
 
 @release.command("list")

@@ -35,7 +35,8 @@ WORKFLOWS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     "platform.yml": (frozenset({"workflow_call"}), ("contents", "id-token", "attestations")),
     "compiler-caches.yml": (frozenset({"workflow_dispatch"}), ()),
     "numbered-release.yml": (frozenset({"workflow_dispatch"}), ("contents", "actions")),
-    "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token")),
+    "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token", "actions")),
+    "probe.yml": (frozenset({"workflow_dispatch"}), ()),
 }
 
 REQUIRED = (*RELEASE_FILES, *(_FOLDER + name for name in WORKFLOWS))

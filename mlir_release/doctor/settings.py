@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PYPI_ENVIRONMENT = "pypi"
 
 #: The tag of a release candidate, to apply rules to.
-SAMPLE_CANDIDATE = "llvm-23.1.0rc1.01"
+SAMPLE_CANDIDATE = "llvm-23.1rc1.01"
 
 #: The one that GitHub itself deploys Pages through.
 PAGES_ENVIRONMENT = "github-pages"

@@ -231,6 +231,10 @@ class RunJob:
     url: str = ""  #: of its page, for people
 
 
+#: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
+BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
+
+
 class Timings(Protocol):
     """When the jobs of workflow runs started and ended."""
 

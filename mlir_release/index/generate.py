@@ -8,11 +8,13 @@
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
+    status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
 
 The same releases give the same bytes, whether the folder was empty before or not: ``state.json`` only tells which files
-need not be drawn again, and it is believed only for files that still have the digest in it.
+need not be drawn again, and it is believed only for files that still have the digest in it. The status is of a moment:
+it is drawn each time, and ``state.json`` does not know it.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
@@ -35,6 +38,8 @@ from mlir_release.index.site import Channel
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
+from mlir_release.release.status import make_status
+from mlir_release.release.status_facts import observe_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.index.archive import Known
     from mlir_release.index.site import Published
+    from mlir_release.model.matrix import Matrix
 
 STATE_NAME = "state.json"
 
@@ -88,6 +94,7 @@ def generate(
     core_metadata: bool = True,
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
+    matrix: Matrix | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -99,7 +106,8 @@ def generate(
     :param branch: the branch that holds ``yanked.toml``
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
-    :param linked_days: days of snapshots that the shared pages link (``linked-days`` of ``targets.toml``)
+    :param linked_days: days of snapshots that the shared pages link
+    :param matrix: what the status page is about, the branch's; None: there is no such page
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -116,12 +124,13 @@ def generate(
             try:
                 known = {} if afresh else read_known(forge, output, base_url, scratch)
                 published, new = observe(forge, known, scratch, branch=branch)
-                channels = (
-                    Channel.of("snapshot", published, linked_days=linked_days),
-                    Channel.of("numbered", published),
-                )
-                plan = _plan(Pages(base_url=base_url, title=title), channels, core_metadata, _source(forge))
+                snapshots = Channel.of("snapshot", published, linked_days=linked_days)
+                channels = (snapshots, Channel.of("numbered", published))
+                pages = Pages(base_url=base_url, title=title, has_status=matrix is not None)
+                plan = _plan(pages, channels, core_metadata, _source(forge))
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
+                if matrix is not None and not dry_run:
+                    _write_status(forge, matrix, pages, channels, output, scratch)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -150,6 +159,21 @@ def read_known(forge: Forge, output: Path, base_url: str, scratch: Path) -> Mapp
     if content is None and base_url.startswith(("https:", "http:")):
         content = read_served(base_url, scratch)
     return unpack(content, _source(forge))
+
+
+def _write_status(
+    forge: Forge, matrix: Matrix, pages: Pages, channels: tuple[Channel, Channel], output: Path, scratch: Path
+) -> None:
+    """Replace the status page."""
+    known = {release.tag: release.manifest for channel in channels for release in channel.releases}
+    status = make_status(observe_status(forge, matrix, known=known))
+    status = replace(status, source=_source(forge))
+    for note in status.notes:
+        console.warn(note)
+    text = json.dumps(status.to_json(), indent=1) + "\n"
+    write_atomically(output / "status" / "status.json", text.encode(), scratch=scratch)
+    page = pages.status(status, channels)
+    write_atomically(output / "status" / "index.html", page.encode(), scratch=scratch)
 
 
 def _source(forge: Forge) -> str:
@@ -230,7 +254,8 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    common = _digest(_renderer(), pages.url, pages.title, core_metadata, present, snapshots.linked_days)
+    site = (pages.url, pages.title, pages.has_status)
+    common = _digest(_renderer(), *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, _style)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}

@@ -10,6 +10,7 @@ from mlir_release.console import format_bytes
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import FOLDERS
+from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.release.status import Status
 
 #: Rows of older releases on the landing page, and entries of the feed.
 LANDING_ROWS = 14
@@ -47,6 +49,7 @@ class Pages:
 
     base_url: str
     title: str = "MLIR wheels"
+    has_status: bool = False  #: whether there is a status page to link
 
     @property
     def url(self) -> str:
@@ -76,6 +79,7 @@ class Pages:
             "title": self.title,
             "url": self.url,
             "end": self.end,
+            "has_status": self.has_status,
             "channels": [
                 {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
                 for channel in channels
@@ -141,6 +145,12 @@ class Pages:
         ][:FEED_ENTRIES]
         updated = entries[0]["published_at"] if entries else "1970-01-01T00:00:00Z"
         return self._draw("feed.xml.j2", root="", releases=entries, updated=updated)
+
+    def status(self, status: Status, channels: tuple[Channel, ...]) -> str:
+        """What is going on."""
+        shown = {release.tag for channel in channels for release in channel.releases}
+        values = status_values(status, shown=shown, end=self.end)
+        return self._draw("status.html.j2", root="../", channels=channels, status=values)
 
     # -- what the templates see ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,13 +21,36 @@ from mlir_release.release import commands
 from mlir_release.release.install_check import best_wheel, check_import, run_pip
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.release_tags import Kind
     from mlir_release.release.commands import Command
+
+
+@dataclass(kw_only=True)
+class Patience:
+    """How long what fails is tried again: GitHub's cache may serve old pages for ten minutes after a change."""
+
+    seconds: float = 0.0  #: from the first command on
+    pause: float = 30.0  #: seconds between two tries
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _end: float | None = None
+
+    def begin(self) -> None:
+        """The first command is about to run."""
+        self._end = self.clock() + self.seconds
+
+    def again(self) -> bool:
+        """Wait; False, at once, if the time is over."""
+        left = (self._end or 0.0) - self.clock()
+        if left <= 0:
+            return False
+        self.sleep(min(self.pause, left))
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +123,7 @@ def probe_published(
     branch: str,
     pythons: Sequence[Path],
     pip_options: Sequence[str] = (),
+    patience: Patience | None = None,
 ) -> ProbeOutcome:
     """:func:`probe` of a release that the pages in ``output`` show.
 
@@ -124,6 +149,7 @@ def probe_published(
         newest=release in channel.offered[:1],
         older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
         pip_options=pip_options,
+        patience=patience,
     )
 
 
@@ -136,6 +162,7 @@ def probe(
     newest: bool = True,
     older: Collection[str] = (),
     pip_options: Sequence[str] = (),
+    patience: Patience | None = None,
 ) -> ProbeOutcome:
     """Run every documented command as someone who has only the pages would.
 
@@ -148,6 +175,7 @@ def probe(
     :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
     :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
         but no ``PIP_*`` variables
+    :param patience: for how long a command that does something else is tried again; None: not at all
     :raises VerificationError: ``probe-failed``, with every command that did something else
     """
     if not pythons:
@@ -155,14 +183,23 @@ def probe(
     tried = documented(manifest, base_url, page_url=page_url, newest=newest)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
+    patience = patience or Patience()
+    patience.begin()
     for interpreter in map(describe, pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
             python = venv.create(folder / "environment", interpreter.executable, pip=True).python
             wheel = best_wheel(wheels, interpreter)
-            for number, command in enumerate(tried):
-                downloads = folder / str(number)
-                allowed = older if command.label in ("newest", "index") else ()
-                steps.append(_try(command, python, interpreter, wheel, allowed, downloads, pip_options))
+            mine: dict[int, ProbeStep] = {}
+            while True:
+                for number, command in enumerate(tried):
+                    if number not in mine or not mine[number].passed:
+                        shutil.rmtree(downloads := folder / str(number), ignore_errors=True)
+                        allowed = older if command.label in ("newest", "index") else ()
+                        mine[number] = _try(command, python, interpreter, wheel, allowed, downloads, pip_options)
+                if all(step.passed for step in mine.values()) or not patience.again():
+                    break
+                console.say("    not yet as it should be: trying again what failed, as caches may serve old pages")
+            steps += mine.values()
             if wheel is not None and all(step.passed for step in steps):
                 steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))

@@ -15,12 +15,22 @@ from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
+
+
+#: New releases of each kind that are probed at most: where nothing was served before, every release is new.
+PROBED = 3
+
+
+def to_probe(tags: Iterable[str]) -> list[str]:
+    """The newest of some releases, a few of each kind, to be tried in clean environments."""
+    orders = sorted((parse_release_tag(tag) for tag in tags), key=lambda order: (order.kind, order), reverse=True)
+    return [str(order) for order in orders if order in [o for o in orders if o.kind == order.kind][:PROBED]]
 
 
 @dataclass(frozen=True, kw_only=True)

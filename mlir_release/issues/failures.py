@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
 from mlir_release.model.manifest import MANIFEST_NAME
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.
 MAX_NAMES = 50
 MAX_NAME = 300
-
-#: How jobs end that did not do what they were for. A job that runs out of time is ``cancelled``.
-BAD_ENDS = frozenset({"failure", "timed_out", "cancelled"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
+from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.issues.failures import BAD_ENDS
 from mlir_release.model.job_names import own_name, split_job_name
 
 if TYPE_CHECKING:

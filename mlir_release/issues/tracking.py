@@ -15,6 +15,7 @@ from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.draft import Draft
+from mlir_release.release.status import EXPERIMENTAL, FIRST_FAILED
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 MAX_BODY = 60_000
 
 _LAST = re.compile(r"^Last failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
-_FIRST = re.compile(r"^First failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,8 @@ def plan_changes(
         if known is not None and _newer(known, findings.tag):
             continue
         title = f"{name} fails" + (" in numbered releases" if kind == "numbered" else "")
-        title += "" if failure.required else " (experimental)"
-        match = _FIRST.search(known.body) if known else None
+        title += "" if failure.required else EXPERIMENTAL
+        match = FIRST_FAILED.search(known.body) if known else None
         text = _body(
             failure,
             first=match["tag"] if match else findings.tag,

@@ -230,7 +230,8 @@ class _Rehearsal:
             self.close_run()
         site = self.workspace / "site"
         with self.report.step("generate the index") as results:
-            pages = generate(self.forge, site, base_url=site.as_uri())
+            matrix = matrix_of_branch(self.forge)
+            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix)
             results.append(pages.text())
             self.report.index = str(site / "index.html")
         with self.report.step("probe the installation commands") as results:

@@ -31,10 +31,10 @@ from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.snapshot.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from mlir_release.forge.base import Forge, Tag
+    from mlir_release.forge.base import Forge, ReleaseRow, Tag
     from mlir_release.model.matrix import Matrix
 
 ABANDONED_PREFIX = "abandoned/"
@@ -170,7 +170,14 @@ def states(forge: Forge, *, newest: int | None = None) -> list[TagState]:
     tags = forge.tags()
     if newest is None:
         return read_states(tags, {row.tag for row in forge.recent(None) if not row.draft})
-    rows = forge.recent(RECENT)
+    return newest_states(forge, tags, forge.recent(RECENT), newest)
+
+
+def newest_states(forge: Forge, tags: Sequence[Tag], rows: Sequence[ReleaseRow], newest: int) -> list[TagState]:
+    """The newest tags of ours, so many of each kind, with their states.
+
+    :param rows: the newest :data:`RECENT` releases; what they do not show is looked up
+    """
     published = {row.tag for row in rows if not row.draft}
     ours = read_states(tags, published)
     numbered = [state for state in ours if state.tag.kind == "numbered"]

@@ -42,7 +42,9 @@ def test_a_failing_required_target_keeps_the_draft_unpublished(runner: Runner) -
     assert [(workflow, success) for workflow, _, success in runner.log] == [
         ("snapshot.yml", True),
         ("release.yml", False),
+        ("pages.yml", True),  # for the status: begun
         ("compiler-caches.yml", True),
+        ("pages.yml", True),  # for the status: ended
     ]
     assert published(runner) == []
     ((title, state),) = issues(runner)
@@ -53,10 +55,11 @@ def test_a_failing_required_target_keeps_the_draft_unpublished(runner: Runner) -
 def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runner) -> None:
     _, tag, _ = runner.log[1]
     runner.run_all("release.yml", tag)
-    assert [(workflow, success) for workflow, _, success in runner.log[3:]] == [
+    assert [(workflow, success) for workflow, _, success in runner.log[5:]] == [
         ("release.yml", True),
         ("compiler-caches.yml", True),
         ("pages.yml", True),
+        ("probe.yml", True),
     ]
     assert published(runner) == [tag]
     assert [state for _, state in issues(runner)] == ["closed"]

@@ -36,7 +36,7 @@ from tools import go_tool
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "llvm/mlir-wheels"
 RUNNER = "ubuntu-24.04"
-DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml")
+DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml", "probe.yml")
 
 INSTALL, INSTALL_FOR_REAL = "tools/install.py", "tools/install_for_real.py"
 

@@ -12,7 +12,7 @@ import pytest
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.index.generate import generate
-from mlir_release.index.probe import documented, probe, probe_published
+from mlir_release.index.probe import Patience, ProbeOutcome, documented, probe, probe_published
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
@@ -153,6 +153,35 @@ def test_the_probe_notices_other_bytes(world: World) -> None:
     with pytest.raises(VerificationError) as caught:
         probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
     assert "DO NOT MATCH THE HASHES" in caught.value.why
+
+
+@pytest.mark.parametrize("minutes", [5, 11], ids=["within its time", "for longer than it may"])
+def test_the_probe_waits_for_a_cache_that_serves_old_pages(world: World, minutes: int) -> None:
+    world.publish(OLDER, "20261120.1", PYTHON)
+    world.index()
+    newest = world.publish(NEWER, "20261121.1", PYTHON)
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if now >= 60 * minutes:
+            world.index()
+
+    patience = Patience(seconds=600, pause=300, clock=lambda: now, sleep=sleep)
+    options = ["--index-url", world.main_index]
+
+    def check() -> ProbeOutcome:
+        return probe(newest, world.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
+
+    if minutes < 10:
+        assert len(check().installed) == 5
+        assert now == 300
+    else:
+        with pytest.raises(VerificationError) as caught:
+            check()
+        assert caught.value.id == "probe-failed"
+        assert now == 600
 
 
 @pytest.mark.parametrize("json", [False, True], ids=["html", "json"])

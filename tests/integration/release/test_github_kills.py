@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.console import console
+from mlir_release.forge.github import dispatch
 from tests.github_server import Fault
 from tests.integration.release import github_job
 from tests.integration.release.github_job import REPOSITORY, Undisturbed, end_state, job, world
@@ -38,6 +39,7 @@ def test_the_process_may_be_killed_at_every_request(
     moment: str, undisturbed: Undisturbed, exhaustive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
+    monkeypatch.setattr(dispatch, "PAUSES", ())  # here, a run is listed at once
     requests = undisturbed.requests
     tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
     for number in tried:
@@ -65,3 +67,30 @@ def test_the_process_may_be_killed_at_every_request(
             assert end_state(server) == undisturbed.end, f"killed {moment} request {number}: {requests[number - 1]}"
     print(f"\nkilled {moment} {len(tried)} of {len(requests)} requests")
     assert tried
+
+
+def test_the_process_may_be_killed_before_its_run_is_listed(
+    undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "quiet", True)
+    monkeypatch.setattr(dispatch, "PAUSES", (0.0,) * 4)
+    with world(tmp_path) as server:
+        server.runs_appear_after = 3
+        environ = server.environment(REPOSITORY, server.token())
+        started: Future[subprocess.Popen[bytes]] = Future()
+
+        def kill(record: Record) -> Fault | None:
+            if not record.operation.endswith("/dispatches"):
+                return None
+            return Fault(drop="after", on_done=lambda: started.result().kill())
+
+        server.faults = kill
+        command = [sys.executable, "-c", JOB, str(undisturbed.dist)]
+        process = subprocess.Popen(command, env=os.environ | environ, cwd=ROOT)
+        started.set_result(process)
+        assert process.wait(timeout=600) == -signal.SIGKILL
+        server.faults = lambda record: None
+        assert len(server.dispatches) == 1
+        job(environ, undisturbed.dist)
+        assert len([made for made in server.dispatches if made.workflow == "release.yml"]) == 1
+        assert end_state(server) == undisturbed.end

@@ -291,7 +291,8 @@ def test_the_latest_page_reaches_back_ninety_days_from_the_newest(tmp_path: Path
     found = site(tmp_path, old, edge, new)
     latest = found["snapshots/latest/index.html"]
     assert [version in latest for version in (old.version, edge.version, new.version)] == [False, True, True]
-    assert old.version in found["snapshots/simple/mlir/index.html"]  # and for ever
+    assert old.version not in found["snapshots/simple/mlir/index.html"]
+    assert old.version in found["snapshots/index.html"]  # and on its own page, for ever
     numbered = [make_manifest(f"llvm-{v}.01", version=v, created=START - timedelta(days=400 * n), **SMALL)  # type: ignore[arg-type]
                 for n, v in enumerate(["22.1.8", "21.1.8"])]  # fmt: skip
     assert "21.1.8" in site(tmp_path, *numbered)["releases/latest/index.html"]

@@ -1,0 +1,141 @@
+"""What :mod:`.status` is made from, read from a forge by a number of requests that does not grow with the releases.
+
+Published releases are asked for their manifests, from their public addresses; pending ones for their runs, and for
+their drafts where the token may see them. What can't be read is noted, and the rest is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from mlir_release.errors import ReleaseError
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.names import Slot
+from mlir_release.release.draft import Draft
+from mlir_release.release.remote import parse_manifest
+from mlir_release.release.status import Facts, TagFacts
+from mlir_release.snapshot.state import RECENT, matrix_of, newest_states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob, Tag
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.snapshot.state import TagState
+
+Answer = TypeVar("Answer")
+
+#: Releases of each kind that are shown.
+SHOWN = 10
+
+#: The newest runs of a pending release whose jobs are read: a second run builds only what the first left missing.
+MAX_RUNS = 2
+
+
+def observe_status(
+    forge: Forge, matrix: Matrix, *, limit: int = SHOWN, known: Mapping[str, Manifest] | None = None
+) -> Facts:
+    """Read what there is to say about the newest releases.
+
+    :param matrix: of the branch
+    :param limit: so many releases of each kind
+    :param known: manifests of published releases that need not be read
+    """
+    return _Observer(forge, matrix, known or {}).observe(limit)
+
+
+class _Observer:
+    def __init__(self, forge: Forge, matrix: Matrix, known: Mapping[str, Manifest]) -> None:
+        self.forge = forge
+        self.matrix = matrix
+        self.known = known
+        self.notes: dict[str, None] = {}
+
+    def observe(self, limit: int) -> Facts:
+        forge = self.forge
+        tags, rows = forge.tags(), forge.recent(RECENT)
+        states = newest_states(forge, tags, rows, limit)
+        services = forge.services
+        issues: Sequence[Issue] = ()
+        if services is not None:
+            issues = self.attempt("issues", services.tracker.open_issues, issues)
+        by_name = {tag.name: tag for tag in tags}
+        with scratch_folder("status") as folder:
+            found = [self.release(state, by_name[state.name], rows, folder) for state in reversed(states)]
+        return Facts(
+            now=forge.now(),
+            source=services.location if services is not None else forge.description,
+            releases=tuple(found),
+            matrix=self.matrix,
+            issues=tuple(issues),
+            notes=tuple(self.notes),
+        )
+
+    def attempt(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """What ``read`` returns; where the forge refuses, ``otherwise``, and a note."""
+        try:
+            return read()
+        except ReleaseError as error:
+            self.notes[f"{what} can't be read: {error.what}"] = None
+            return otherwise
+
+    def release(self, state: TagState, tag: Tag, rows: Iterable[ReleaseRow], folder: Path) -> TagFacts:
+        mine = [row for row in rows if row.tag == state.name]
+        if state.state == "published":
+            return TagFacts(
+                state=state,
+                began=tag.created_at,
+                published_at=next((row.published_at for row in mine if not row.draft), None),
+                manifest=self.manifest(state.name, folder),
+                page=self.forge.page_url(state.name),
+            )
+        if state.state == "abandoned":
+            return TagFacts(state=state, began=tag.created_at)
+        matrix = self.attempt("the build matrix of a tag", lambda: matrix_of(self.forge, state), self.matrix)
+        runs: Sequence[Run] = ()
+        runs = self.attempt("runs", lambda: self.forge.runs(matrix.release.workflow, ref=state.name), runs)
+        facts = TagFacts(
+            state=state,
+            began=tag.created_at,
+            matrix=matrix.due(state.tag),
+            runs=tuple(runs),
+            jobs=tuple(job for run in reversed(runs[:MAX_RUNS]) for job in self.jobs(run)),
+        )
+        return self.with_draft(facts, matrix, [row for row in mine if row.draft])
+
+    def with_draft(self, facts: TagFacts, matrix: Matrix, rows: Iterable[ReleaseRow]) -> TagFacts:
+        """The facts with what the oldest draft has, if one can be seen."""
+        row = min(rows, key=lambda row: row.created_at, default=None)
+        release = self.attempt("drafts", lambda: self.forge.refresh(row), None) if row is not None else None
+        if release is None or not release.draft:
+            return facts
+        draft = Draft(self.forge, facts.state, release, matrix)
+        wheels = draft.wheels()
+        present = {target.name for target in matrix.wheels if Slot.of_target(target) in wheels}
+        failing: set[str] = set()
+        if self.forge.services is None:  # no jobs tell; and reading each report costs no request
+            failing = {name for name, report in draft.reports().items() if not report.passed}
+        return replace(facts, present=frozenset(present), failing=frozenset(failing))
+
+    def jobs(self, run: Run) -> Sequence[RunJob]:
+        """The jobs of a run; none on a forge that has no jobs."""
+        jobs: Sequence[RunJob] = ()
+        services = self.forge.services
+        return jobs if services is None else self.attempt("jobs", lambda: services.timings.jobs(run), jobs)
+
+    def manifest(self, tag: str, folder: Path) -> Manifest | None:
+        """A published release's manifest; None if it has none that can be read."""
+        if tag in self.known:
+            return self.known[tag]
+        place = folder / f"{tag}.json"
+        try:
+            if not self.forge.fetch_published(tag, MANIFEST_NAME, place):
+                return None
+            return parse_manifest(place.read_bytes(), tag, where=self.forge.file_url(tag, MANIFEST_NAME))
+        except ReleaseError as error:
+            self.notes[f"the manifest of {tag} can't be read: {error.what}"] = None
+            return None

@@ -1,0 +1,25 @@
+"""What the settings of a repository are checked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlir_release.doctor.settings import examine_environment
+from mlir_release.forge.github.observations import Environment
+from tests.healthy import WELL
+
+#: Dots in the tags of final releases: ``llvm-22.1.8.01``; a candidate's has fewer: ``llvm-23.1rc1.01``.
+FINAL_ONLY = "llvm-*.*.*.*"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "candidates", "level"),
+    [("llvm-*", False, "ok"), ("llvm-*", True, "ok"), (FINAL_ONLY, False, "ok"), (FINAL_ONLY, True, "problem")],
+)
+def test_the_environment_must_admit_the_candidates_that_go_to_pypi(pattern: str, candidates: bool, level: str) -> None:
+    seen = replace(WELL, environments={"pypi": Environment(refs="selected", tags=(pattern,))})
+    (finding,) = examine_environment(seen, candidates=candidates)
+    assert finding.level == level
+    assert ("release candidates" in finding.text) == candidates

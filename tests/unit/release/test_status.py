@@ -1,0 +1,275 @@
+"""The picture of what is going on, from observed facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.forge.base import Issue, Run
+from mlir_release.model.manifest import LeftOut, Waiver
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.release.status import Facts, TagFacts, format_age, make_status, platform_of
+from mlir_release.snapshot.state import TagState
+from tests.job_factory import make_job
+from tests.paper_forge import START, make_manifest
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import RunJob
+    from mlir_release.release.status import PlatformLine, Status
+
+TARGETS = """
+schema = 1
+[release]
+upstream = "https://example.org/llvm-project.git"
+[llvm.mlir]
+distribution = "mlir"
+profile = "host"
+[runtime.linux-x86_64]
+os = "linux"
+arch = "x86_64"
+runner = "ubuntu-24.04"
+floor = "manylinux_2_28"
+pythons = ["cp312", "cp313"]
+[runtime.windows-x64]
+os = "windows"
+arch = "amd64"
+runner = "windows-2022"
+floor = "win_amd64"
+pythons = ["cp312"]
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+suites = ["smoke"]
+required = true
+[[target]]
+llvm = "mlir"
+runtime = "windows-x64"
+suites = ["smoke"]
+required = true
+[[target]]
+llvm = "mlir"
+runtime = "linux-x86_64"
+pythons = ["cp314t"]
+suites = ["smoke"]
+required = false
+"""
+MATRIX = Matrix.parse(TARGETS)
+LINUX, WINDOWS = "linux-x86_64", "windows-x64"
+TWELVE, THIRTEEN, FREE = (f"mlir-{LINUX}-{python}" for python in ("cp312", "cp313", "cp314t"))
+WIN = f"mlir-{WINDOWS}-cp312"
+ALL = frozenset({TWELVE, THIRTEEN, FREE, WIN})
+
+
+def tag(number: int) -> str:
+    return f"snapshot-202611{number:02d}.01"
+
+
+def state(name: str, state: Any = "pending", reason: str = "") -> TagState:
+    return TagState(
+        tag=parse_release_tag(name), state=state, commit="c" * 40, revision="a" * 40, request_id="r", wheel_version="1",
+        reason=reason,
+    )  # fmt: skip
+
+
+def published(number: int, *targets: str, waived: str = "", left_out: str = "", name: str = "") -> TagFacts:
+    """A release that has the wheels of some targets."""
+    name = name or tag(number)
+    manifest = make_manifest(name, version="22.1.8" if name.startswith("llvm") else None)
+    wheels = tuple(
+        structs_replace(manifest.wheels[place], target=target) for place, target in enumerate(sorted(targets))
+    )
+    manifest = structs_replace(
+        manifest,
+        wheels=wheels,
+        waivers=(Waiver(target=waived, reason="r"),) if waived else (),
+        left_out=(LeftOut(target=left_out, reason="r"),) if left_out else (),
+    )
+    when = START + timedelta(days=number)
+    return TagFacts(state=state(name, "published"), began=when, published_at=when, manifest=manifest, page=f"p/{name}")
+
+
+def structs_replace(value: Any, **changes: Any) -> Any:
+    from msgspec import structs
+
+    return structs.replace(value, **changes)
+
+
+def run(conclusion: str | None) -> Run:
+    status = "completed" if conclusion else "in_progress"
+    return Run(
+        id="1", workflow="release.yml", ref="", status=status, conclusion=conclusion, created_at=START, url="https://r/1"
+    )  # fmt: skip
+
+
+def pending(number: int, *jobs: RunJob, conclusion: str | None = None, runs: bool = True, **seen: Any) -> TagFacts:
+    return TagFacts(
+        state=state(tag(number)), began=START, matrix=MATRIX, runs=(run(conclusion),) if runs else (), jobs=jobs, **seen
+    )  # fmt: skip
+
+
+def picture(*releases: TagFacts, issues: tuple[Issue, ...] = ()) -> Status:
+    """Of releases, newest first."""
+    return make_status(
+        Facts(now=START + timedelta(days=30), source="s", releases=releases, matrix=MATRIX, issues=issues)
+    )
+
+
+def line(status: Status, name: str) -> PlatformLine:
+    return next(line for line in status.platforms if line.name == name)
+
+
+def test_what_passed() -> None:
+    status = picture(published(2, *ALL), published(1, *ALL))
+    assert [(row.tag, row.state, row.done, row.total, row.red) for row in status.releases] == [
+        (tag(2), "published", 4, 4, ()),
+        (tag(1), "published", 4, 4, ()),
+    ]
+    for name in (LINUX, WINDOWS):
+        found = line(status, name)
+        assert (found.verdict, found.passed, found.building, found.red_since) == ("passed", tag(2), "", "")
+
+
+def test_red_since_the_first_of_an_unbroken_row() -> None:
+    bad = make_job(f"{WINDOWS} / wheels: {WIN}", "failure", number=7)
+    status = picture(
+        pending(6),  # being built: says nothing yet
+        pending(5, bad, conclusion="failure", present=ALL - {WIN}),
+        replace(pending(4), state=state(tag(4), "abandoned", "superseded")),
+        published(3, TWELVE, THIRTEEN, FREE, waived=WIN),
+        published(2, *ALL),
+        published(1, TWELVE, THIRTEEN, FREE, waived=WIN),
+    )
+    windows = line(status, WINDOWS)
+    assert (windows.verdict, windows.building, windows.passed) == ("failed", tag(6), tag(2))
+    assert windows.red_since == tag(3)
+    assert [(link.text, link.url) for link in windows.failed] == [(bad.name, "https://example.org/jobs/7")]
+    assert line(status, LINUX).red_since == ""
+    states = {row.tag: row.shown_state for row in status.releases}
+    assert states[tag(6)] == "building"
+    assert states[tag(5)] == "waiting for waiver"
+    assert states[tag(4)] == "abandoned"
+    assert status.releases[2].reason == "superseded"
+
+
+def test_an_issue_knows_of_an_older_failure_than_is_shown() -> None:
+    body = f"x\nFirst failed in: `{tag(1)}`\nLast failed in: `{tag(9)}`"
+    issues = (
+        Issue(number=4, key=f"snapshot/{WIN}", title="", body=body, url="https://i/4"),
+        Issue(number=5, key=f"snapshot/sdk-{LINUX}", title="", body="", url="https://i/5"),
+        Issue(
+            number=7,
+            key=f"snapshot/{WIN}t",
+            title=f"{WIN}t fails (experimental)",
+            body=body.replace(tag(1), "snapshot-20261001.01"),
+            url="https://i/7",
+        ),
+        Issue(number=6, key=f"numbered/{WIN}", title="", body=body, url="https://i/6"),
+    )
+    status = picture(published(9, TWELVE, THIRTEEN, FREE, waived=WIN), issues=issues)
+    windows = line(status, WINDOWS)
+    assert windows.red_since == tag(1)
+    assert [link.text for link in windows.issues] == ["#4", "#7"]
+    assert [link.text for link in line(status, LINUX).issues] == ["#5"]
+    between = picture(published(9, TWELVE, THIRTEEN, FREE, waived=WIN), published(8, *ALL), issues=issues)
+    assert line(between, WINDOWS).red_since == tag(9)  # it worked in between, whatever the issue says
+
+
+def test_something_experimental_is_not_red() -> None:
+    broken = make_job(f"{LINUX} / wheels: {FREE}", "failure")
+    for facts in (
+        published(1, TWELVE, THIRTEEN, WIN, left_out=FREE),
+        pending(1, broken, conclusion="failure", present=ALL - {FREE}),
+        pending(1, conclusion="success", present=ALL, failing=frozenset({f"smoke-{FREE}"})),
+    ):
+        status = picture(facts)
+        linux = line(status, LINUX)
+        assert (linux.verdict, linux.passed, linux.red_since) == ("partial", tag(1), "")
+        assert status.releases[0].red == ()
+
+
+def test_a_platform_that_is_waived_as_a_whole_fails() -> None:
+    status = picture(published(1, TWELVE, THIRTEEN, FREE, waived=WIN))
+    cell = status.releases[0].platforms[WINDOWS]
+    assert (cell.verdict, cell.done, cell.total, cell.lacking) == ("failed", 0, 1, (WIN,))
+    # A waived test of a wheel that is there takes no wheel away.
+    cell = picture(published(1, *ALL, waived=f"smoke-{WIN}")).releases[0].platforms[WINDOWS]
+    assert (cell.verdict, cell.done, cell.total) == ("waived", 1, 1)
+
+
+@pytest.mark.parametrize("drafts", [True, False], ids=["a token that sees drafts", "one that does not"])
+def test_what_is_being_built(drafts: bool) -> None:
+    jobs = (
+        make_job(f"{LINUX} / wheels: {TWELVE}", "success", number=1),
+        make_job(f"{LINUX} / wheels: {THIRTEEN}", None, number=2),
+        make_job(f"{WINDOWS} / sdk: {WINDOWS}", "failure", number=3),
+        make_job(f"{WINDOWS} / sdk: {WINDOWS}", None, number=4, minutes=9),  # its second attempt
+    )
+    facts = pending(1, *jobs, present=frozenset({TWELVE}) if drafts else None)
+    status = picture(facts)
+    cells = status.releases[0].platforms
+    assert [(cell.verdict, cell.done, cell.total) for cell in cells.values()] == [
+        ("building", 1, 3),
+        ("building", 0, 1),
+    ]
+    assert line(status, LINUX).building == tag(1)
+    assert status.releases[0].run == "https://r/1"
+
+
+def test_a_test_that_fails_is_a_failure_of_its_platform() -> None:
+    facts = pending(1, conclusion="failure", present=ALL, failing=frozenset({f"smoke-{WIN}"}))
+    status = picture(facts)
+    assert status.releases[0].red == (WINDOWS,)
+    assert line(status, LINUX).verdict == "passed"
+
+
+def test_nothing_is_known() -> None:
+    status = picture(
+        replace(published(4), manifest=None),
+        pending(3, runs=False),
+        replace(pending(2, conclusion="failure"), matrix=None),
+    )
+    assert [row.state for row in status.releases] == ["published", "not started", "waiting"]
+    assert [row.platforms[LINUX].verdict for row in status.releases] == ["unknown", "missing", "unknown"]
+    assert line(status, LINUX).verdict == "unknown"
+    empty = picture()
+    assert (empty.releases, empty.platforms) == ((), ())
+
+
+def test_the_kinds_are_kept_apart() -> None:
+    numbered = published(5, TWELVE, THIRTEEN, FREE, waived=WIN, name="llvm-22.1.8.01")
+    status = picture(published(3, *ALL), numbered)
+    releases, platforms = status.of_kind("numbered")
+    assert [row.tag for row in releases] == ["llvm-22.1.8.01"]
+    assert [(row.name, row.red_since) for row in platforms] == [(LINUX, ""), (WINDOWS, "llvm-22.1.8.01")]
+    assert [row.red_since for row in status.of_kind("snapshot")[1]] == ["", ""]
+    data: Any = status.to_json()
+    assert data["releases"][1]["platforms"][WINDOWS]["lacking"] == [WIN]
+    assert {row["kind"] for row in data["platforms"]} == {"snapshot", "numbered"}
+
+
+def test_platforms_by_name() -> None:
+    names = ("macos-x86_64", "linux-x86_64", "x86_64", "windows-x64")
+    for text, expected in (
+        ("tests: bindings-mlir-linux-x86_64-cp312", "linux-x86_64"),
+        ("linux-x86_64 / sdk: linux-x86_64 (resumed)", "linux-x86_64"),
+        ("sdk-macos-x86_64", "macos-x86_64"),
+        ("mlir-windows-x64-cp312", "windows-x64"),
+        ("mlir-windows-x641-cp312", ""),
+        ("publish: verify and publish", ""),
+    ):
+        assert platform_of(text, names) == expected
+
+
+def test_ages() -> None:
+    for age, text in (
+        (timedelta(seconds=-3), "0 min"),
+        (timedelta(minutes=59), "59 min"),
+        (timedelta(minutes=60), "1 h"),
+        (timedelta(hours=47, minutes=59), "47 h"),
+        (timedelta(days=400), "400 d"),
+    ):
+        assert format_age(age) == text
