@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, ProbeOutcome, documented, probe, probe_published
@@ -18,7 +20,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from tests.release_stage import Stage, make_stage
+from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, main_index, serve
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
@@ -275,6 +277,9 @@ def test_the_lock_file_with_a_pip_that_reads_it(world: World, tmp_path: Path) ->
 
 def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(world: World, tmp_path: Path) -> None:
     old = world.publish(OLDER, "20261120.1", PYTHON)
+    later = NOW + timedelta(days=101)
+    base_url = f"{world.served.url}/forge/releases"
+    world.stage.forge = LocalForge(world.stage.forge.root, clock=lambda: later, base_url=base_url, identity=WHO)
     newest = world.publish("snapshot-20270301.01", "20270301.1", PYTHON)
     world.index(linked_days=1)
     exact, pinned = documented(old, world.base)[:2]
