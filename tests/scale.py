@@ -98,7 +98,9 @@ class Veteran:
         self.revision = change
         targets = make_targets(make_row(), pythons=list(pythons), upstream=str(upstream.directory))
         self.github.add_repository(
-            REPOSITORY, {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()}
+            REPOSITORY,
+            {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()},
+            workflows=("release.yml", "pages.yml"),
         )
         add_past(self.github, REPOSITORY, count, until=NOW - timedelta(hours=12), assets=assets)
         self.token = self.github.token(scopes=("contents", "actions", "issues"))
@@ -158,7 +160,6 @@ class Veteran:
         self.index(folder="site")
         self.deploy()
         self.now = NOW
-        self.github.repositories[REPOSITORY].settings["workflows"] = ("release.yml", "pages.yml")
         yield self.ask("snapshot", name="snapshot")
         yield self.ask("release", "sweep", *self.sweeping, name="release sweep")
         yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")

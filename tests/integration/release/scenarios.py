@@ -6,7 +6,7 @@ Time stands still at noon of 20 November 2026, so that two runs that do the same
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.local.forge import LocalForge
@@ -17,6 +17,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
+from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import states
 from mlir_release.snapshot.transaction import number, snapshot
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WHO = "Ada Lovelace <ada@example.org>"
+SERVED = "https://example.org/releases"
 OLD, NEW, NEXT = "a" * 40, "b" * 40, "c" * 40
 TAG = "snapshot-20261120.01"
 TARGETS = make_targets(make_row()).encode()
@@ -38,7 +40,7 @@ TARGET = "mlir-linux-x86_64-cp312"
 
 def open_forge(folder: Path) -> LocalForge:
     """The forge in ``folder``, whose pages are always served at one address."""
-    return LocalForge(folder / "forge", clock=lambda: NOW, base_url="https://example.org/releases", identity=WHO)
+    return LocalForge(folder / "forge", clock=lambda: NOW, base_url=SERVED, identity=WHO)
 
 
 def make_forge(folder: Path) -> None:
@@ -119,6 +121,17 @@ def run_build(folder: Path) -> None:
     forge.finish_run(run, "success")
 
 
+def run_sweep(folder: Path) -> None:
+    """A sweep."""
+    assert not sweep(open_forge(folder), branch="main").failures
+
+
+def run_later_sweep(folder: Path) -> None:
+    """One an hour later, when whoever was at work is dead."""
+    forge = LocalForge(folder / "forge", clock=lambda: NOW + timedelta(hours=1), base_url=SERVED, identity=WHO)
+    assert not sweep(forge, branch="main").failures
+
+
 def run_release(folder: Path) -> None:
     """The whole main job but the building: snapshot, upload, verify, publish, index."""
     forge = open_forge(folder)
@@ -152,6 +165,36 @@ def with_release(folder: Path) -> None:
     """A published snapshot."""
     with_draft(folder)
     run_assets(folder)
+
+
+def with_pending(folder: Path) -> None:
+    """Snapshots for each thing that a sweep does: abandon, delete, publish (and dispatch the pages), dispatch."""
+    make_forge(folder)
+    for day, pythons in ((16, ["cp312"]), (17, ["cp312"]), (18, ["cp312", "cp313"]), (19, [])):
+        when = NOW.replace(day=day)
+        forge = LocalForge(
+            folder / "forge",
+            clock=lambda when=when: when,
+            base_url=SERVED,
+            identity=WHO,  # type: ignore[misc]
+        )
+        revision = f"{day:040d}"
+        tag = snapshot(forge, make_revision(revision), MATRIX, request_id=f"run-{day}").tag
+        if not pythons:
+            continue
+        for python in pythons:
+            wheel = make_wheel(folder / tag, tag=tag, version=f"202611{day}.1", revision=revision, python=python)
+            make_report(folder / tag, wheel, target=f"smoke-mlir-linux-x86_64-{python}")
+        upload(Draft.load(forge, tag), folder / tag)
+        run = forge.take_run("release.yml")
+        assert run is not None
+        forge.finish_run(run, "failure")
+    head = open_forge(folder).tag("snapshot-20261117.01")
+    assert head is not None
+    open_forge(folder).create_tag("abandoned/snapshot-20261117.01", head.commit, "Abandon\n")
+    for path in (folder / "forge" / "runs").glob("*.json"):  # its maker was killed before it dispatched the build
+        if "snapshot-20261119.01" in path.read_text():
+            path.unlink()
 
 
 def with_wheels(folder: Path) -> None:
@@ -192,6 +235,7 @@ def observe(folder: Path) -> object:
         "runs": [
             (tag, [(run.status, run.conclusion) for run in forge.runs("release.yml", ref=tag)][:1]) for tag in tags
         ],
+        "pages runs": [(run.inputs, run.status) for run in forge.runs("pages.yml", ref="main")],
         "served": served(folder / "forge" / "releases"),
         "pages": served(folder / "pages"),
     }

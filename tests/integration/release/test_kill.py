@@ -59,6 +59,23 @@ def test_killed_anywhere_it_ends_the_same(
     assert killing.tried > SAMPLE // 2
 
 
+def test_a_sweep_that_is_killed_anywhere_is_completed_by_the_next(
+    exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killing = kill_everywhere(
+        f"{HERE}:run_sweep",
+        prepare=scenarios.with_pending,
+        observe=scenarios.observe,
+        check=scenarios.check_readers,
+        after=[f"{HERE}:run_later_sweep"],
+        work=tmp_path,
+        sample=None if exhaustive else SAMPLE,
+    )
+    with capsys.disabled():
+        print(f"\n{killing}")
+    assert killing.tried > SAMPLE // 2
+
+
 def test_killed_while_its_git_goes_on_it_ends_the_same(
     exhaustive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
