@@ -48,6 +48,7 @@ WORK: Mapping[str, Work] = {
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.
 OTHERS = (
     ("snapshot.yml", "bump: snapshot", 2),
+    ("snapshot.yml", "publish: sweep pending snapshots", 2),
     ("release.yml", "plan: missing targets", 2),
     ("release.yml", "sdk: save compiler caches", 2),
     ("compiler-caches.yml", "sdk: list platforms", 2),

@@ -163,9 +163,10 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
         lines += ["To build the wheel anew before that:", "", "```sh", discard, "```", ""]
     if not failure.required:
         return lines[:-1]
-    waivers = [f"{release} waive {tag} {name} --reason '…'" for name in failure.takes_down or (failure.name,)]
-    lines += ["To publish without it this once, with a reason that is shown to everyone (then try again):", ""]
-    lines += ["```sh", *waivers, "```", "", "To abandon this release; the next one is not affected:", ""]
+    what = f"--only 'runtime={failure.name.removeprefix('sdk-')}'" if failure.takes_down else failure.name
+    waive = f"{release} waive {tag} {what} --reason '…'"
+    lines += ["To publish without it this once, with a reason that is shown to everyone (then try again, or wait):", ""]
+    lines += ["```sh", waive, "```", "", "To abandon this release; the next one is not affected:", ""]
     return [*lines, "```sh", f"{release} abandon {tag} --reason '…'", "```"]
 
 

@@ -111,7 +111,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     revision: Annotated[Sha1, doc("llvm-project commit")]
     commit: Annotated[Sha1, doc("Commit of the release repository that pins it")]
     upstream: Annotated[str, doc("URL or path of llvm-project")]
-    created_at: Annotated[str, doc("When the draft was created, by the forge's clock; UTC, `2026-11-20T12:00:00Z`")]
+    created_at: Annotated[str, doc("When its tag was made, by the forge's clock; UTC, `2026-11-20T12:00:00Z`")]
     toolkit_version: str
     previous_tag: Annotated[str, doc("The newest release of the same kind that was published before; or empty")] = ""
     previous_revision: str = ""

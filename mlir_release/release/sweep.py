@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
-from mlir_release.errors import ReleaseError
+from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
@@ -197,8 +197,9 @@ class _World:
         return self.forge.refresh(rows[0]) if len(rows) == 1 else find_release(self.forge, tag)
 
     def _unserved(self) -> ReleaseRow | None:
-        """The newest published release, unless a run of the pages has begun since (and has not failed)."""
-        dated = [(row.published_at, row) for row in self.rows if row.published_at is not None]
+        """The newest published release of ours, unless a run of the pages has begun since (and has not failed)."""
+        ours = [row for row in self.rows if row.tag in self.states]
+        dated = [(row.published_at, row) for row in ours if row.published_at is not None]
         when, newest = max(dated, key=lambda pair: pair[0], default=(None, None))
         if when is None or when + PATIENCE > self.now:
             return None
@@ -222,9 +223,13 @@ class _Steps:
         try:
             detail = self._do(item)
         except ReleaseError as error:
+            row = _failed(item, error)
             if error.id in FINDINGS:
-                return [Row(item=item, result="not yet", detail=f"{error.what}: {error.why}".rstrip(": "))]
-            return [_failed(item, error)]
+                row = Row(item=item, result="not yet", detail=f"{error.what}: {error.why}".rstrip(": "))
+            if item.otherwise and isinstance(error, VerificationError | NeedsPersonError):
+                reason = f"{item.otherwise}; {error.what}"
+                return [row, *self.apply(Item(tag=item.tag, action="abandon", reason=reason))]
+            return [row]
         rows = [Row(item=item, result="done", detail=detail)]
         if item.action == "publish" and not detail:
             rows += self.apply(Item(tag=item.tag, action="pages", reason="it was published just now"))

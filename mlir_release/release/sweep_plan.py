@@ -8,7 +8,7 @@ asked for by a person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -111,6 +111,7 @@ class Item:
     tag: str
     action: Action
     reason: str
+    otherwise: str = ""  #: of a publication: why it is abandoned if its files can't be verified
 
     @property
     def is_step(self) -> bool:
@@ -138,14 +139,13 @@ def _items(observed: Observed) -> Iterator[Item]:
 
 def _decide(pending: Pending, observed: Observed) -> Item:
     now, limits = observed.now, observed.limits
-    late = pending.is_late(now, limits)
+    late, superseded = pending.is_late(now, limits), _superseded(pending, observed)
     if pending.lacking == ():
         why = "its deadline has passed" if pending.active else "its build is over"
-        return _item(pending, "publish", f"all required targets are there, and {why}")
-    newer = [state.name for state in observed.alive if state.tag > pending.state.tag]
-    if newer and pending.is_old(now, limits) and not pending.is_busy(now, limits):
-        hours = f"{limits.superseded_after / timedelta(hours=1):g} hours"
-        return _item(pending, "abandon", f"superseded by {newer[-1]}; not published within {hours}{_gaps(pending)}")
+        item = _item(pending, "publish", f"all required targets are there, and {why}")
+        return replace(item, otherwise=superseded)
+    if superseded:
+        return _item(pending, "abandon", superseded + _gaps(pending))
     if pending.active:
         until = format_time(pending.began + limits.deadline)
         return _item(pending, "wait", f"its build is under way{_gaps(pending)}" + ("" if late else f"; until {until}"))
@@ -154,6 +154,15 @@ def _decide(pending: Pending, observed: Observed) -> Item:
     if pending.runs and pending.drafted:
         return _item(pending, "blocked", f"its build is over{_gaps(pending)}{_end(pending, limits)}")
     return _unfinished(pending, observed)
+
+
+def _superseded(pending: Pending, observed: Observed) -> str:
+    """Why it makes way for a newer one; empty if it does not."""
+    now, limits = observed.now, observed.limits
+    newer = [state.name for state in observed.alive if state.tag > pending.state.tag]
+    if not newer or not pending.is_old(now, limits) or pending.is_busy(now, limits):
+        return ""
+    return f"superseded by {newer[-1]}; not published within {limits.superseded_after / timedelta(hours=1):g} hours"
 
 
 def _unfinished(pending: Pending, observed: Observed) -> Item:

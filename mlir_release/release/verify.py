@@ -155,7 +155,8 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         revision=state.revision,
         commit=state.commit,
         upstream=draft.matrix.release.upstream,
-        created_at=format_time(draft.release.created_at),
+        # GitHub dates a release by the commit of its tag.
+        created_at=format_time(state.created_at or draft.release.created_at),
         toolkit_version=state.toolkit_version,
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",

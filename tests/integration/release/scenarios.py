@@ -40,7 +40,12 @@ TARGET = "mlir-linux-x86_64-cp312"
 
 def open_forge(folder: Path) -> LocalForge:
     """The forge in ``folder``, whose pages are always served at one address."""
-    return LocalForge(folder / "forge", clock=lambda: NOW, base_url=SERVED, identity=WHO)
+    return forge_at(folder, NOW)
+
+
+def forge_at(folder: Path, now: datetime) -> LocalForge:
+    """The same at another time."""
+    return LocalForge(folder / "forge", clock=lambda: now, base_url=SERVED, identity=WHO)
 
 
 def make_forge(folder: Path) -> None:
@@ -128,7 +133,7 @@ def run_sweep(folder: Path) -> None:
 
 def run_later_sweep(folder: Path) -> None:
     """One an hour later, when whoever was at work is dead."""
-    forge = LocalForge(folder / "forge", clock=lambda: NOW + timedelta(hours=1), base_url=SERVED, identity=WHO)
+    forge = forge_at(folder, NOW + timedelta(hours=1))
     assert not sweep(forge, branch="main").failures
 
 
@@ -171,13 +176,7 @@ def with_pending(folder: Path) -> None:
     """Snapshots for each thing that a sweep does: abandon, delete, publish (and dispatch the pages), dispatch."""
     make_forge(folder)
     for day, pythons in ((16, ["cp312"]), (17, ["cp312"]), (18, ["cp312", "cp313"]), (19, [])):
-        when = NOW.replace(day=day)
-        forge = LocalForge(
-            folder / "forge",
-            clock=lambda when=when: when,
-            base_url=SERVED,
-            identity=WHO,  # type: ignore[misc]
-        )
+        forge = forge_at(folder, NOW.replace(day=day))
         revision = f"{day:040d}"
         tag = snapshot(forge, make_revision(revision), MATRIX, request_id=f"run-{day}").tag
         if not pythons:

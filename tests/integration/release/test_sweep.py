@@ -141,6 +141,22 @@ def test_a_draft_that_verification_refuses_is_reported_not_failed(stage: SweepSt
     assert [error.id for error in outcome.failures] == ["asset-unexpected"]
 
 
+def test_a_draft_that_can_never_be_verified_makes_way_for_a_newer_one(stage: SweepStage) -> None:
+    tag = stage.snapshot()
+    stage.fill(tag)
+    stage.end_run()
+    release = stage.release(tag)
+    assert release is not None
+    stage.forge.upload(release, "by-hand.txt", stage.root / "forge" / "repository.git" / "HEAD")
+    stage.wait(72)
+    assert go(stage) == {(tag, "publish"): "failed"}
+    newer = stage.snapshot()
+    assert go(stage) == {(tag, "publish"): "failed", (tag, "abandon"): "done", (newer, "wait"): ""}
+    assert stage.state(tag) == "abandoned"
+    (state, _) = states(stage.forge)
+    assert state.reason.endswith("by-hand.txt is no file that a release has")
+
+
 def test_another_process_that_changes_the_draft_is_no_failure(
     stage: SweepStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +187,13 @@ def test_a_release_whose_pages_were_not_dispatched(stage: SweepStage) -> None:
     assert go(stage) == {}  # it may be about to
     stage.wait(1)
     assert go(stage) == {(tag, "pages"): "done"}
+    assert go(stage) == {}
+    # Releases that are not ours have no pages.
+    head = stage.forge.head("main")
+    assert head is not None
+    stage.forge.create_tag("v1.0.0", head, "By hand\n")
+    stage.forge.publish(stage.forge.create_draft("v1.0.0", title="", body="", prerelease=False))
+    stage.wait(1)
     assert go(stage) == {}
     failed = stage.forge
     run = failed.take_run("pages.yml")

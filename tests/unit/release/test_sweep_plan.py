@@ -95,6 +95,14 @@ def test_a_pending_snapshot(
     assert reason in found[1]
 
 
+def test_a_complete_one_that_can_not_be_verified_makes_way_too() -> None:
+    for hours, newer, otherwise in ((71, [NEWEST], ""), (72, [NEWEST], f"superseded by {NEWEST}"), (72, [], "")):
+        (item,) = plan(pending(hours=hours, runs=[FAILED], lacking=()), newer=newer)
+        assert item.action == "publish"
+        assert item.otherwise.startswith(otherwise)
+        assert bool(item.otherwise) is bool(otherwise)
+
+
 def test_an_older_one_supersedes_nothing() -> None:
     found = plan(pending(NEW, hours=80, runs=[FAILED], lacking=LACKS), newer=[OLD])
     assert [item.action for item in found] == ["blocked"]
