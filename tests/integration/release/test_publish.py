@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError, UsageError, VerificationError
+from mlir_release.issues.failures import examine
 from mlir_release.model.manifest import Manifest
 from mlir_release.release import publish as releases
 from mlir_release.release.decisions import abandon, discard, waive
@@ -457,3 +458,25 @@ def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage, monkeypa
     assert find_release(stage.again(), TAG).draft
     monkeypatch.undo()
     go(stage)
+
+
+def test_a_command_downloads_each_report_and_each_waiver_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[OTHER_PYTHON]))
+    waive(stage.forge, TAG, TARGET, "no time")
+    forge, fetched = stage.again(), Counter[str]()
+    download = forge.download
+
+    def count(release: Release, asset: Asset, destination: Path) -> None:
+        fetched[asset.name] += 1
+        download(release, asset, destination)
+
+    monkeypatch.setattr(forge, "download", count)
+    report = f"smoke-{OTHER_TARGET}.tests.json"
+    draft = Draft.load(forge, TAG)
+    assert draft.missing() == draft.missing()
+    assert draft.lacking_required() == ()
+    examine(draft)
+    assert fetched == {report: 1}  # waivers are known by their names
+    publish(draft)
+    assert fetched[report] == fetched[f"waiver-{TARGET}.json"] == 1
+    assert set(fetched.values()) == {1}
