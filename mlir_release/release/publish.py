@@ -141,11 +141,13 @@ def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
 
 
 def _complete(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
-    """Remove what the manifest leaves out, add the manifest, write the notes, and publish."""
+    """Remove what the manifest leaves out, add what is lacking, write the notes, and publish."""
     forge, manifest = draft.forge, verified.manifest
     for asset in verified.excluded:
         forge.delete_asset(draft.release, asset)
     draft.refresh()
+    for name, content in verified.restored.items():
+        draft.put_bytes(name, content)
     added = draft.put_bytes(
         MANIFEST_NAME,
         manifest.to_text().encode(),

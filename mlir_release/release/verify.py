@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ class Verified:
     manifest: Manifest
     previous: Manifest | None  #: of the newest older release of the same kind
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
-    excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets
+    excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets; halves
+    restored: Mapping[str, bytes]  #: to be added: metadata files that an upload which was stopped did not come to
     installs: tuple[InstallCheck, ...]
 
 
@@ -58,11 +60,12 @@ def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence
     _check_names(draft.release)
     with scratch_folder("verify") as folder:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
-            wheels = _read_wheels(draft, folder)
+            wheels, restored = _read_wheels(draft, folder)
             reports = draft.reports()
             waivers = draft.waivers()
         judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
         if judgement.problems:
+            _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)
         with console.step(f"install the wheels of {draft.tag} in empty environments"):
             installs = check_installs(
@@ -71,17 +74,23 @@ def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence
         previous = draft.previous(folder)
     excluded = _excluded(draft.release, judgement)
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME}
+    kept = {wheel.filename + METADATA_SUFFIX for wheel in judgement.wheels}
+    restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=_manifest(draft, judgement, previous),
         previous=previous,
-        digests={asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
+        digests={
+            **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
+            **{name: hashlib.sha256(content).hexdigest() for name, content in restored.items()},
+        },
         excluded=excluded,
+        restored=restored,
         installs=installs,
     )
 
 
-def _check_names(release: Release) -> None:
-    """Every asset must be complete and have a known use: what is published is never removed."""
+def _check_whole(release: Release) -> None:
+    """Name the half that makes a release incomplete. One that nothing needs is deleted when the rest is published."""
     for asset in release.assets:
         if not asset.complete:
             raise VerificationError(
@@ -91,6 +100,11 @@ def _check_names(release: Release) -> None:
                 remedy=f"upload it again (mlir-release publish {release.tag} DIST), "
                 f"or remove it: mlir-release publish {release.tag} --discard {asset.name}",
             )
+
+
+def _check_names(release: Release) -> None:
+    """Every asset must have a known use: what is published is never removed."""
+    for asset in release.assets:
         known = (
             asset.name.endswith((".whl", ".whl" + METADATA_SUFFIX, ".whl" + PROVENANCE_SUFFIX, REPORT_SUFFIX))
             or asset.name.startswith(WAIVER_PREFIX)
@@ -106,16 +120,22 @@ def _check_names(release: Release) -> None:
             )
 
 
-def _read_wheels(draft: Draft, folder: Path) -> list[Wheel]:
-    """Download and check the wheels of a release and their metadata files."""
-    found = []
+def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, bytes]]:
+    """Download and check the wheels of a release and their metadata files; those that a draft lacks come second.
+
+    Whoever uploads a wheel can be stopped before its metadata, and as the wheel is there nobody builds it again.
+    """
+    found, restored = [], {}
     for asset in draft.release.assets:
-        if not asset.name.endswith(".whl"):
+        if not (asset.name.endswith(".whl") and asset.complete):
             continue
         wheel = read_wheel(draft.fetch(asset, folder))
         check_wheel(wheel, draft.expected)
-        beside = draft.release.asset(asset.name + METADATA_SUFFIX)
-        if beside is None or draft.fetch(beside, folder).read_bytes() != wheel.metadata:
+        name = asset.name + METADATA_SUFFIX
+        beside = draft.release.asset(name)
+        if draft.release.draft and (beside is None or not beside.complete):
+            restored[name] = wheel.metadata
+        elif beside is None or draft.fetch(beside, folder).read_bytes() != wheel.metadata:
             raise VerificationError(
                 "metadata-mismatch",
                 f"the metadata file of {asset.name} is {'missing' if beside is None else 'not the one in the wheel'}",
@@ -124,7 +144,7 @@ def _read_wheels(draft: Draft, folder: Path) -> list[Wheel]:
                 remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
             )
         found.append(wheel)
-    return found
+    return found, restored
 
 
 def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
@@ -140,7 +160,7 @@ def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
 
 def _excluded(release: Release, judgement: Judgement) -> tuple[Asset, ...]:
     names = {name for wheel in judgement.excluded for name in files_of_wheel(wheel.filename)}
-    return tuple(asset for asset in release.assets if asset.name in names)
+    return tuple(asset for asset in release.assets if asset.name in names or not asset.complete)
 
 
 def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
