@@ -5,6 +5,7 @@ The past is published without a request; then a snapshot is made, published and 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -17,8 +18,9 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
+from mlir_release.index.archive import ARCHIVE_NAME
 from tests.github_server import GitHubServer
-from tests.github_server.stock import ASSETS, add_past
+from tests.github_server.stock import ASSETS, add_past, archive
 from tests.revision_factory import LLVM_TREE
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
@@ -49,6 +51,7 @@ class Asked:
     requests: Counter[str]  #: by :data:`KINDS`
     received: int  #: bytes
     seconds: float
+    cpu: float  #: seconds of this process (the command's and GitHub's) and of those that it started
     records: tuple[Record, ...] = field(compare=False)
 
     @property
@@ -112,7 +115,7 @@ class Veteran:
 
     def ask(self, *arguments: str, name: str = "", environment: Mapping[str, str] | None = None) -> Asked:
         """Run a command of the command line. ``name``: what it is called; default: as it is"""
-        before, began = len(self.github.requests), time.monotonic()
+        before, began, used = len(self.github.requests), time.monotonic(), sum(os.times()[:4])
         env = self.environment | dict(environment or {})
         done = CliRunner(env=env).invoke(app, arguments, standalone_mode=False, catch_exceptions=False)
         assert done.return_value in (None, 0, 7), done.output  # 7: the doctor has found problems
@@ -122,6 +125,7 @@ class Veteran:
             requests=Counter(map(kind_of, records)),
             received=sum(record.sent for record in records),
             seconds=time.monotonic() - began,
+            cpu=sum(os.times()[:4]) - used,
             records=records,
         )
 
@@ -129,16 +133,28 @@ class Veteran:
         """Serve the pages as they are in the folder; returns their address."""
         return self.github.deploy_pages(REPOSITORY, self.folder / "site")
 
+    def deploy_archive(self) -> None:
+        """Serve of the pages only the file from which the next ones begin."""
+        (self.folder / "site").mkdir()
+        (self.folder / "site" / ARCHIVE_NAME).write_bytes(archive(self.github, REPOSITORY))
+        self.deploy()
+
     def index(self, *options: str, name: str = "index", folder: str = "") -> Asked:
         """Generate the pages, in an empty folder as a job does, or in ``folder``."""
         output = self.folder / (folder or f"site-{len(self.github.requests)}")
         address = f"{self.github.url}/pages/{REPOSITORY}/"
         return self.ask("index", "--output", str(output), "--base-url", address, *options, name=name)
 
-    def a_day(self) -> Iterator[Asked]:
-        """From the pin to the pages, and the questions that people ask meanwhile."""
-        yield self.index(name=FROM_NOTHING, folder="site")
-        self.deploy()
+    def a_day(self, *, from_nothing: bool = False) -> Iterator[Asked]:
+        """From the pin to the pages, and the questions that people ask meanwhile.
+
+        :param from_nothing: first of all make the pages from nothing, which reads every manifest
+        """
+        if from_nothing:
+            yield self.index(name=FROM_NOTHING, folder="site")
+            self.deploy()
+        else:
+            self.deploy_archive()
         self.now = NOW  # the pages' cache has forgotten that there was nothing
         yield self.ask("tag", "next")
         yield self.ask("snapshot")

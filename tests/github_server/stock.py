@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from mlir_release.index.archive import pack
+from mlir_release.index.site import Published
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.snapshot.state import tag_message
@@ -49,12 +51,26 @@ def manifest_of(tag: str, when: datetime, previous: str) -> Manifest:
     )
 
 
+def archive(github: GitHubServer, repository: str) -> bytes:
+    """``manifests.json.gz`` as the pages of a repository's past serve it."""
+    place = github.repositories[repository]
+    rows = []
+    for release in place.releases.values():
+        content = next(asset.content for asset in release.assets if asset.name == MANIFEST_NAME)
+        assert release.published is not None
+        manifest = Manifest.from_text(content, where=release.tag)
+        row = Published(manifest=manifest, text=content.decode(), page_url="", published_at=release.published, urls={})
+        rows.append(row)
+    return pack(f"github:{repository}", rows)
+
+
 def _revision(tag: str) -> str:
     return hashlib.sha256(tag.encode()).hexdigest()[:40]
 
 
+@cache
 def _assets(tag: str, when: datetime, previous: str, ids: range) -> list[Asset]:
-    """The manifest, its wheels and their metadata, and reports, as many as there are ids."""
+    """The manifest, its wheels and their metadata, and reports, as many as there are ids; nobody changes them."""
     manifest = manifest_of(tag, when, previous)
     contents = {MANIFEST_NAME: manifest.to_text().encode()}
     for wheel in manifest.wheels:
