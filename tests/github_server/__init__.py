@@ -4,7 +4,7 @@ Git data is in real bare repositories. Every request and answer can be held agai
 (:mod:`.contract`), and any request can be made to fail (:class:`Fault`).
 """
 
-from tests.github_server.records import Dispatch, Fault, Record
+from tests.github_server.records import Dispatch, Fault, Record, graphql_limit
 from tests.github_server.server import GitHubServer
 
-__all__ = ["Dispatch", "Fault", "GitHubServer", "Record"]
+__all__ = ["Dispatch", "Fault", "GitHubServer", "Record", "graphql_limit"]

@@ -151,7 +151,7 @@ class Contract:
 
         if answer.status_code >= 400:
             return []
-        asked, said = json.loads(body), json.loads(answer.data or b"")
+        asked, said = json.loads(body), {"data": None, **json.loads(answer.data or b"")}
         document = parse(asked["query"])
         found = [error.message for error in validate(self._graphql, document)]
         if found:

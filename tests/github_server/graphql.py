@@ -40,7 +40,10 @@ def serve(github: GitHubServer, who: tuple[str, frozenset[str]], body: bytes) ->
     """One question."""
     if not who[0]:
         raise refuse(401, "This endpoint requires you to be authenticated.")
-    asked = json.loads(body)
+    try:
+        asked = json.loads(body)
+    except ValueError:
+        raise refuse(400, "Problems parsing JSON") from None
     (operation,) = parse(asked["query"]).definitions
     assert isinstance(operation, OperationDefinitionNode)
     root = {

@@ -25,6 +25,7 @@ class Fault:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "Server Error"
+    body: Json | None = None  #: the answer, where it is not GitHub's usual way to refuse
     drop: Literal["", "before", "after", "truncate", "stall"] = ""
     on_done: Callable[[], None] = lambda: None  #: called once it is carried out
 
@@ -38,6 +39,7 @@ class Record:
     path: str
     operation: str
     agent: str  #: who asks, as they name themselves
+    at: datetime  #: by the server's clock
     status: int = 0
     query: str = ""  #: as it was asked, ``per_page=10&page=2``
     sent: int = 0  #: bytes of the answer's body
@@ -71,6 +73,13 @@ class Answer(Exception):
         if isinstance(self.body, bytes):
             return self.body
         return b"" if self.body is None else json.dumps(self.body).encode()
+
+
+def graphql_limit(reset: datetime) -> Fault:
+    """How GraphQL says that its limit is used up: with the status 200."""
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(reset.timestamp()))}
+    error = {"type": "RATE_LIMITED", "message": "API rate limit exceeded for installation ID 1."}
+    return Fault(status=200, headers=headers, body={"errors": [error]})
 
 
 def refuse(status: int, message: str, *errors: Json) -> Answer:

@@ -59,6 +59,7 @@ def _runs(call: Call, found: list[Json]) -> Answer:
     late = {run["id"] for run in found if unseen.get(run["id"], 0) > 0}
     for number in late:
         unseen[number] -= 1
+    late |= {number for number, when in call.repository.listed_from.items() if when > call.github.clock()}
     found = [run for run in found if run["id"] not in late]
     for name, field in (("branch", "head_branch"), ("event", "event"), ("head_sha", "head_sha")):
         if wanted := query.get(name):

@@ -234,7 +234,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(address.path)
         with self.github.lock:
             agent = self.headers.get("User-Agent", "")
-            record = Record(len(self.github.requests) + 1, self.command, path, self._operation(path), agent)
+            number, now = len(self.github.requests) + 1, self.github.clock()
+            record = Record(number, self.command, path, self._operation(path), agent, now)
             record.query = address.query
             self.github.requests.append(record)
         fault = self.github.faults(record)
@@ -246,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
             record.status = fault.status or 599
             if fault.drop:
                 return self._hang_up()
-            refusal = refuse(fault.status, fault.message)
+            refusal = refuse(fault.status, fault.message) if fault.body is None else Answer(fault.status, fault.body)
             if not record.operation:  # git and browsers are told in plain words
                 refusal.body = fault.message.encode()
                 refusal.headers["Content-Type"] = "text/plain"

@@ -63,10 +63,12 @@ class Repository:
         self.git = Git(folder)
         self.settings = {"workflows": ("release.yml",), "protected": (), **settings}
         self.burned: set[str] = set()  #: tags of immutable releases, for ever
+        self._kinds: dict[str, str] = {}  #: of objects of git, by their names
         self.releases: dict[int, Release] = {}
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
         self.unseen: dict[int, int] = {}  #: by run: how many listings it does not appear in yet
+        self.listed_from: dict[int, datetime] = {}  #: by run: when it appears, if not at once
         self.jobs: dict[int, list[Json]] = {}  #: by run
         self.comments: dict[int, Json] = {}  #: by id
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
@@ -99,13 +101,17 @@ class Repository:
     # -- how things are shown -----------------------------------------------------------------------------------
 
     def ref_json(self, ref: str) -> Json | None:
-        """GitHub's git-ref; None if there is none."""
-        done = self.git.run("for-each-ref", "--format=%(refname) %(objectname) %(objecttype)", ref).stdout.decode()
-        for line in done.splitlines():
-            name, sha, kind = line.split()
-            if name == ref:
-                return self.ref_row(name, sha, kind)
-        return None
+        """GitHub's git-ref; None if there is none. Asked for so often that git is not started for it."""
+        loose, packed = self.git.directory / ref, self.git.directory / "packed-refs"
+        sha = loose.read_text().strip() if loose.is_file() else ""
+        if not sha and packed.is_file():
+            rows = (line.split(" ") for line in packed.read_text().splitlines() if line[0] not in "#^")
+            sha = next((sha for sha, name in rows if name == ref), "")
+        if not sha:
+            return None
+        if sha not in self._kinds:
+            self._kinds[sha] = self.git.text("cat-file", "-t", sha)
+        return self.ref_row(ref, sha, self._kinds[sha])
 
     def ref_row(self, name: str, sha: str, kind: str) -> Json:
         place = "tags" if kind == "tag" else "commits"

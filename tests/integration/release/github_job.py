@@ -1,4 +1,4 @@
-"""A whole job on the loopback GitHub, from a pin to a published release, and what it leaves.
+"""A whole job on the loopback GitHub, from a pin to the pages that show the release, and what it leaves.
 
 Tests disturb its requests: a sample, or (marked ``slow``) all of them.
 """
@@ -13,9 +13,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.index.generate import generate
+from mlir_release.issues.tracking import track_release
 from mlir_release.model.matrix import Matrix
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
+from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
@@ -42,13 +46,18 @@ def world(folder: Path) -> Iterator[GitHubServer]:
 
 
 def job(environ: Mapping[str, str], dist: Path) -> None:
-    """What the workflows do, from selection to publication."""
+    """What the workflows do, from selection to the index."""
     forge = GitHubForge.open(REPOSITORY, environ=environ)
     matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
     tag = snapshot(forge, make_revision(REVISION, subject="A change"), matrix, request_id="run-1").tag
     draft = Draft.load(forge, tag, matrix=matrix)
     upload(draft, dist)
     publish(draft)
+    assert not sweep(forge, branch="main").failures
+    track_release(forge, tag, log_url="")
+    with scratch_folder("pages") as folder:
+        address = f"{environ['GITHUB_SERVER_URL']}/pages/{REPOSITORY}/"
+        assert generate(forge, folder / "site", base_url=address).releases == 1
 
 
 def end_state(server: GitHubServer) -> dict[str, object]:
@@ -65,7 +74,9 @@ def end_state(server: GitHubServer) -> dict[str, object]:
         )
         for release in repository.releases.values()
     ]
-    return {"refs": refs.replace(server.url, ""), "releases": releases, "dispatches": len(repository.dispatches)}
+    issues = [(issue["title"], issue["state"], issue["body"]) for issue in repository.issues]
+    dispatches = len(repository.dispatches)
+    return {"refs": refs.replace(server.url, ""), "releases": releases, "dispatches": dispatches, "issues": issues}
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,10 @@ class Undisturbed:
         """Numbers of requests to disturb, from 1; others for each way of going wrong. ``exhaustive``: all.
 
         :param kind: number of the way
-        :param method: only requests with it, and more of them
+        :param method: how the requests begin (``POST /api``); then more of them
         """
-        if exhaustive:
-            return list(range(1, len(self.requests) + 1))
         found = [number for number, request in enumerate(self.requests, 1) if request.startswith(method)]
+        if exhaustive:
+            return found
         step = 4 if method else 16
         return found[kind % step :: step]

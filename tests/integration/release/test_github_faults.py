@@ -1,7 +1,7 @@
 """Whatever fails on the way to a release on GitHub, running the same job again ends in the same release.
 
-Every request of a whole job (pin, tag, draft, dispatch, uploads, verification, publication) goes wrong in turn, in
-every way: a sample of them, or (marked ``slow``) all.
+Every request of a whole job (pin, tag, draft, dispatch, uploads, verification, publication, sweep, issues, index) goes
+wrong in turn, in every way: a sample of them, or (marked ``slow``) all.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github import client as github_client
-from tests.github_server import Fault
-from tests.integration.release.github_job import REPOSITORY, Undisturbed, end_state, job, world
+from tests.github_server import Fault, graphql_limit
+from tests.integration.release.github_job import NOW, REPOSITORY, Undisturbed, end_state, job, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ FAULTS: dict[str, Callable[[], Fault]] = {
     "reset": lambda: Fault(drop="before"),
     "answer lost": lambda: Fault(drop="after"),
     "truncated": lambda: Fault(drop="truncate"),
+    "GraphQL's limit": lambda: graphql_limit(NOW),
 }
 
 
@@ -52,7 +53,8 @@ def test_every_request_may_fail(
 ) -> None:
     requests = undisturbed.requests
     stopped: Counter[str] = Counter()
-    method = "POST" if kind == "truncated" else ""
+    sent = "" if exhaustive else "POST"  # most of the others have nothing that could be cut off
+    method = {"truncated": sent, "GraphQL's limit": "POST /api/graphql"}.get(kind, "")
     tried = undisturbed.sample(list(FAULTS).index(kind), method, exhaustive=exhaustive)
     for number in tried:
         with world(tmp_path / f"{number}") as server:
