@@ -1,0 +1,148 @@
+"""A month of snapshots with all that goes wrong in a month: what is published is whole, and nothing is left over.
+
+The toolkit and the GitHub on loopback share one clock, and nobody waits. One seed is tried; twenty are marked ``slow``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.index import observe
+from mlir_release.issues import tracking
+from mlir_release.release import sweep, verify
+from mlir_release.release.policy import judge
+from mlir_release.release.sweep_plan import make_plan
+from tests.month.verdict import GRAPHQL, REST, WRITES, published, verdict
+from tests.month.world import REPOSITORY, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from mlir_release.issues.tracking import IssueChange
+    from mlir_release.release.policy import Judgement
+    from mlir_release.release.sweep_plan import Item, Observed
+
+SEED = 1
+SEEDS = range(2, 22)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a workflow of GitHub's, whatever runs the tests."""
+    for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ACTIONS", "GH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def report(world: World) -> str:
+    """The month in figures."""
+    repository = world.github.repositories[REPOSITORY]
+    states = [state.state for state in world.states]
+    lines = [
+        f"{len(states)} tags: {states.count('published')} published, {states.count('abandoned')} abandoned, "
+        f"{states.count('pending')} pending; {len(repository.issues)} issues, "
+        f"{len(world.runs_of('release.yml'))} runs of release.yml",
+        f"requests that went wrong: {dict(sorted(world.weather.seen.items()))}; "
+        f"jobs killed: {world.workflows.killed}, out of time: {world.workflows.out_of_time}",
+    ]
+    for kind, limit in (("rest", REST), ("graphql", GRAPHQL), ("writes", WRITES)):
+        days, hours = (world.requests_per(timedelta(hours=n), kind).values() for n in (24, 1))
+        lines.append(
+            f"{kind}: at most {max(days)} a day, {sum(days) / world.days:.0f} on average; "
+            f"at most {max(hours)} an hour, of {limit}"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", [SEED, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS)])
+def test_a_month_ends_well(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(tmp_path, seed)
+    world.live(monkeypatch)
+    with capsys.disabled():
+        print(f"\nseed {seed}: {report(world)}")
+    assert verdict(world) == [], "\n".join(world.workflows.failures)
+    if seed == SEED:  # what is meant to go wrong went wrong
+        kinds = {"down", "primary limit", "secondary limit", "answer lost", "reset", "502", "truncated", "stuck"}
+        assert {kind for kind, count in world.weather.seen.items() if count} >= kinds
+        assert world.workflows.killed
+        assert world.people.waived
+        assert world.people.abandoned
+        assert len(world.people.yanked) == 2
+        assert len(published(world.github.repositories[REPOSITORY])) > world.days / 2
+
+
+def test_the_same_seed_is_the_same_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    months = []
+    for name in ("first", "second"):
+        world = World(tmp_path / name, SEED, days=3, calm=2)
+        world.live(monkeypatch)
+        months.append([(record.at, record.method, record.operation, record.status) for record in world.github.requests])
+    assert months[0] == months[1]
+
+
+# -- does it see anything? ------------------------------------------------------------------------------------------
+
+
+def _nothing_is_missing(patch: pytest.MonkeyPatch) -> None:
+    """Publish whatever is there."""
+
+    def lenient(*about: Any) -> Judgement:
+        return replace(judge(*about), problems=())
+
+    patch.setattr(verify, "judge", lenient)
+
+
+def _issues_stay_open(patch: pytest.MonkeyPatch) -> None:
+    """Close no issue."""
+    plan = tracking.plan_changes
+
+    def without_closing(*about: Any, **options: Any) -> tuple[IssueChange, ...]:
+        return tuple(change for change in plan(*about, **options) if change.action != "close")
+
+    patch.setattr(tracking, "plan_changes", without_closing)
+
+
+def _nothing_is_abandoned(patch: pytest.MonkeyPatch) -> None:
+    """Let pending snapshots pile up."""
+
+    def patient(observed: Observed) -> tuple[Item, ...]:
+        return tuple(item for item in make_plan(observed) if item.action != "abandon")
+
+    patch.setattr(sweep, "make_plan", patient)
+
+
+def _an_old_index(patch: pytest.MonkeyPatch) -> None:
+    """Show what the pages show already, and nothing new after the first week."""
+    tags = observe.published_tags
+
+    def forgetful(forge: Any, known: Mapping[str, Any]) -> Mapping[str, datetime]:
+        found = tags(forge, known)
+        return {tag: when for tag, when in found.items() if tag in known or len(known) < 8}
+
+    patch.setattr(observe, "published_tags", forgetful)
+
+
+#: Ways to break the toolkit, and words of what the verdict must then say.
+MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
+    "publish ignores missing targets": (_nothing_is_missing, "is neither there nor waived"),
+    "issues are never closed": (_issues_stay_open, "is still open"),
+    "sweep abandons nothing": (_nothing_is_abandoned, "days old"),
+    "the index forgets releases": (_an_old_index, "the index lists"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_toolkit_is_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, words = MUTATIONS[name]
+    mutate(monkeypatch)
+    world = World(tmp_path, SEED, days=14, calm=5)
+    world.live(monkeypatch)
+    assert any(words in problem for problem in verdict(world))

@@ -1,0 +1,285 @@
+"""What runs on GitHub: runs, their jobs and concurrency groups, and the repository's workflows as Python.
+
+A job calls what the command of its step calls. It can be killed at any of its requests, and when its time is up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ReleaseError
+from mlir_release.index.generate import generate
+from mlir_release.issues.tracking import track_release
+from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.sweep import sweep
+from mlir_release.release.upload import upload
+from tests.month.schedule import Killed
+from tests.wheel_factory import make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from mlir_release.model.matrix_jobs import Row
+    from tests.github_server import Dispatch
+    from tests.month.world import World
+
+MINUTE, HOUR = 60.0, 3600.0
+
+
+class Cancelled(Exception):
+    """The run was cancelled; its remaining jobs do not run."""
+
+
+class Broken(Exception):
+    """What is built does not work; the toolkit is not to blame."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A workflow run."""
+
+    id: int
+    workflow: str
+    ref: str
+    inputs: dict[str, str]
+    folder: Path  #: of its artifacts
+    cancelled_at: datetime | None = None
+    failed: bool = False
+    rows: Sequence[Row] = ()  #: what is missing, a row for each platform
+
+
+@dataclass
+class Group:
+    """A concurrency group: one run at a time, one that waits, and a newer one takes its place."""
+
+    running: Run | None = None
+    waiting: Run | None = None
+
+
+class Workflows:
+    """The runs of a repository."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.groups: dict[str, Group] = defaultdict(Group)
+        self.bodies: dict[str, Callable[[Run], None]] = {
+            "snapshot.yml": self.snapshot, "release.yml": self.release, "pages.yml": self.pages,
+            "compiler-caches.yml": lambda run: self.world.schedule.sleep(300),
+        }  # fmt: skip
+        self.killed = 0  #: jobs
+        self.out_of_time = 0  #: jobs
+        self.failures: list[str] = []  #: of jobs, in the toolkit's words
+        self.swept: list[str] = []  #: what sweeps did
+
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    def on_dispatch(self, repository: str, dispatch: Dispatch) -> None:
+        """For :attr:`GitHubServer.on_dispatch`."""
+        self.world.be_late(dispatch.run_id)
+        self.queue(dispatch.workflow, dispatch.run_id, dispatch.ref, dispatch.inputs)
+
+    def on_schedule(self, workflow: str) -> None:
+        """A run that cron starts."""
+        world = self.world
+        number = world.github.add_run(world.repository_name, workflow, created=world.schedule.now)
+        self.queue(workflow, number, "main", {})
+
+    def queue(self, workflow: str, number: int, ref: str, inputs: dict[str, str]) -> None:
+        """Start a run when its group lets it."""
+        run = Run(number, workflow, ref, inputs, self.world.folder / f"run-{number}")
+        group = self.groups[f"{workflow} {ref}"]
+        if group.running is None:
+            group.running = run
+            self._start(run)
+            return
+        if group.waiting is not None:
+            self.world.github.finish_run(group.waiting.id, "cancelled")
+        group.waiting = run
+
+    def _start(self, run: Run) -> None:
+        delay = self.world.random.uniform(5, 90)
+        self.world.schedule.start(f"{run.workflow} {run.ref} {run.id}", partial(self._run, run), after=delay)
+
+    def _run(self, run: Run) -> None:
+        world = self.world
+        body = self.bodies[run.workflow]
+        world.mark(run.id, status="in_progress")
+        run.cancelled_at = world.when_cancelled(run.workflow)
+        try:
+            body(run)
+            conclusion = "failure" if run.failed else "success"
+        except Cancelled:
+            conclusion = "cancelled"
+        world.github.finish_run(run.id, conclusion)
+        group = self.groups[f"{run.workflow} {run.ref}"]
+        group.running, group.waiting = group.waiting, None
+        if group.running is not None:
+            self._start(group.running)
+
+    def job(self, run: Run, name: str, act: Callable[[], None], *, minutes: float, queued: float = 0.5) -> bool:
+        """Run a job in the current process; whether it succeeded. :raises Cancelled:"""
+        world, schedule = self.world, self.world.schedule
+        process = schedule.current
+        assert process is not None
+        schedule.sleep(world.random.uniform(0.1, 2 * queued) * MINUTE)
+        if run.cancelled_at is not None and schedule.now >= run.cancelled_at:
+            raise Cancelled
+        started, log = schedule.now, ""
+        process.until, process.left = world.after(minutes * MINUTE), world.requests_until_killed()
+        try:
+            act()
+            conclusion = "success"
+        except Killed:
+            in_time = schedule.now < process.until
+            conclusion, log = ("failure", "the runner was lost") if in_time else ("cancelled", "out of time")
+            self.killed += in_time
+            self.out_of_time += not in_time
+        except (ReleaseError, Broken) as error:
+            conclusion, log = "failure", str(error)
+            self.failures.append(f"{schedule.now:%d %H:%M} {run.ref} {name}: {log.splitlines()[0]}")
+        process.until, process.left, process.killed = None, None, False
+        world.github.add_job(
+            run.id, name, labels=["ubuntu-24.04"], started=started, completed=schedule.now, conclusion=conclusion,
+            log=f"##[error]{log}\n",
+        )  # fmt: skip
+        run.failed |= conclusion != "success"
+        return conclusion == "success"
+
+    # -- snapshot.yml ---------------------------------------------------------------------------------------------
+
+    def snapshot(self, run: Run) -> None:
+        """Pin, tag, draft, dispatch; then look after what is pending, whether that worked or not."""
+        bump = partial(self.world.make_snapshot, f"run-{run.id}")
+        self.job(run, "bump: snapshot", bump, minutes=30)
+        self.job(run, "publish: sweep pending snapshots", self._sweep, minutes=120)
+
+    def _sweep(self) -> None:
+        swept = sweep(self.world.forge(), branch="main")
+        self.swept += [f"{row.item.action} {row.item.tag}: {row.result}" for row in swept.rows if row.item.is_step]
+        if swept.failures:
+            raise swept.failures[0]
+
+    # -- release.yml ----------------------------------------------------------------------------------------------
+
+    def release(self, run: Run) -> None:
+        """Plan, a chain for each platform, publish, report."""
+        schedule = self.world.schedule
+        if not self.job(run, "plan: missing targets", partial(self._plan, run), minutes=90):
+            return
+        chains = [schedule.start(f"{run.ref} {row['runtime']}", partial(self._chain, run, row)) for row in run.rows]
+        schedule.join(*chains)
+        if run.rows:
+            self.job(run, "sdk: save compiler caches", partial(self._dispatch_caches, run), minutes=90)
+        self.job(run, "publish: verify and publish", partial(self._publish, run), minutes=180)
+        self.job(run, "report: update issues", partial(self._track, run), minutes=90)
+
+    def _plan(self, run: Run) -> None:
+        run.rows = Draft.load(self.world.forge(), run.ref).missing_rows("platforms")
+
+    def _dispatch_caches(self, run: Run) -> None:
+        self.world.forge().dispatch("compiler-caches.yml", ref="main", inputs={"run": str(run.id)})
+
+    # -- platform.yml ---------------------------------------------------------------------------------------------
+
+    def _chain(self, run: Run, row: Row) -> None:
+        """SDK, wheels, tests while the wheels are uploaded."""
+        runtime, schedule = row["runtime"], self.world.schedule
+        dist = run.folder / runtime
+        wheels, tests = (json.loads(row[kind])["include"] if row[kind] else [] for kind in ("wheels", "tests"))
+
+        def job(name: str, act: Callable[[], None], minutes: float = 180) -> bool:
+            return self.job(run, f"{runtime} / {name}", act, minutes=minutes)
+
+        def upload_wheels() -> None:
+            with suppress(Cancelled):
+                job(f"publish: upload wheels ({runtime})", partial(self._upload, run, dist))
+
+        with suppress(Cancelled):
+            hours = self.world.sdk_hours(runtime)
+            build = partial(self._build_sdk, runtime, hours * HOUR)
+            if not job(sdk_jobs(runtime)[0], build, max(hours * 60 + 10, 355)):
+                return
+            if targets := row["fetch"].split():
+                job(f"wheels: fetch from draft ({runtime})", partial(self._fetch, run, targets, dist))
+            for wheel in wheels:
+                job(wheel_job(wheel["name"]), partial(self._build_wheel, run, wheel, dist))
+            uploads = [schedule.start(f"{run.ref} upload", upload_wheels)] if wheels else []
+            for test in tests:
+                job(suite_job(test["name"]), partial(self._test, run, test, dist))
+            schedule.join(*uploads)
+
+    def _fetch(self, run: Run, targets: Sequence[str], dist: Path) -> None:
+        draft = Draft.load(self.world.forge(), run.ref)
+        for target in targets:
+            draft.fetch_wheel(target, dist / "fetched")
+
+    def _build_sdk(self, runtime: str, seconds: float) -> None:
+        self.world.schedule.sleep(seconds)
+        if self.world.is_broken(runtime):
+            raise Broken(f"LLVM does not compile on {runtime}")
+
+    def _build_wheel(self, run: Run, row: Row, dist: Path) -> None:
+        world = self.world
+        world.schedule.sleep(world.random.uniform(3, 20) * MINUTE)
+        if world.strikes("wheel"):
+            raise Broken("the compiler ran out of memory")
+        state = world.state_of(run.ref)
+        target = world.matrix.wheel(row["name"])
+        tag = target.runtime.tag
+        version = "".join(f"_{part}" for part in tag.version or ())
+        make_wheel(
+            dist, tag=run.ref, version=state.wheel_version, revision=state.revision, python=row["python"],
+            platform=f"{tag.family}{version}_{tag.arch}", target=row["name"], content=f"run {run.id}",
+        )  # fmt: skip
+        world.built[run.ref, row["name"]] += 1
+
+    def _upload(self, run: Run, dist: Path) -> None:
+        if not list(dist.glob("*.whl")):
+            raise Broken("no wheel was built")
+        upload(Draft.load(self.world.forge(), run.ref), dist)
+
+    def _test(self, run: Run, row: Row, dist: Path) -> None:
+        world = self.world
+        wheel = next(dist.rglob(f"*-{row['python']}-*.whl"), None) if row["python"] else None
+        if wheel is None and row["python"]:
+            raise Broken(f"no artifact called {row['artifact']}")
+        world.schedule.sleep(world.random.uniform(2, 15) * MINUTE)
+        passed = not world.strikes("test")
+        make_report(
+            run.folder / "reports", wheel, suite=row["suite"], target=row["name"], passed=passed,
+            failures=() if passed else ("x",),
+        )  # fmt: skip
+        if not passed:
+            raise Broken("1 test failed")
+
+    def _publish(self, run: Run) -> None:
+        forge = self.world.forge()
+        draft = Draft.load(forge, run.ref)
+        reports = run.folder / "reports"
+        if reports.is_dir():
+            upload(draft, reports)
+        publish(draft)
+        forge.dispatch("pages.yml", ref="main", inputs={"tag": run.ref})
+
+    def _track(self, run: Run) -> None:
+        track_release(self.world.forge(), run.ref, log_url=f"{self.world.github.url}/run/{run.id}")
+
+    # -- pages.yml ------------------------------------------------------------------------------------------------
+
+    def pages(self, run: Run) -> None:
+        """Generate in an empty folder, deploy."""
+        site = run.folder / "site"
+        if self.job(run, "publish: generate pages", partial(self._generate, site), minutes=60):
+            self.job(run, "publish: deploy pages", partial(self.world.deploy, site), minutes=30)
+
+    def _generate(self, site: Path) -> None:
+        generate(self.world.forge(), site, base_url=self.world.pages_url)
