@@ -265,6 +265,7 @@ def test_another_process_beside_any_call(
     calls = count(pending)
     tried = points(calls, exhaustive=exhaustive)
     seen: dict[str, set[object]] = {tag: set() for tag in changed}
+    twice: list[int] = []
     for at in tried:
         forge = pending.fork()
 
@@ -283,6 +284,11 @@ def test_another_process_beside_any_call(
             found[tag] = UNDISTURBED[tag]
         builds = found.pop("builds")
         assert found == {name: state for name, state in UNDISTURBED.items() if name != "builds"}, f"beside call {at}"
-        assert builds == UNDISTURBED["builds"], f"beside call {at}"
+        if builds != UNDISTURBED["builds"]:
+            assert builds == {OLD: 1, COMPLETE: 1, BEGUN: 2}, f"beside call {at}"
+            twice.append(at)
+    # GitHub has no dispatch that is made once: between the last look and the dispatch, another's goes unseen. The
+    # second run waits for the first, and finds nothing missing.
+    assert len(twice) <= 1
     assert all(len(states) == 2 for states in seen.values()), seen  # each can be first
     print(f"\n{other.__name__} beside {len(tried)} of {calls} calls of the forge")
