@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -111,7 +111,7 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
     )
     markdown = report.as_markdown()
     if not console.json_mode:  # there the report is part of the error: one document
-        console.result(markdown, {})
+        console.result(replace(report, advice="").as_markdown(), {})  # the error that follows ends with it
     console.summary(markdown)
     undelivered = deliver(report, markdown=markdown, variable=walk.project.config.notify.variable, pulls=pulls)
     for failure in [*failures, *undelivered]:

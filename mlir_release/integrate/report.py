@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
     from mlir_release.integrate.upstream import UpstreamCommit
 
 
+#: The kind of findings that are the end of a log in which no error was recognised, a line each.
+OUTPUT = "output"
+
+#: How many lines that end has at most.
+_LAST_LINES = 20
+
+
 @dataclass(frozen=True)
 class LogFinding:
-    """One error. ``kind``: failed-target, compiler, linker, assertion, test or build-tool."""
+    """One error. ``kind``: failed-target, compiler, linker, assertion, test, build-tool; or :data:`OUTPUT`."""
 
     kind: str
     where: str  #: file, target or test; may be empty
@@ -48,10 +56,15 @@ _PROGRESS = re.compile(r"^\[\d+/\d+\] ")
 
 
 def findings_in(log: bytes) -> list[LogFinding]:
-    """The errors in a build log, in order, each once. Bytes that are not UTF-8 are shown as escapes."""
+    """The errors in a log, in order, each once; if none is recognised, its last lines. Bytes that are not UTF-8 are
+    shown as escapes.
+    """
     found: dict[tuple[str, str], LogFinding] = {}
+    last: deque[str] = deque(maxlen=_LAST_LINES)
     for raw in log.splitlines():
         line = _PROGRESS.sub("", _COLOUR.sub("", raw[:4000].decode(errors="backslashreplace"))).rstrip()
+        if line.strip():
+            last.append(line)
         for kind, pattern in _PATTERNS:
             match = pattern.match(line)
             if match:
@@ -59,7 +72,7 @@ def findings_in(log: bytes) -> list[LogFinding]:
                 # The same error in another translation unit is the same error.
                 found.setdefault((kind, finding.text or finding.where), finding)
                 break
-    return list(found.values())
+    return list(found.values()) or [LogFinding(OUTPUT, "", line) for line in last]
 
 
 # -- suspects ----------------------------------------------------------------------------------------------------------
@@ -171,7 +184,11 @@ class WalkReport:
         if self.findings:
             errors = [f"{found['where']}: {found['text']}".removeprefix(": ") for found in self.findings[:25]]
             shown = "\n".join(error.replace("```", "'''")[:300] for error in errors)
-            paragraphs += [f"### Errors ({len(self.findings)})", f"```text\n{shown}\n```"]
+            recognised = any(found["kind"] != OUTPUT for found in self.findings)
+            title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
+            paragraphs += [f"### {title}", f"```text\n{shown}\n```"]
+        if self.log:
+            paragraphs.append(f"Whole log: `{self.log}`")
         if blamed and self.outcome != "culprit":
             paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
         if self.outcome in ("culprit", "range", "broken-base"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,27 @@ def test_the_report_goes_to_the_step_summary(world: World, tmp_path: Path, monke
     summary = (tmp_path / "summary.md").read_text()
     assert "An upstream commit breaks this project" in summary
     assert world.commits["rename scale"][:12] in summary
+
+
+def test_a_failure_that_no_pattern_knows_is_shown_with_its_log_and_one_remedy(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the terminal, in the step summary (which the pull request and the notifications get, too) and by `report`."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    message = "changed: IotaOp | I64Attr:$iota_dimension"
+    guard = f"./smoke.sh >quiet.txt 2>&1 && exit 0; echo '{message}'; exit 1"
+    config = (world.checkout / "integrate.toml").read_text()
+    replaced = re.sub(r"(?m)^command = .*$", lambda _: f"command = {json.dumps(['sh', '-c', guard])}", config)
+    assert replaced != config
+    (world.checkout / "integrate.toml").write_text(replaced)
+    world.git("commit", "-q", "-a", "-m", "another smoke test")
+    done = cli(world, "run")
+    assert done.returncode == 7
+    summary = (tmp_path / "summary.md").read_text()
+    for text in (done.stdout + done.stderr, summary, cli(world, "report").stdout):
+        assert message in text
+        assert "Whole log: `" in text
+        assert text.count("Next: ") == 1
 
 
 def test_a_log_of_full_ci_is_held_against_what_came_in_since_main(world: World, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from mlir_release.integrate.report import clues, findings_in
+import pytest
+
+from mlir_release.integrate.report import OUTPUT, WalkReport, clues, findings_in
 
 LOG = b"""[12/400] Building CXX object a.o
 FAILED: lib/a.o
@@ -27,3 +29,28 @@ def test_clues_name_files_and_symbols() -> None:
     files, symbols = clues([asdict(finding) for finding in findings_in(LOG)])
     assert "a.cpp" in files
     assert "getFoo" in symbols
+
+
+def test_a_log_without_a_known_error_shows_its_end() -> None:
+    noise = b"".join(b"[%d/400] compiling\n\n" % number for number in range(400))
+    found = findings_in(noise + b"changed: \x1b[31mIotaOp\x1b[0m | I64Attr:$iota_dimension -> I64Attr:$dim\n")
+    assert {finding.kind for finding in found} == {OUTPUT}
+    assert len(found) == 20
+    assert found[-1].text == "changed: IotaOp | I64Attr:$iota_dimension -> I64Attr:$dim"
+    assert findings_in(b"\n \n") == []
+
+
+@pytest.mark.parametrize(
+    ("log", "title"), [(LOG, "### Errors (5)"), (b"changed: IotaOp\n", "### The end of the smoke")]
+)
+def test_a_report_shows_the_failure_and_where_the_log_is(log: bytes, title: str) -> None:
+    report = WalkReport(
+        outcome="culprit", branch="integrates/x", good="a" * 40, bad="b" * 40,
+        findings=tuple(asdict(finding) for finding in findings_in(log)),
+        suspects=(), range=(), log="/state/log", advice="Next: fix it.",
+    )  # fmt: skip
+    text = report.as_markdown()
+    assert title in text
+    assert findings_in(log)[-1].text in text
+    assert "Whole log: `/state/log`" in text
+    assert text.count("Next: fix it.") == 1
