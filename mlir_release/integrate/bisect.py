@@ -122,7 +122,7 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 
 
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
-    """Bisect the outer branch along first parents, with LLVM and the other submodules at what each commit points at."""
+    """Bisect the outer branch along first parents, with all submodules at what each commit points at."""
 
     def test(commit: str) -> st.Verdict:
         pin = project.pin(commit)

@@ -1,4 +1,7 @@
-"""``integrate.toml``: how a downstream carries LLVM, and how it is walked forward. Its JSON Schema comes from here."""
+"""``integrate.toml``: how a downstream carries its upstream, mostly LLVM, and how that is walked forward.
+
+The file's JSON Schema comes from here.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +39,31 @@ def _inside(key: str, path: str) -> str:
 
 
 class UpstreamTable(_Table, frozen=True):
-    """``[upstream]``: the llvm-project repository that is followed."""
+    """``[upstream]``: the repository that is followed: llvm-project, or another one."""
 
-    url: Annotated[str, doc("The Git URL of llvm-project.")]
+    url: Annotated[str, doc("The Git URL of llvm-project, or of another upstream.")]
     branch: Annotated[str, doc("The branch whose commits are walked.")] = "main"
+    name: Annotated[str, doc("What commits, reports and pull requests call it; default: from the URL.")] = ""
+
+    def __post_init__(self) -> None:
+        if self.name != " ".join(self.name.split()):
+            raise MalformedError("name", "must be on one line, without spaces at its ends")
+
+    @property
+    def title(self) -> str:
+        """What people call the upstream: ``LLVM``, ``stablehlo``."""
+        last = re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
+        return self.name or {"llvm-project": "LLVM"}.get(last, last)
 
 
 class DownstreamTable(_Table, frozen=True):
-    """``[downstream]``: how this repository carries LLVM: as a submodule, or as a commit written in a file."""
+    """``[downstream]``: how this repository carries the upstream: as a submodule, or as a commit written in a file."""
 
     branch: Annotated[str, doc("The main branch: integrates start from it and land on it.")] = "main"
     remote: Annotated[str, doc("The git remote that has the main branch.")] = "origin"
-    submodule: Annotated[str, doc("The path of the submodule that is LLVM.")] = ""
-    pin_file: Annotated[str, doc("The path of the file that holds LLVM's commit.")] = ""
-    checkout: Annotated[str, doc("With pin-file: where a smoke test finds LLVM's sources.")] = ""
+    submodule: Annotated[str, doc("The path of the submodule that is the upstream.")] = ""
+    pin_file: Annotated[str, doc("The path of the file that holds the upstream's commit.")] = ""
+    checkout: Annotated[str, doc("With pin-file: where a smoke test finds the upstream's sources.")] = ""
 
     def __post_init__(self) -> None:
         for name in ("submodule", "pin_file", "checkout"):
@@ -61,7 +75,7 @@ class DownstreamTable(_Table, frozen=True):
 
     @property
     def carrier(self) -> str:
-        """The path in this repository that names LLVM's commit."""
+        """The path in this repository that names the upstream's commit."""
         return self.submodule or self.pin_file
 
 
@@ -98,8 +112,16 @@ class SmokeTable(_Table, frozen=True):
         int, Meta(ge=1, le=10, title="a whole number from 1 to 10"), doc("Failures in a row before a commit is bad.")
     ] = 2
     environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on.")] = ()
+    submodules: Annotated[
+        tuple[str, ...] | None,
+        doc(
+            "Paths of other submodules that it needs; default: those initialised in the checkout, and [[export.also]]."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.submodules is not None:
+            structs.force_setattr(self, "submodules", tuple(_inside("submodules", path) for path in self.submodules))
         try:
             words = self.argv
         except ValueError as error:
@@ -135,9 +157,9 @@ class SubmoduleExport(ExportTarget, frozen=True):
 
 
 class ExportTable(_Table, frozen=True):
-    """``[export]``: where LLVM's carried patches are pushed. Needed as soon as a patch is carried."""
+    """``[export]``: where the upstream's carried patches are pushed. Needed as soon as a patch is carried."""
 
-    remote: Annotated[str, doc("A fork of llvm-project: a Git URL, or a remote's name.")] = ""
+    remote: Annotated[str, doc("A fork of the upstream: a Git URL, or a remote's name.")] = ""
     branch: Annotated[str, doc("The branch there; it is only ever extended.")] = ""
     also: Annotated[tuple[SubmoduleExport, ...], doc("Other patched submodules.")] = ()
 
@@ -147,14 +169,16 @@ class ExportTable(_Table, frozen=True):
 
     @property
     def target(self) -> ExportTarget | None:
-        """Where LLVM's carried patches go; None if the file has none."""
+        """Where the upstream's carried patches go; None if the file has none."""
         return ExportTarget(remote=self.remote, branch=self.branch) if self.remote else None
 
 
 class WalkTable(_Table, frozen=True):
     """``[walk]``: the integrate branch, and how commits are chosen for testing."""
 
-    branch: Annotated[str, doc("The name of an integrate branch, with {date} in it.")] = "integrates/llvm-{date}"
+    branch: Annotated[
+        str, doc("The name of an integrate branch, with {date} in it; default: integrates/UPSTREAM-{date}.")
+    ] = ""
     strategy: Annotated[
         str, Meta(extra_json_schema={"enum": list(STRATEGIES)}), doc("Which commits are tested next.")
     ] = "adaptive"
@@ -165,7 +189,9 @@ class WalkTable(_Table, frozen=True):
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise MalformedError("strategy", f"is {self.strategy!r}; known are {', '.join(STRATEGIES)}")
-        if self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", self.branch.replace("{date}", "")):
+        if self.branch and (
+            self.branch.count("{date}") != 1 or not re.fullmatch(r"[\w./-]+", self.branch.replace("{date}", ""))
+        ):
             raise MalformedError("branch", f"is {self.branch!r}, not a branch name that contains {{date}} once")
 
 
@@ -196,6 +222,12 @@ class Config(_Table, frozen=True):
     walk: WalkTable = field(default_factory=WalkTable)
     ci: CITable = field(default_factory=CITable)
     notify: NotifyTable = field(default_factory=NotifyTable)
+
+    @property
+    def branch_pattern(self) -> str:
+        """The name of an integrate branch, with ``{date}`` once in it: ``integrates/llvm-{date}``."""
+        name = re.sub(r"[^a-z0-9.]+", "-", self.upstream.title.lower()).strip("-.") or "upstream"
+        return self.walk.branch or f"integrates/{name}-{{date}}"
 
 
 def load_config(directory: Path) -> Config:

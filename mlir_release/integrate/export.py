@@ -65,7 +65,7 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
 
 
 def export_stack(project: Project, tip: str) -> str:
-    """Export LLVM's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
+    """Export the upstream's carried stack. :raises UsageError: if ``integrate.toml`` has no place for it."""
     target = project.config.export.target
     if target is None:
         raise UsageError(

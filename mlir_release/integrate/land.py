@@ -34,7 +34,7 @@ def check_reachable(project: Project, branch: str) -> None:
     for commit, subject, _ in branch_commits(project, branch):
         pin = project.pin(commit)
         if not any(is_ancestor(upstream, pin, head) for head in public):
-            raise _unreachable(f"{commit[:12]} ({shown(subject)})", "LLVM", pin, "upstream")
+            raise _unreachable(f"{commit[:12]} ({shown(subject)})", project.config.upstream.title, pin, "upstream")
     can_be_fetched = cache(partial(fetchable, project))
     for link in links_made(project, project.main_ref(), f"refs/heads/{branch}"):
         if not can_be_fetched(link.path, link.commit):

@@ -63,7 +63,7 @@ class Observer:
     @cached_property
     def setting(self) -> str:
         """See :func:`~mlir_release.integrate.state.setting_of`."""
-        return setting_of(self.project.config.smoke.argv, self.project.config.smoke.environment)
+        return setting_of(self.project.config.smoke)
 
     def look(self, *, until: str | None = None, fetch: bool = True) -> Observation:
         """Read the branch and the upstream, which is fetched first unless ``fetch`` is False."""

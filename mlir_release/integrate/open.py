@@ -1,4 +1,4 @@
-"""Opening a downstream: its configuration, LLVM's repository (cloned where it is missing), and its integrate branch."""
+"""Opening a downstream: its configuration, the upstream's repository (cloned if missing), and its integrate branch."""
 
 from __future__ import annotations
 

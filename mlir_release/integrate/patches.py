@@ -224,7 +224,7 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
         raise UsageError(
             "patch-empty",
             f"{'reverting' if revert else 'picking'} {commit[:12]} changes nothing: it is "
-            f"{'not in' if revert else 'already in'} the carried LLVM",
+            f"{'not in' if revert else 'already in'} the carried stack",
             remedy="mlir-release integrate patches list shows what is carried",
         )
     trailers = "\n".join(f"{key}: {' '.join(value.split())}" for key, value in ledger.items() if value)

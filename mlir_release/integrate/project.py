@@ -39,10 +39,10 @@ class Project:
     upstream: UpstreamRepository
     clock: Clock = field(default=utc_now)
 
-    # -- how the downstream carries LLVM ----------------------------------------------------------------------------
+    # -- how the downstream carries the upstream --------------------------------------------------------------------
 
     def pin(self, commit: str = "HEAD") -> str:
-        """LLVM's commit (carried patches included) in the outer commit. :raises UsageError: if there is none."""
+        """The upstream's commit (carried patches included) in the outer commit. :raises UsageError: if there is none"""
         path = self.config.downstream.carrier
         if self.config.downstream.submodule:
             entry = entry_at(self.outer, commit, path)
@@ -68,7 +68,7 @@ class Project:
         return text
 
     def tree_with_pin(self, commit: str, pin: str) -> str:
-        """The outer commit's tree with LLVM at ``pin``."""
+        """The outer commit's tree with the upstream at ``pin``."""
         path = self.config.downstream.carrier
         if self.config.downstream.submodule:
             return tree_with(self.outer, commit, {path: Entry("160000", "commit", pin)})
@@ -76,7 +76,7 @@ class Project:
         return tree_with(self.outer, commit, {path: replace(new, mode=old.mode) if old else new})
 
     def outer_key(self, commit: str) -> str:
-        """The tree of everything but the pin: what a verdict depends on besides LLVM."""
+        """The tree of everything but the pin: what a verdict depends on besides the upstream."""
         return tree_with(self.outer, commit, {self.config.downstream.carrier: None})
 
     # -- the outer repository ---------------------------------------------------------------------------------------
@@ -105,11 +105,11 @@ class Project:
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
             )
-        before, after = self.config.walk.branch.split("{date}")
+        before, after = self.config.branch_pattern.split("{date}")
         if not re.fullmatch(re.escape(before) + r"\d{8}" + re.escape(after) + r"(_\d+)?", name):
             raise UsageError(
                 "integrate-not-started",
-                f"the branch {name!r} is not an integrate branch ({self.config.walk.branch})",
+                f"the branch {name!r} is not an integrate branch ({self.config.branch_pattern})",
                 where=str(self.outer.directory),
                 remedy="mlir-release integrate start, or git switch to the integrate branch",
             )
@@ -160,7 +160,7 @@ class Project:
             self.check_out_pin()
 
     def check_out_pin(self) -> None:
-        """Check out LLVM's commit in its submodule. Carried commits are fetched from the export branch."""
+        """Check out the upstream's commit in its submodule. Carried commits are fetched from the export branch."""
         pin, upstream = self.pin(), self.upstream
         upstream.require(pin)
         if upstream.resolve("HEAD") != pin:
@@ -177,7 +177,7 @@ class Project:
             self.follow()
 
     def commit_pin(self, branch: str, parent: str, pin: str, message: str) -> str:
-        """Commit LLVM at ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
+        """Commit ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
         commit = commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
         self.move_branch(branch, commit)
         return commit

@@ -39,6 +39,7 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
         title, _, rest = project.outer.message(commits[0][0]).partition("\n\n")
         return title, rest.rpartition("\n\n")[0]
     passed, breaks = totals(commits)
+    name = project.config.upstream.title
     patches = []
     for patch in carried(project.upstream, base, pin):
         drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
@@ -56,12 +57,12 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
             f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD
         ],
     }
-    paragraphs = [f"Advances LLVM from {project.started_from(branch)} to {base}: {passed} affecting commits."]
+    paragraphs = [f"Advances {name} from {project.started_from(branch)} to {base}: {passed} affecting commits."]
     for title, items in sections.items():
         if items:
             paragraphs += [f"### {title}", "\n".join(items)]
     paragraphs.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
-    return f"Integrate LLVM at {base[:12]}", "\n\n".join(paragraphs)
+    return f"Integrate {name} at {base[:12]}", "\n\n".join(paragraphs)
 
 
 def totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]:

@@ -139,6 +139,7 @@ class WalkReport:
     """Everything that a person needs to start with. Made by :func:`make_report`."""
 
     outcome: str
+    upstream: str  #: its name
     branch: str
     good: str
     bad: str
@@ -170,7 +171,7 @@ class WalkReport:
 
         good, bad = f"`{self.good[:12]}`", f"`{self.bad[:12]}`"
         blamed = [f"{link(suspect.commit)} ({', '.join(suspect.evidence[:6])})" for suspect in self.suspects[:8]]
-        paragraphs = [f"## {_TITLES.get(self.outcome, self.outcome)}"]
+        paragraphs = [f"## {_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream)}"]
         if self.outcome == "culprit" and self.range:
             culprit = blamed[0] if blamed else link(self.range[0])
             paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
@@ -199,20 +200,20 @@ class WalkReport:
 
 
 _TITLES = {
-    "head": "LLVM is at head",
+    "head": "{upstream} is at head",
     "culprit": "An upstream commit breaks this project",
     "range": "An upstream commit breaks this project; the commits around it can't be tested",
-    "broken-base": "The branch itself fails at its present LLVM commit",
+    "broken-base": "The branch itself fails at its present {upstream} commit",
     "stuck": "No commit ahead can be tested",
     "conflict": "A carried patch does not apply",
-    "bad": "The branch fails at its present LLVM commit",
+    "bad": "The branch fails at its present {upstream} commit",
     "nothing": "No failed smoke test is known",
 }
 
 _ADVICE = {
     "culprit": "Next: `mlir-release integrate next`, fix this project, commit, push; then `integrate sync` and `run`.",
     "range": "Next: look at the errors, then `mlir-release integrate next --advance-to BAD`, fix, commit, `run`.",
-    "broken-base": "Next: fix this project at its present LLVM commit, commit, `mlir-release integrate run`.",
+    "broken-base": "Next: fix this project at the present {upstream} commit, commit, `mlir-release integrate run`.",
     "stuck": "Next: wait until upstream's build is fixed, or carry the fix: `integrate patches add`.",
 }
 
@@ -238,6 +239,7 @@ def make_report(
     url = project.config.upstream.url.removesuffix(".git")
     return WalkReport(
         outcome=outcome,
+        upstream=project.config.upstream.title,
         branch=branch,
         good=good,
         bad=bad,
@@ -245,7 +247,7 @@ def make_report(
         suspects=tuple(suspects(project.upstream, commits, findings)),
         range=tuple(commits),
         log=os.fspath(log) if log and log.is_file() else "",
-        advice=advice or _ADVICE.get(outcome, ""),
+        advice=advice or _ADVICE.get(outcome, "").format(upstream=project.config.upstream.title),
         commit_url=f"{url}/commit/" if url.startswith("https://github.com/") else "",
     )
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 #: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
 _ROOM = 64 << 10
 
-#: A smoke command finds LLVM's sources, its pristine upstream commit and the branch's name here.
-SOURCE_VARIABLE = "MLIR_RELEASE_LLVM_SOURCE"
-COMMIT_VARIABLE = "MLIR_RELEASE_LLVM_COMMIT"
+#: A smoke command finds the upstream's sources and its pristine commit here.
+SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
+COMMIT_VARIABLE = "MLIR_RELEASE_UPSTREAM_COMMIT"
 
 #: By exit code; every other one is bad, and so is a timeout (None).
 _VERDICTS: dict[int | None, Verdict] = {0: Verdict.GOOD, ExitCode.UNTESTABLE: Verdict.UNTESTABLE}
@@ -57,7 +57,7 @@ class SmokeResult:
 
 @dataclass(frozen=True)
 class ProbeSlot:
-    """A prepared work tree of the downstream with LLVM in it.
+    """A prepared work tree of the downstream with the upstream in it.
 
     ``lock`` is inherited by whatever works in it: should this process be killed, what it started keeps the slot until
     it ends, and no other process builds in there.
@@ -70,7 +70,7 @@ class ProbeSlot:
 
 @contextmanager
 def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSlot]:
-    """A slot with the downstream at ``outer_commit`` and LLVM at ``llvm`` (patches included), held for this process."""
+    """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
         config = project.config
@@ -95,11 +95,13 @@ def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
 
 
 def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
-    """A commit on no branch: ``outer_commit`` with LLVM at ``llvm``."""
+    """A commit on no branch: ``outer_commit`` with the upstream at ``llvm``."""
     if project.pin(outer_commit) == llvm:
         return outer_commit
     tree = project.tree_with_pin(outer_commit, llvm)
-    return commit_tree(project.outer, tree, [outer_commit], f"Try LLVM at {llvm}\n", project.signature())
+    return commit_tree(
+        project.outer, tree, [outer_commit], f"Try {project.config.upstream.title} at {llvm}\n", project.signature()
+    )
 
 
 def smoke_test(

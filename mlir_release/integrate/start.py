@@ -9,6 +9,7 @@ from mlir_release.git.repository import NO_OBJECT
 from mlir_release.git.trees import commit_tree, is_ancestor
 from mlir_release.integrate.pull_request import update_pull_request
 from mlir_release.integrate.state import T_START, T_UPSTREAM
+from mlir_release.integrate.submodules import update
 from mlir_release.integrate.walk import Walk
 from mlir_release.model.trailers import format_message, parse_trailers
 
@@ -49,8 +50,7 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
         outer.run("branch", "--quiet", "--track", downstream.branch, project.main_ref())
     outer.run("switch", "--quiet", downstream.branch)
     outer.run("merge", "--quiet", "--ff-only", main)
-    if (outer.directory / ".gitmodules").is_file():
-        outer.run("submodule", "--quiet", "update", "--init")
+    update(project)
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
         raise ConflictError(
             "integrate-branch-taken",
@@ -71,7 +71,7 @@ def _start_commit(project: Project, main: str, upstream_head: str) -> str:
     base = project.upstream.base_of(project.pin(main), upstream_head)
     ahead = len(project.upstream.affecting(base, upstream_head))
     message = format_message(
-        f"Start integrating LLVM from {base[:12]}",
+        f"Start integrating {project.config.upstream.title} from {base[:12]}",
         f"{ahead} affecting commits ahead, up to {upstream_head}.\nTracked: {', '.join(project.config.track.paths)}.",
         {T_START: main, T_UPSTREAM: base},
     )
@@ -81,7 +81,7 @@ def _start_commit(project: Project, main: str, upstream_head: str) -> str:
 def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     """A free name of today; or the branch of today that was started from ``main`` and has not moved since."""
     date = project.clock().strftime("%Y%m%d")
-    plain = project.config.walk.branch.replace("{date}", date)
+    plain = project.config.branch_pattern.replace("{date}", date)
     outer = project.outer
     there = outer.text("ls-remote", "--heads", "--", project.config.downstream.remote, f"refs/heads/{plain}*")
     taken = {line.partition("\t")[2] for line in there.splitlines()}

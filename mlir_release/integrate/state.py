@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mlir_release.git.repository import Signature
+    from mlir_release.integrate.config import SmokeTable
 
 PROBES = "refs/mlir-release/probes/"
 
@@ -58,13 +59,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return _hash("\0".join((self.outer, self.upstream_tree, self.setting)))
 
 
-def setting_of(command: tuple[str, ...], variables: tuple[str, ...]) -> str:
-    """Hash of the smoke command and what it runs in: operating system, machine, the variables that were declared."""
+def setting_of(smoke: SmokeTable) -> str:
+    """Hash of the smoke command and what it runs in: operating system, machine, declared variables and submodules."""
     import platform
 
-    values = {name: os.environ.get(name) for name in variables}
-    data = json.dumps([list(command), platform.system(), platform.machine(), values], sort_keys=True)
-    return _hash(data)
+    values = {name: os.environ.get(name) for name in smoke.environment}
+    data = [list(smoke.argv), platform.system(), platform.machine(), values, smoke.submodules]
+    return _hash(json.dumps(data, sort_keys=True))
 
 
 def _hash(text: str) -> str:

@@ -22,6 +22,7 @@ def collect(observer: Observer, *, until: str | None = None, fetch: bool = True)
     become = fates(observer.project.upstream, seen.patches, seen.base, seen.until) if seen.patches else {}
     return {
         "branch": seen.branch,
+        "upstream": config.upstream.title,
         "pin": seen.pin,
         "base": seen.base,
         "upstream_head": seen.until,
@@ -48,7 +49,7 @@ def explain(observer: Observer, prefix: str) -> dict[str, Any]:
 def render(data: dict[str, Any], *, limit: int = 40) -> str:
     """For people: newest first, the next commit last."""
     tested = f", which tests {data['base_verdict']}" if data["base_verdict"] else ""
-    lines = [f"{data['branch']}: LLVM at {data['base'][:12]} in {data['carried_at']}{tested}"]
+    lines = [f"{data['branch']}: {data['upstream']} at {data['base'][:12]} in {data['carried_at']}{tested}"]
     lines.append(f"{len(data['ahead'])} affecting commits ahead, about {data['tests_left']} smoke tests")
     if data["patches"]:
         lines.append(f"{len(data['patches'])} carried patches:")

@@ -1,4 +1,4 @@
-"""The downstream's submodules besides LLVM: what a branch points at in them, and whether others can fetch it."""
+"""The downstream's submodules besides the upstream: what a branch points at in them; can others fetch that?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from mlir_release.errors import MachineError
+from mlir_release.errors import MachineError, UsageError
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
@@ -39,6 +40,36 @@ def listed(outer: Git) -> dict[str, str]:
     done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
     fields = [os.fsdecode(record).partition("\n") for record in done.stdout.split(b"\0")[:-1]]
     return {path: key.removeprefix("submodule.").removesuffix(".path") for key, _, path in fields}
+
+
+def wanted(project: Project) -> list[str]:
+    """The submodules besides the upstream that a smoke test finds: ``[smoke] submodules``, by default those that are
+    initialised in the checkout, and those that carry patches (``[[export.also]]``).
+
+    :raises UsageError: if one of the file's is no submodule
+    """
+    outer, asked = project.outer, project.config.smoke.submodules
+    known = [path for path in listed(outer) if path != project.config.downstream.submodule]
+    if asked is None:
+        patched = {target.path for target in project.config.export.also}
+        return [path for path in known if path in patched or (outer.directory / path / ".git").exists()]
+    unknown = [path for path in asked if path not in known]
+    if unknown:
+        raise UsageError(
+            "smoke-submodule-unknown",
+            f"{', '.join(unknown)} in submodules of [smoke] is no submodule",
+            where=CONFIG_FILE,
+            why="the upstream's own is always there" if project.config.downstream.submodule in unknown else "",
+            remedy=f"choose of: {', '.join(known)}" if known else "remove it: .gitmodules lists no other",
+        )
+    return list(asked)
+
+
+def update(project: Project) -> None:
+    """Check out the submodules that are :func:`wanted` in the checkout, each at the commit that it points at."""
+    others = wanted(project)
+    if others:
+        project.outer.run("submodule", "--quiet", "update", "--init", "--", *others)
 
 
 def repository(project: Project, path: str) -> Git:
@@ -105,7 +136,7 @@ def _write_down(begun: Path, text: str) -> None:
 
 
 def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
-    """Where the commits after ``base`` up to ``tip`` point submodules (but LLVM) at something else; oldest first."""
+    """Where the commits after ``base`` up to ``tip`` point other submodules at something else; oldest first."""
     output = project.outer.run(
         *("log", "-z", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
         *("--format=%x01%H%x00%s", f"{base}..{tip}"),
@@ -125,12 +156,13 @@ def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
 
 
 def populate(project: Project, outer: Git, lock: int) -> None:
-    """Clone the submodules besides LLVM into the work tree ``outer``, each at the commit that it points at.
+    """Clone the submodules that are :func:`wanted` into the work tree ``outer``, each at the commit that it points at.
 
     :param lock: descriptor that git inherits
     :raises GitError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
     """
-    others = [path for path in listed(outer) if path != project.config.downstream.submodule]
+    there = listed(outer)
+    others = [path for path in wanted(project) if path in there]
     if not others:
         return
     update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, NeedsPersonError
 from mlir_release.git.trees import commit_tree, is_ancestor, merge_commits
-from mlir_release.integrate.submodules import listed
+from mlir_release.integrate.submodules import update
 
 if TYPE_CHECKING:
     from mlir_release.integrate.walk import Walk
@@ -45,9 +45,7 @@ def sync(walk: Walk) -> bool:
             )
         message = f"Merge {downstream.branch} into {branch}\n"
         project.move_branch(branch, commit_tree(outer, merge.tree, [head, main], message, project.signature()))
-    others = [path for path in listed(outer) if path != downstream.submodule]
-    if others:
-        outer.run("submodule", "--quiet", "update", "--init", "--", *others)
+    update(project)
     project.follow()
     walk.store.pull(downstream.remote)
     if walk.publish:

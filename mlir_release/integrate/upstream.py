@@ -142,7 +142,7 @@ class UpstreamRepository(SharedGit):
             reasons.append(done.stderr.decode(errors="replace").strip())
         raise MachineError(
             "pin-unreachable",
-            f"LLVM's commit {pin} can't be fetched",
+            f"{self.config.upstream.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(reasons),
             remedy="push it to the export branch from the machine that has it (mlir-release integrate export)",

@@ -38,7 +38,8 @@ class WalkEnd:
 
     outcome: str  #: head, culprit, range, broken-base, stuck, conflict or untested
     branch: str
-    base: str  #: the upstream commit that the branch is at
+    upstream: str  #: its name
+    base: str  #: its commit that the branch is at
     remaining: int  #: affecting commits ahead
     good: str = ""
     bad: str = ""  #: the culprit, or the first commit known bad
@@ -138,7 +139,7 @@ class Walk:
     # -- advance ----------------------------------------------------------------------------------------------------
 
     def advance(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
-        """Commit "Advance LLVM to …" on the branch. The carried stack is exported before anything points at it."""
+        """Commit "Advance … to …" on the branch. The carried stack is exported before anything points at it."""
         project = self.project
         if stack.kept:
             export_stack(project, stack.tip)
@@ -147,7 +148,7 @@ class Walk:
         lines += [f"carries {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.kept]
         lines += [f"drops {p.sha[:12]} {shown(p.subject)}: {reason}" for p, reason in stack.dropped]
         message = format_message(
-            f"Advance LLVM to {upstream.sha[:12]}",
+            f"Advance {project.config.upstream.title} to {upstream.sha[:12]}",
             "\n".join(lines),
             {
                 T_UPSTREAM: upstream.sha,
@@ -236,7 +237,15 @@ class Walk:
             self.probe_all(seen, decision.positions, width)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
-        end = partial(WalkEnd, branch=self.branch, base=seen.base, remaining=len(seen.ahead), smoke_tests=self.tests)
+        title = self.project.config.upstream.title
+        end = partial(
+            WalkEnd,
+            branch=self.branch,
+            upstream=title,
+            base=seen.base,
+            remaining=len(seen.ahead),
+            smoke_tests=self.tests,
+        )
         if self.publish:
             self.push_branch()
         match decision:

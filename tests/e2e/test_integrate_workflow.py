@@ -93,7 +93,7 @@ def test_probes_see_no_token(stopped: tuple[Runner, World]) -> None:
     seen = [path.read_text() for path in (runner.workspace / "seen").iterdir()]
     assert len(seen) >= 4
     for text in seen:
-        assert "MLIR_RELEASE_LLVM_COMMIT=" in text
+        assert "MLIR_RELEASE_UPSTREAM_COMMIT=" in text
         assert "remote.origin.url=" in text
         assert runner.token not in text
         assert "extraheader" not in text

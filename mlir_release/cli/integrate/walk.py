@@ -92,7 +92,7 @@ def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
         if end.outcome == "untested":
             console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
         else:
-            console.result("" if options["wait"] else f"LLVM is at head, {end.base}", end.as_json())
+            console.result("" if options["wait"] else f"{end.upstream} is at head, {end.base}", end.as_json())
 
 
 @click.command()

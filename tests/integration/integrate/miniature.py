@@ -31,7 +31,7 @@ URL = "https://mini.invalid/"
 SMOKE = """#!/bin/sh
 # The library must build (else: untestable), then the application against it, then the application must pass.
 set -e
-src="$MLIR_RELEASE_LLVM_SOURCE/mlir"
+src="$MLIR_RELEASE_UPSTREAM_SOURCE/mlir"
 mkdir -p build
 cc -w -c "$src/api.c" -I"$src" -o build/api.o || exit 125
 echo "FAILED: app.o"
@@ -349,6 +349,7 @@ def _downstream(world: World, base: str, *, carrier: str, patched: bool) -> None
     (checkout / "integrate.toml").write_text(
         f"""[upstream]
 url = "{URL}upstream.git"
+name = "LLVM"
 [downstream]
 {where}
 [smoke]

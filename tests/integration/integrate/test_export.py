@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.errors import ReleaseError
+from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import patch_ops
@@ -17,6 +17,7 @@ from mlir_release.integrate.export import export_all
 from mlir_release.integrate.land import check_reachable, land
 from mlir_release.integrate.open import open_project
 from mlir_release.integrate.start import start
+from mlir_release.integrate.sync import sync
 from mlir_release.integrate.walk import Walk
 from tests.github_server import GitHubServer
 from tests.integration.integrate import miniature
@@ -186,6 +187,46 @@ def test_probes_find_the_patched_submodule_here_and_on_another_machine(downstrea
     assert elsewhere.probe(elsewhere.observer.look(), world.affecting[1]).verdict is st.Verdict.GOOD
     elsewhere.push_branch()  # the submodule is not cloned there: nothing to export
     check_reachable(elsewhere.project, elsewhere.branch)
+
+
+@pytest.mark.parametrize("asked", [None, [], [PATH]])
+def test_only_the_submodules_that_the_smoke_test_needs_are_cloned(
+    downstream: Downstream, tmp_path: Path, asked: list[str] | None
+) -> None:
+    """In a fresh clone, by `start`, `sync` and a probe; the walked one is always there."""
+    world = downstream.world
+    config = world.checkout / "integrate.toml"
+    text = config.read_text().partition("[[export.also]]")[0]
+    listed = "" if asked is None else f"\nsubmodules = {asked}"
+    config.write_text(text.replace('["./smoke.sh"]', f'["sh", "-c", "ls {PATH} >seen; mv seen $SEEN"]{listed}'))
+    world.git("switch", "-q", "main")
+    world.git("commit", "-q", "-a", "-m", "Choose submodules")
+    world.git("push", "-q")
+    other = tmp_path / "other"
+    miniature.git(tmp_path, "clone", "-q", f"{URL}origin.git", str(other))
+    project = open_project(other, clock=lambda: NOON)
+    start(project)
+    walk = Walk(project)
+    sync(walk)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEEN", str(tmp_path / "seen"))
+        walk.probe(walk.observer.look(), walk.observer.look().base)
+    expected = "dep.txt\n" if asked else ""
+    assert (tmp_path / "seen").read_text() == expected
+    assert (other / PATH / ".git").exists() == bool(asked)
+    assert (other / "third_party/llvm/mlir").is_dir()
+
+
+def test_a_submodule_that_does_not_exist_is_named(downstream: Downstream) -> None:
+    config = downstream.world.checkout / "integrate.toml"
+    config.write_text(config.read_text().replace("[smoke]", '[smoke]\nsubmodules = ["third_party/llvm", "dep"]'))
+    downstream.world.git("commit", "-q", "-a", "-m", "Choose submodules")
+    with pytest.raises(UsageError) as caught:
+        sync(Walk(downstream.project()))
+    assert caught.value.id == "smoke-submodule-unknown"
+    assert "third_party/llvm, dep" in caught.value.what
+    assert PATH in caught.value.remedy
+    assert "is always there" in caught.value.why
 
 
 def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:

@@ -77,8 +77,9 @@ def listening_service() -> Iterator[Service]:
 
 def report(log: str = "") -> WalkReport:
     return WalkReport(
-        outcome="bad", branch="integrates/x", good="", bad="", findings=(), suspects=(), range=(), log=log, advice=""
-    )
+        outcome="bad", upstream="LLVM", branch="integrates/x", good="", bad="",
+        findings=(), suspects=(), range=(), log=log, advice="",
+    )  # fmt: skip
 
 
 def test_nobody_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -61,6 +63,8 @@ def test_the_shortest_configuration() -> None:
         (("[smoke]", "[export]\nalso = [3]\n[smoke]"), "export.also[0] is not a table"),
         (("[smoke]", '[notify]\nurl = "discord://1/2"\n[smoke]'), "notify.url is an unknown key"),
         (("[smoke]", '[notify]\nvariable = "discord://1/2"\n[smoke]'), "not the name of an environment variable"),
+        (("[smoke]", '[smoke]\nsubmodules = ["../x"]'), "inside the repository"),
+        (("[upstream]", '[upstream]\nname = "two\\nlines"'), "must be on one line"),
         (("[smoke]", "[smoke"), "not TOML"),
     ],
 )
@@ -94,8 +98,25 @@ def test_the_documented_template_is_valid_and_whole() -> None:
     assert unchanged == {
         *("upstream.branch", "downstream.branch", "downstream.remote", "downstream.submodule"),
         *("track.paths", "smoke.timeout-minutes", "smoke.attempts"),
-        *("walk.branch", "walk.strategy", "walk.width", "notify.variable"),
+        *("walk.strategy", "walk.width", "notify.variable"),
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "title", "branch"),
+    [
+        ("https://github.com/llvm/llvm-project.git", "", "LLVM", "integrates/llvm-{date}"),
+        ("https://github.com/openxla/stablehlo", "", "stablehlo", "integrates/stablehlo-{date}"),
+        ("git@github.com:llvm/torch-mlir.git", "", "torch-mlir", "integrates/torch-mlir-{date}"),
+        ("../up/stream.git/", "", "stream", "integrates/stream-{date}"),
+        ("https://github.com/our/fork.git", "Our LLVM!", "Our LLVM!", "integrates/our-llvm-{date}"),
+        ("https://github.com/our/fork.git", "上流", "上流", "integrates/upstream-{date}"),
+    ],
+)
+def test_the_upstream_has_a_name(tmp_path: Path, url: str, given: str, title: str, branch: str) -> None:
+    changed = GOOD.replace("[upstream]", "[upstream]" + (f"\nname = {json.dumps(given)}" if given else ""))
+    config = read_config(re.sub(r'(?m)^url = ".*"$', f'url = "{url}"', changed).encode(), where="x")
+    assert (config.upstream.title, config.branch_pattern) == (title, branch)
 
 
 def test_the_schema_describes_every_key() -> None:

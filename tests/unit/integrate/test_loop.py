@@ -18,7 +18,7 @@ from mlir_release.integrate.walk import WalkEnd
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HEAD = WalkEnd(outcome="head", branch="b", base="0" * 40, remaining=0)
+HEAD = WalkEnd(outcome="head", branch="b", upstream="LLVM", base="0" * 40, remaining=0)
 UNREACHABLE = UnreachableError("any-id", "the remote can't be read")
 
 
@@ -73,5 +73,5 @@ def test_no_other_error_is_retried(walks: Callable[..., list[float]]) -> None:
 
 
 def test_waiting_ends_where_probes_are_needed(walks: Callable[..., list[float]]) -> None:
-    walks(WalkEnd(outcome="untested", branch="b", base="0" * 40, remaining=3))
+    walks(WalkEnd(outcome="untested", branch="b", upstream="LLVM", base="0" * 40, remaining=3))
     assert run(loop.RunOptions(wait=True, probing=False), 9) == ["untested"]

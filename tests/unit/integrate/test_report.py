@@ -45,7 +45,7 @@ def test_a_log_without_a_known_error_shows_its_end() -> None:
 )
 def test_a_report_shows_the_failure_and_where_the_log_is(log: bytes, title: str) -> None:
     report = WalkReport(
-        outcome="culprit", branch="integrates/x", good="a" * 40, bad="b" * 40,
+        outcome="culprit", upstream="LLVM", branch="integrates/x", good="a" * 40, bad="b" * 40,
         findings=tuple(asdict(finding) for finding in findings_in(log)),
         suspects=(), range=(), log="/state/log", advice="Next: fix it.",
     )  # fmt: skip
