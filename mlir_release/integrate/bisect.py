@@ -22,57 +22,74 @@ if TYPE_CHECKING:
 _EVEN = 1e-6
 
 
+@dataclass(frozen=True)
+class Tested:
+    """What one step found. ``reason``: why a commit can't be tested, if it was not the command that said so."""
+
+    verdict: st.Verdict
+    reason: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BisectResult:
-    """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``."""
+    """``first_bad`` is a verified edge if ``skipped`` is empty; else the culprit is it or one of ``skipped``.
+
+    ``reasons``: why commits could not be tested, where that is known, each once.
+    """
 
     first_bad: str
     last_good: str
     skipped: tuple[str, ...]
+    reasons: tuple[str, ...]
     steps: int
     subject: str
 
 
-def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], st.Verdict]) -> BisectResult:
-    """Find the first bad commit between two revisions; both are tested themselves if the answer needs it.
+def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], Tested]) -> BisectResult:
+    """Find the first bad commit between two revisions, which are tested first.
 
     :raises UsageError: if one of them tests otherwise
     """
     commits = _line(git, good_end, bad_end)
-    strategy = st.Adaptive(head_first=True)
     last = len(commits) - 1
     verdicts: dict[int, st.Verdict] = {}
-    steps = 0
-    while True:
-        decision = strategy.decide(st.Knowledge(last, verdicts, [_EVEN] * (last + 1)))
-        match decision:
-            case st.Probe((position, *_)):
-                steps += 1
-                verdicts[position] = test(commits[position])
-                console.say(f"    step {steps}: {commits[position][:12]} is {verdicts[position]}")
-                if position == last and verdicts[last] is not st.Verdict.BAD:
-                    raise _wrong("--bad", commits[last], verdicts[last])
-                continue
-            case st.Culprit(bad):
-                good = bad - 1
-            case st.Range(good, bad):
-                pass
-            case _:
-                raise _wrong("--good", commits[0], verdicts.get(0, st.Verdict.UNTESTABLE))
-        return BisectResult(
-            first_bad=commits[bad],
-            last_good=commits[good],
-            skipped=tuple(commits[good + 1 : bad]),
-            steps=steps,
-            subject=git.message(commits[bad]).partition("\n")[0],
-        )
+    reasons: dict[str, None] = {}
+
+    def probe(position: int) -> Tested:
+        found = test(commits[position])
+        verdicts[position] = found.verdict
+        if found.reason:
+            reasons[found.reason] = None
+        why = f": {found.reason}" if found.reason else ""
+        console.say(f"    step {len(verdicts)}: {commits[position][:12]} is {found.verdict}{why}")
+        return found
+
+    for position, option, expected in ((last, "--bad", st.Verdict.BAD), (0, "--good", st.Verdict.GOOD)):
+        found = probe(position)
+        if found.verdict is not expected:
+            raise _wrong(option, commits[position], found)
+    strategy = st.Adaptive(head_first=True)
+    while isinstance(decision := strategy.decide(st.Knowledge(last, verdicts, [_EVEN] * (last + 1))), st.Probe):
+        probe(decision.positions[0])
+    assert isinstance(decision, st.Culprit | st.Range), "both ends were tested"
+    bad = decision.position if isinstance(decision, st.Culprit) else decision.bad
+    good = bad - 1 if isinstance(decision, st.Culprit) else decision.good
+    return BisectResult(
+        first_bad=commits[bad],
+        last_good=commits[good],
+        skipped=tuple(commits[good + 1 : bad]),
+        reasons=tuple(reasons),
+        steps=len(verdicts),
+        subject=git.message(commits[bad]).partition("\n")[0],
+    )
 
 
-def _wrong(option: str, commit: str, verdict: st.Verdict) -> UsageError:
+def _wrong(option: str, commit: str, found: Tested) -> UsageError:
     return UsageError(
         "bisect-wrong-end",
-        f"the commit given with {option} tests {verdict}",
+        f"the commit given with {option} tests {found.verdict}",
         where=commit,
+        why=found.reason,
         remedy="check the command, and give a commit that tests so",
     )
 
@@ -102,7 +119,8 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
 def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the upstream under the carried patches: each step is a pristine upstream commit plus the carried stack.
 
-    Patches that upstream has at a step are left out there; one that does not apply makes the step untestable.
+    The ledger decides which patches: those that upstream has at a step are left out there, and so are reverts of what
+    it does not have yet. Another one that does not apply makes the step untestable.
     """
     head = project.upstream.head()
     pin = project.pin()
@@ -110,12 +128,12 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
     patches = carried(project.upstream, base, pin)
     outer = project.outer.text("rev-parse", "HEAD")
 
-    def test(commit: str) -> st.Verdict:
+    def test(commit: str) -> Tested:
         try:
             stack = rebase(project.upstream, patches, base, commit)
         except PatchConflict as conflict:
-            console.say(f"    {conflict.what}: untestable")
-            return st.Verdict.UNTESTABLE
+            patch = conflict.patch
+            return Tested(st.Verdict.UNTESTABLE, f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply")
         return _test(project, outer, stack.tip, commit, command)
 
     return _search(project.upstream, good, bad, test)
@@ -124,7 +142,7 @@ def bisect_upstream(project: Project, good: str, bad: str, command: Sequence[str
 def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str]) -> BisectResult:
     """Bisect the outer branch along first parents, with all submodules at what each commit points at."""
 
-    def test(commit: str) -> st.Verdict:
+    def test(commit: str) -> Tested:
         pin = project.pin(commit)
         project.upstream.require(pin)
         return _test(project, commit, pin, pin, command)
@@ -132,6 +150,7 @@ def bisect_branch(project: Project, good: str, bad: str, command: Sequence[str])
     return _search(project.outer, good, bad, test)
 
 
-def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> st.Verdict:
+def _test(project: Project, outer: str, llvm: str, upstream: str, command: Sequence[str]) -> Tested:
     with prepared(project, outer, llvm) as slot:
-        return smoke_test(project, slot, upstream, project.log(f"bisect-{upstream[:12]}"), command=command).verdict
+        log = project.log(f"bisect-{upstream[:12]}")
+        return Tested(smoke_test(project, slot, upstream, log, command=command).verdict)

@@ -123,6 +123,13 @@ def upstream_has(git: Git, patch: Patch, base: str, target: str) -> str:
     return f"upstream has it: {patch.of[:12]}" if landed else ""
 
 
+def _came_later(git: Git, patch: Patch, base: str, target: str) -> str:
+    """Why a revert is not needed at a ``target`` that is older than ``base``: what it reverts came later; or empty."""
+    if patch.kind == "revert" and is_ancestor(git, patch.of, base) and not is_ancestor(git, patch.of, target):
+        return f"what it reverts came later: {patch.of[:12]}"
+    return ""
+
+
 def _effective_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
     """The commit in ``base..target`` that reverts ``sha`` and is not itself reverted there; or an empty string."""
     output = git.text("log", "--format=%H", "--fixed-strings", f"--grep=This reverts commit {sha}", f"{base}..{target}")
@@ -155,15 +162,18 @@ def _apply(git: Git, patch: Patch, tree: str) -> Merge:
 
 
 def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
-    """``patches``, carried on ``base``, replayed onto ``target``; those that upstream has by then are left out.
+    """``patches``, carried on ``base``, replayed onto ``target``, which may be older.
+
+    Those that upstream has by then are left out, and so are reverts of what upstream does not have yet.
 
     :raises PatchConflict: for the first that does not apply
     """
     tip, tree = target, tree_of(git, target)
     kept: list[Patch] = []
     dropped: list[tuple[Patch, str]] = []
+    older = bool(patches) and not is_ancestor(git, base, target)
     for patch in patches:
-        reason = upstream_has(git, patch, base, target)
+        reason = upstream_has(git, patch, base, target) or (older and _came_later(git, patch, base, target))
         if reason:
             dropped.append((patch, reason))
             continue

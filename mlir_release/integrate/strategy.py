@@ -74,7 +74,9 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Range:
-    """``good`` tested good and ``bad`` tested bad; nothing in between could be tested."""
+    """``good`` tested good and ``bad`` tested bad; in between, nothing that was tried could be tested: neither edge,
+    nor as many as :func:`give_up_after` says.
+    """
 
     good: int
     bad: int
@@ -144,12 +146,20 @@ def verified_end(known: Knowledge, low: int, high: int) -> Decision:
     return Culprit(high) if high == low + 1 else Range(low, high)
 
 
-def _gave_up(known: Knowledge, low: int) -> bool:
-    """Whether neither the next commit, nor the head, nor enough between can be tested (a budget, logarithmic in n)."""
-    tested = [p for p in range(low + 1, known.n + 1) if known.verdicts.get(p) is Verdict.UNTESTABLE]
-    if not tested or tested[0] != low + 1 or tested[-1] != known.n:
+def _gave_up(known: Knowledge, low: int, top: int) -> bool:
+    """Whether neither ``low + 1``, nor ``top``, nor enough between can be tested (see :func:`give_up_after`).
+
+    A long stretch that can't be tested is not tried commit by commit to its end.
+    """
+    tried = [p for p in range(low + 1, top + 1) if known.verdicts.get(p) is Verdict.UNTESTABLE]
+    if not tried or tried[0] != low + 1 or tried[-1] != top:
         return False
-    return len(tested) >= min(known.n - low, 2 + 2 * math.ceil(math.log2(known.n - low + 1)))
+    return len(tried) >= min(top - low, give_up_after(top - low))
+
+
+def give_up_after(commits: int) -> int:
+    """How many of ``commits`` in a row are tried before they are taken to be untestable."""
+    return 2 + 2 * math.ceil(math.log2(commits + 1))
 
 
 # -- the strategies ----------------------------------------------------------------------------------------------------
@@ -197,11 +207,11 @@ class Adaptive:
         base_open = low == 0 and 0 not in known.verdicts
         ahead = [position for position in range(low + 1, top + 1) if position not in known.verdicts]
         if high is not None:
-            if not ahead:
+            if not ahead or _gave_up(known, low, top):
                 return verified_end(known, low, high)
         elif low == known.n:
             return Done(low) if known.verdicts.get(low) is Verdict.GOOD else Probe((0,)) if base_open else Stuck(low)
-        elif not ahead or _gave_up(known, low):
+        elif not ahead or _gave_up(known, low, top):
             return Stuck(low)
         elif self.head_first and known.n in ahead:
             return Probe((known.n,))

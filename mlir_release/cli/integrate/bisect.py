@@ -53,7 +53,9 @@ def bisect_branch(directory: Path, good: str, bad: str, command: tuple[str, ...]
 
 def _show(result: BisectResult) -> None:
     if result.skipped:
-        text = f"first bad is one of: {' '.join([*result.skipped, result.first_bad])}"
+        several = [*result.skipped, result.first_bad]
+        text = f"first bad is one of these {len(several)}: {' '.join(several)}"
+        text = "\n".join([text, *(f"untestable: {reason}" for reason in result.reasons)])
     else:
         text = f"first bad: {result.first_bad} {result.subject}"
     console.result(f"{text}\n{result.steps} steps", result)

@@ -187,6 +187,40 @@ def test_bisect_upstream_names_the_planted_commit_and_touches_nothing(make_world
     assert caught.value.id == "bisect-wrong-end"
 
 
+def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
+    make_world: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The pin is at the newest commit and carries two reverts of recent ones; the range lies before them."""
+    world = make_world()
+    start(world.open())
+    newest = world.affecting[-1]
+    walk = Walk(world.open())
+    walk.next(to=newest)
+    for name in ("rename field", "drop last"):
+        patch_ops.add(walk, world.commits[name], revert=True, why="ours", link="", drop_when="")
+    before = snapshot(world)
+    command = ("sh", "-c", 'grep -q "int scale(" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
+    result = bisect_upstream(world.open(), world.affecting[0], newest, command)
+    assert result.first_bad == world.commits["rename scale"]
+    assert (result.skipped, result.reasons) == ((), ())
+    assert snapshot(world) == before
+    said = capfd.readouterr().err
+    assert [line.split()[2] for line in said.splitlines() if line.startswith("    step ")][:2] == [
+        newest[:12],
+        world.affecting[0][:12],
+    ], "the ends are tested first"
+
+
+def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_world: Any) -> None:
+    world = make_world(patched=True)
+    command = ("sh", "-c", 'grep -q "last()" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
+    with pytest.raises(UsageError) as caught:
+        bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], command)
+    assert caught.value.id == "bisect-wrong-end"
+    assert "Keep" in caught.value.why
+    assert "does not apply" in caught.value.why
+
+
 def test_bisect_branch_names_the_planted_commit_and_touches_nothing(make_world: Any) -> None:
     world = make_world()
     start(world.open())

@@ -56,7 +56,10 @@ class Checked:
                 assert known.verdicts[low] is good
                 assert known.verdicts[high] is bad
                 assert high > low + 1
-                assert all(known.verdicts[p] is st.Verdict.UNTESTABLE for p in range(low + 1, high))
+                inside = [known.verdicts.get(p) for p in range(low + 1, high)]
+                assert {inside[0], inside[-1]} == {st.Verdict.UNTESTABLE}
+                assert set(inside) <= {st.Verdict.UNTESTABLE, None}
+                assert None not in inside or len(inside) - inside.count(None) >= st.give_up_after(len(inside))
             case st.Done(position):
                 assert position == known.n
                 assert known.verdicts[position] is good
@@ -123,6 +126,14 @@ def test_position_zero_is_tested_only_when_an_answer_rests_on_it() -> None:
     both = st.Knowledge(5, {0: st.Verdict.GOOD, 1: st.Verdict.BAD})
     assert st.Adaptive().decide(both) == st.Culprit(1)
     assert 0 not in [p for d in [st.Adaptive().decide(st.Knowledge(5))] if isinstance(d, st.Probe) for p in d.positions]
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_long_stretch_that_cannot_be_tested_is_not_tried_to_its_end(width: int) -> None:
+    n = 465
+    outcome = replay(Scenario(n=n, breaks={300: None}, untestable=frozenset(range(20, 440))), st.Adaptive(width=width))
+    assert outcome.ranges == [(19, 440)]
+    assert outcome.rounds < 60
 
 
 def test_likely_commits_draw_the_probe() -> None:
