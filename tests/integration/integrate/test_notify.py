@@ -226,7 +226,9 @@ def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(ser
     assert taken[0]["title"].endswith(": culprit")
     assert world.commits["rename scale"][:12] in taken[0]["message"]
     files = {item["filename"]: base64.b64decode(item["base64"]).decode() for item in taken[0]["attachments"]}
-    assert files["report.md"].strip() in stopped.stdout
+    report, _, remedy = files["report.md"].strip().rpartition("\n\n")  # in the terminal, the error ends with it
+    assert report in stopped.stdout
+    assert remedy in stopped.stderr
     assert "scale" in files["smoke-test.log"]
     assert SECRET not in stopped.stdout + stopped.stderr
     # A person who asks for the report to be sent learns that it was not.
