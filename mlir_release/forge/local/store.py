@@ -119,7 +119,7 @@ class Store:
             if entry.is_dir():
                 shutil.rmtree(entry)
             elif not is_locked(entry):
-                entry.unlink()
+                entry.unlink(missing_ok=True)  # its writer may have ended and removed it meanwhile
 
     # -- writing ------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def test_a_job_shows_the_output_of_each_program_in_a_group_and_keeps_the_whole_l
         run_logged([sys.executable, "-c", "print('two'); raise SystemExit(1)"], log=log)
     second = capsys.readouterr().err
     assert "  two\n" in second
-    assert "one" not in second
+    assert "::error::one" not in second
     assert (kept / "cp312-build.log").read_bytes() == log.read_bytes()
     assert whole_log(log) == "the artifact log-mlir-cp312 of this run has the whole log"
 
