@@ -107,5 +107,5 @@ class Undisturbed:
         found = [number for number, request in enumerate(self.requests, 1) if request.startswith(method)]
         if exhaustive:
             return found
-        step = 4 if method else 16
+        step = 10 if method else 40
         return found[kind % step :: step]
