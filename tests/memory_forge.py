@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.model.pin import PARENTS, PIN_FILE, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ class MemoryForge:
     def __init__(self, files: Mapping[str, bytes], *, now: datetime = NOON) -> None:
         self.time = now
         self.commits: list[tuple[dict[str, bytes], str]] = [(dict(files), "first")]
+        self.parents: dict[str, tuple[str, ...]] = {f"{1:040x}": ()}
         self.branches = {"main": f"{1:040x}"}
         self.tag_list: dict[str, Tag] = {}
         self.release_list: list[Release] = []
@@ -42,7 +44,7 @@ class MemoryForge:
         twin = copy.copy(self)
         twin.commits, twin.branches, twin.tag_list = self.commits[:], self.branches.copy(), self.tag_list.copy()
         twin.release_list, twin.run_list = self.release_list[:], self.run_list[:]
-        twin.contents = self.contents.copy()
+        twin.contents, twin.parents = self.contents.copy(), self.parents.copy()
         return twin
 
     def key(self) -> object:
@@ -75,7 +77,39 @@ class MemoryForge:
             raise BranchMoved("branch-moved", "moved")
         self.commits.append(({**self.commits[int(expected, 16) - 1][0], **files}, message))
         self.branches[branch] = f"{len(self.commits):040x}"
+        self.parents[self.branches[branch]] = (expected,)
         return self.branches[branch]
+
+    def pin_facts(self, commit: str) -> PinFacts | None:
+        parents = self.parents.get(commit)
+        if parents is None:
+            return None
+        told = len(parents) in PARENTS
+        entries = self._entries(commit)
+        return PinFacts(
+            commit=commit,
+            parents=parents,
+            branch="main",
+            base_on_branch=told and parents[-1] in self._history(self.branches["main"]),
+            changed=changed_names(entries, self._entries(parents[-1])) if told else (),
+            entry=next((entry for entry in entries if entry.name == PIN_FILE), None),
+            pin=self.read(PIN_FILE, commit=commit),
+        )
+
+    def _entries(self, commit: str) -> list[TreeEntry]:
+        """One entry a file; folders are not told apart."""
+        return [
+            TreeEntry(name=path, mode=PLAIN, kind="blob", oid=hashlib.sha1(content).hexdigest())
+            for path, content in self.commits[int(commit, 16) - 1][0].items()
+        ]
+
+    def _history(self, commit: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [commit]
+        while waiting:
+            found.add(commit := waiting.pop())
+            waiting += [parent for parent in self.parents[commit] if parent not in found]
+        return found
 
     def create_branch(self, branch: str, commit: str) -> None:
         if self.branches.setdefault(branch, commit) != commit:

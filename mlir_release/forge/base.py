@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.github.observations import Observations
+    from mlir_release.model.pin import PinFacts
 
 
 class BranchMoved(ConflictError):
@@ -118,6 +119,12 @@ class Forge(Protocol):
 
     def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
         """Commit ``files`` on ``branch`` if its head still is ``expected``. :raises BranchMoved:"""
+
+    def pin_facts(self, commit: str) -> PinFacts | None:
+        """What tells whether a commit is a pin commit of the forge's default branch; None if there is no such commit.
+
+        The protected branch is the default one: it is a setting, which no commit, tag or branch can change.
+        """
 
     def create_branch(self, branch: str, commit: str) -> None:
         """Create ``branch`` at ``commit``; nothing if it is already exactly there. :raises Taken: if elsewhere."""

@@ -40,6 +40,12 @@ def _entries(git: Git, treeish: str, *paths: str) -> dict[bytes, bytes]:
     return {record.partition(b"\t")[2]: record for record in output.split(b"\0")[:-1]}
 
 
+def root_entries(git: Git, treeish: str) -> dict[str, Entry]:
+    """The entries of a commit's root folder, by name."""
+    found = _entries(git, treeish)
+    return {os.fsdecode(name): Entry(*row.partition(b"\t")[0].decode().split()) for name, row in found.items()}
+
+
 def tree_with(git: Git, treeish: str | None, changes: Mapping[str, Entry | None]) -> str:
     """The tree of ``treeish`` (None: an empty one) with the entries at some paths replaced; None removes one."""
     entries = _entries(git, treeish) if treeish is not None else {}

@@ -1,10 +1,20 @@
-"""``llvm-project.version``: the pin, one line with the full llvm-project commit."""
+"""``llvm-project.version``: the pin, one line with the full llvm-project commit; and what a commit that pins must be.
+
+A release's tag names a *pin commit*: the tree of a commit of the protected branch (its *base*) in which nothing but the
+pin is replaced. Its parents are the pin commit before it, if there is one, and the base. So whoever may push tags and
+branches, but not to the protected branch, can choose a revision, and change nothing of what builds it.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlir_release.errors import UsageError
+from mlir_release.errors import NeedsPersonError, UsageError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: A full commit, as git prints it.
 SHA_PATTERN = re.compile("[0-9a-f]{40}")
@@ -40,3 +50,116 @@ def format_pin(sha: str) -> bytes:
     if not SHA_PATTERN.fullmatch(sha):
         raise ValueError(f"not a full commit: {sha!r}")
     return f"{sha}\n".encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeEntry:
+    """An entry of a commit's root folder, as git names it."""
+
+    name: str
+    mode: str  #: six digits: ``100644``; ``040000`` is a folder
+    kind: str  #: ``blob``, ``tree``; ``commit`` is a submodule
+    oid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinFacts:
+    """What a forge says about a commit that may be a pin commit."""
+
+    commit: str
+    parents: tuple[str, ...]
+    branch: str  #: the protected one: the forge's default branch, which nothing in a tag can name
+    base_on_branch: bool  #: whether the last parent is reachable from the branch's head
+    changed: tuple[str, ...]  #: what of the root folder differs from the last parent's: names of files and folders
+    entry: TreeEntry | None  #: of the pin file at the commit
+    pin: bytes | None  #: its content; None if it is no plain file
+
+    @property
+    def base(self) -> str:
+        """The commit of the branch whose toolkit this is; empty if it can't be told."""
+        return self.parents[-1] if self.parents else ""
+
+
+#: The mode of a plain file that is not executable.
+PLAIN = "100644"
+
+#: How many parents a pin commit has: the one before it and its base, or only its base.
+PARENTS = (1, 2)
+
+
+def changed_names(commit: Iterable[TreeEntry], base: Iterable[TreeEntry]) -> tuple[str, ...]:
+    """The names of the entries that two root folders do not share; a folder's object id tells of all that is in it."""
+    return tuple(sorted({entry.name for entry in frozenset(commit) ^ frozenset(base)}))
+
+
+def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
+    """Check that a commit is a pin commit of ``revision``.
+
+    :param revision: of llvm-project, as the tag's message says it
+    :param where: the tag
+    :raises VerificationError: ``pin-commit-parents``, ``pin-base-unprotected``, ``pin-commit-changes-more``,
+        ``pin-file-not-plain``, ``pin-malformed``
+    :raises NeedsPersonError: ``tag-contradicts-pin``
+    """
+    _check_parents(facts, where)
+    others = [name for name in facts.changed if name != PIN_FILE]
+    if others:
+        raise _tampered(
+            "pin-commit-changes-more",
+            f"the commit that {where} names changes more than the pin",
+            facts,
+            where,
+            why=f"these differ from {facts.base[:12]} of {facts.branch}: {', '.join(others)}",
+        )
+    if facts.entry is not None and (facts.entry.mode, facts.entry.kind) != (PLAIN, "blob"):
+        raise _tampered(
+            "pin-file-not-plain",
+            f"{PIN_FILE} is no plain file in the commit that {where} names",
+            facts,
+            where,
+            why=f"its mode is {facts.entry.mode} ({facts.entry.kind}), and it must be {PLAIN} (blob)",
+        )
+    try:
+        pin = parse_pin(facts.pin, where=where)
+    except UsageError as error:
+        raise _tampered(
+            "pin-malformed", f"the commit that {where} names has no proper pin", facts, where, why=error.what
+        ) from error
+    if pin != revision:
+        raise tag_contradicts_pin(where, revision, pin, commit=facts.commit)
+
+
+def tag_contradicts_pin(tag: str, revision: str, pin: str, *, commit: str) -> NeedsPersonError:
+    """The error for a tag whose message names another revision than its commit pins."""
+    return NeedsPersonError(
+        "tag-contradicts-pin",
+        f"tag {tag} says llvm-project {revision}, but the commit that it names pins {pin}",
+        where=commit,
+        why="someone made or moved that tag by hand",
+        remedy=f"mlir-release release abandon {tag}, then make another",
+    )
+
+
+def _check_parents(facts: PinFacts, where: str) -> None:
+    parents = facts.parents
+    if len(parents) not in PARENTS or len(set(parents)) != len(parents):
+        raise _tampered(
+            "pin-commit-parents",
+            f"{where} does not name a pin commit",
+            facts,
+            where,
+            why=f"it has {len(parents)} parents; a pin commit has the one before it, and a commit of {facts.branch}",
+        )
+    if not facts.base_on_branch:
+        raise _tampered(
+            "pin-base-unprotected",
+            f"{where} would be built by a toolkit that is not of {facts.branch}",
+            facts,
+            where,
+            why=f"the last parent of its commit, {facts.base[:12]}, is not reachable from {facts.branch}",
+        )
+
+
+def _tampered(id: str, what: str, facts: PinFacts, tag: str, *, why: str) -> VerificationError:
+    remedy = f"don't publish or install it; find out who made it; mlir-release release abandon {tag}, then make another"
+    return VerificationError(id, what, where=facts.commit, why=why, remedy=remedy)

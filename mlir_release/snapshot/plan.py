@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.forge.refusals import branch_missing
-from mlir_release.model.pin import PIN_FILE, parse_pin
+from mlir_release.model.pin import PIN_FILE, parse_pin, tag_contradicts_pin
 from mlir_release.model.release_tags import (
     NumberedTag,
     ReleaseTag,
@@ -256,13 +256,7 @@ def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ..
 def _resume(request: Request, world: ForgeState, state: TagState) -> ReleasePlan:
     pin = parse_pin(world.focus_pin, where=f"{PIN_FILE} at {state.name}")
     if pin != state.revision:
-        raise NeedsPersonError(
-            "tag-contradicts-pin",
-            f"tag {state.name} says llvm-project {state.revision}, but the commit that it names pins {pin}",
-            where=state.commit,
-            why="someone made or moved that tag by hand",
-            remedy=f"mlir-release release abandon {state.name}, then run this again",
-        )
+        raise tag_contradicts_pin(state.name, state.revision, pin, commit=state.commit)
     drafts = [draft for draft in world.drafts if draft.tag == state.name]
     empty = [release for release in drafts[1:] if not release.assets]
     # Another process may have been about to create the draft of a tag when it was abandoned.

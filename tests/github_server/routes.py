@@ -185,7 +185,7 @@ _NO_SIGNATURE = {"verified": False, "reason": "unsigned", "signature": None, "pa
 def commit_json(repository: Repository, sha: str) -> Json:
     show = "%T%x01%P%x01%an%x00%ae%x00%aI%x01%cn%x00%ce%x00%cI%x01%B"
     done = repository.git.run("log", "-1", f"--format={show}", sha, check=False)
-    if done.returncode != 0:
+    if done.returncode != 0 or not done.stdout:  # there is none, or it is a tree
         raise refuse(404, "Not Found")
     tree, parents, author, committer, message = done.stdout.decode().split("\x01", 4)
     address = f"{repository.api}/git/commits/{sha}"

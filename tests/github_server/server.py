@@ -22,6 +22,7 @@ from tests.github_server import (
     routes_pulls,  # noqa: F401
     routes_runs,  # noqa: F401
     routes_setup,  # noqa: F401
+    routes_trees,  # noqa: F401
     strangers,
 )
 from tests.github_server.pages import Pages

@@ -18,6 +18,7 @@ from mlir_release.forge.base import Tag, Taken
 from mlir_release.forge.github.client import GitHubClient, fetch_public
 from mlir_release.forge.github.dispatch import Dispatcher
 from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
+from mlir_release.forge.github.pins import PinReader
 from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from github.GitReleaseAsset import GitReleaseAsset
 
     from mlir_release.forge.base import Asset, Release, ReleaseRow, Run
+    from mlir_release.model.pin import PinFacts
 
 #: A snapshot's release is 250 KB with its assets. GitHub has ten seconds for an answer, and gives up on large pages.
 RELEASES_PER_PAGE = 10
@@ -52,6 +54,7 @@ class GitHubForge:
         self.client = client
         self.repository = client.repository
         self._actor = actor
+        self._pins = PinReader(client)
         self._tags = TagReader(client)
         self._rows = ReleaseRows(client)
         self._dispatcher = Dispatcher(client)
@@ -147,6 +150,10 @@ class GitHubForge:
                 raise branch_moved(branch, expected, where=self.description) from error
             raise
         return str(made.sha)
+
+    def pin_facts(self, commit: str) -> PinFacts | None:
+        """See :class:`Forge`."""
+        return self._pins.read(commit)
 
     def create_branch(self, branch: str, commit: str) -> None:
         """See :class:`Forge`."""

@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError, UsageError
 from mlir_release.forge.base import Asset, Release, Run, Tag, Taken
 from mlir_release.forge.local.page import render_page
+from mlir_release.forge.local.pins import read_pin_facts
 from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import ReleaseRow
     from mlir_release.git.repository import Ref
+    from mlir_release.model.pin import PinFacts
 
 _PAGE = "index.html"
 
@@ -159,6 +161,11 @@ class LocalForge:
             if not self._set_ref(f"refs/heads/{branch}", made, expected=expected):
                 raise branch_moved(branch, expected, where=self.description)
         return made
+
+    def pin_facts(self, commit: str) -> PinFacts | None:
+        """What tells whether a commit is a pin commit."""
+        with answering(self.root, f"read commit {commit}"):
+            return read_pin_facts(self._git, commit)
 
     def create_branch(self, branch: str, commit: str) -> None:
         """Create ``branch`` at ``commit``. :raises Taken: if it is elsewhere."""

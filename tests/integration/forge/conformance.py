@@ -15,6 +15,7 @@ import pytest
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import BranchMoved, Forge, Release, Taken
+from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.trailers import format_message, parse_trailers
 
 if TYPE_CHECKING:
@@ -110,6 +111,32 @@ class ForgeConformance:
         with pytest.raises(Taken):
             forge.create_branch("release/22.1.8", second)
         assert forge.head("release/22.1.8") == first
+
+    def test_what_a_commit_changes_is_told(self, setting: Setting) -> None:
+        forge = setting.forge
+        first = self.head(setting)
+        base = forge.commit("main", expected=first, files={PIN_FILE: b"1\n", "a/b/c": b"1"}, message="Base\n")
+        forge.create_branch("topic", base)
+        pin = forge.commit("topic", expected=base, files={PIN_FILE: b"2\n"}, message="Pin\n")
+        more = forge.commit("topic", expected=pin, files={"a/b/c": b"2", "new": b""}, message="More\n")
+        facts = forge.pin_facts(pin)
+        assert facts is not None
+        assert (facts.commit, facts.parents, facts.base, facts.branch) == (pin, (base,), base, "main")
+        assert (facts.base_on_branch, facts.changed, facts.pin) == (True, (PIN_FILE,), b"2\n")
+        assert facts.entry is not None
+        assert (facts.entry.name, facts.entry.mode, facts.entry.kind) == (PIN_FILE, "100644", "blob")
+        facts = forge.pin_facts(more)
+        assert facts is not None
+        assert (facts.base, facts.base_on_branch, facts.pin) == (pin, False, b"2\n")
+        assert [name.partition("/")[0] for name in facts.changed] == ["a", "new"]
+        forge.commit("main", expected=base, files={"later": b""}, message="Later\n")
+        (again,) = (setting.again().pin_facts(pin),)
+        assert again is not None
+        assert again.base_on_branch
+        assert forge.pin_facts("f" * 40) is None
+        root = forge.pin_facts(first)
+        assert root is not None
+        assert (root.parents, root.base, root.base_on_branch) == ((), "", False)
 
     # -- tags ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,256 @@
+"""Tags of commits that do more than pin are refused, on either forge, each for its own reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.git.repository import Git, Signature
+from mlir_release.git.trees import Entry, commit_tree, make_blob, tree_with
+from mlir_release.model.pin import PIN_FILE
+from mlir_release.model.release_tags import parse_tag
+from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.snapshot.state import find_state, tag_message
+from tests.github_server import GitHubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.pin import PinFacts
+
+ADA = Signature(name="Ada", email="ada@example.org", when=datetime(2026, 11, 20, 12, tzinfo=UTC))
+TAG = "snapshot-20261120.01"
+REVISION = "b" * 40
+WORKFLOW = ".github/workflows/release.yml"
+FILES = {
+    PIN_FILE: b"a" * 40 + b"\n",
+    "targets.toml": b"schema = 1\n",
+    "mlir_release/cli/app.py": b"print()\n",
+    WORKFLOW: b"on: push\n",
+}
+
+
+@dataclass
+class World:
+    """A forge, and the repository below it, in which anything can be made that git can make."""
+
+    forge: Forge
+    git: Git
+    github: GitHubServer | None = None
+
+    @property
+    def main(self) -> str:
+        commit = self.git.resolve("refs/heads/main")
+        assert commit is not None
+        return commit
+
+    def commit(
+        self, base: str, parents: Sequence[str], changes: Mapping[str, bytes | Entry | None], *, pin: str = REVISION
+    ) -> str:
+        """The tree of ``base`` with a pin, and with other changes."""
+        entries: dict[str, Entry | None] = {PIN_FILE: make_blob(self.git, f"{pin}\n".encode())}
+        for path, change in changes.items():
+            entries[path] = make_blob(self.git, change) if isinstance(change, bytes) else change
+        return commit_tree(self.git, tree_with(self.git, base, entries), parents, "Pin\n", ADA)
+
+    def move(self, branch: str, commit: str) -> None:
+        self.git.run("update-ref", f"refs/heads/{branch}", commit)
+
+    def develop(self, *paths: str) -> str:
+        """A change of ``main``."""
+        tree = tree_with(self.git, self.main, {path: make_blob(self.git, b"new\n") for path in paths})
+        commit = commit_tree(self.git, tree, [self.main], "Develop\n", ADA)
+        self.move("main", commit)
+        return commit
+
+    def tagged(self, commit: str) -> PinFacts:
+        """Tag a commit as ours, and check the tag."""
+        tag = parse_tag(TAG)
+        assert tag is not None
+        message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+        self.git.run("update-ref", f"refs/tags/{TAG}", self.git.make_tag_object(TAG, commit, message, ADA))
+        return check_pinned(self.forge, find_state(self.forge, TAG))
+
+    def refused(self, commit: str, kind: type[ReleaseError] = VerificationError) -> ReleaseError:
+        with pytest.raises(kind) as caught:
+            self.tagged(commit)
+        assert caught.value.remedy
+        return caught.value
+
+
+@pytest.fixture(params=["local", "github"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "local":
+        forge = LocalForge.create(tmp_path / "forge", FILES, identity="Ada <ada@example.org>")
+        yield World(forge, Git(forge.repository))
+        return
+    with GitHubServer(tmp_path / "github") as github:
+        directory = github.add_repository("llvm/wheels", FILES)
+        environment = github.environment("llvm/wheels", github.token())
+        yield World(GitHubForge.open("llvm/wheels", environ=environment), Git(directory), github)
+
+
+def test_a_first_pin_commit(world: World) -> None:
+    base = world.main
+    pin = world.commit(base, [base], {})
+    facts = world.tagged(pin)
+    assert (facts.commit, facts.base, facts.changed) == (pin, base, (PIN_FILE,))
+
+
+def test_a_pin_commit_on_the_one_before(world: World) -> None:
+    first = world.commit(world.main, [world.main], {}, pin="c" * 40)
+    base = world.develop("docs/new.md")
+    world.develop("docs/later.md")
+    facts = world.tagged(world.commit(base, [first, base], {}))
+    assert (facts.parents, facts.base) == ((first, base), base)
+
+
+def test_a_pin_that_is_that_of_development_already(world: World) -> None:
+    tree = tree_with(world.git, world.main, {PIN_FILE: make_blob(world.git, f"{REVISION}\n".encode())})
+    base = commit_tree(world.git, tree, [world.main], "Develop with it\n", ADA)
+    world.move("main", base)
+    assert world.tagged(world.commit(base, [base], {})).changed == ()
+
+
+def test_a_tag_from_when_pins_were_committed_to_main(world: World) -> None:
+    base = world.main
+    pin = world.commit(base, [base], {})
+    world.move("main", pin)
+    world.develop("later")
+    assert world.tagged(pin).base == base
+
+
+CHANGES: list[tuple[str, bytes | Entry | None]] = [
+    ("mlir_release/cli/app.py", b"import os\n"),  # changed
+    (WORKFLOW, b"on: pull_request_target\n"),
+    ("sitecustomize.py", b"evil\n"),  # added
+    ("mlir_release/cli/deep/er.py", b"evil\n"),
+    ("targets.toml", None),  # deleted
+    ("mlir_release/cli/app.py", None),
+    ("targets.toml", Entry("100755", "blob", "")),
+    ("vendored", Entry("160000", "commit", "d" * 40)),  # a submodule
+    ("docs", Entry("120000", "blob", "")),  # a symbolic link
+]
+
+
+def test_a_commit_that_changes_more_than_the_pin(world: World) -> None:
+    blob = make_blob(world.git, FILES["targets.toml"]).oid
+    for path, change in CHANGES:
+        entry = Entry(change.mode, change.kind, change.oid or blob) if isinstance(change, Entry) else change
+        error = world.refused(world.commit(world.main, [world.main], {path: entry}))
+        assert error.id == "pin-commit-changes-more"
+        assert error.why.endswith(f": {path.partition('/')[0]}")
+
+
+def test_the_newest_toolkit_is_no_older_one(world: World) -> None:
+    """The tree must be that of the base itself, not of another commit of ``main``."""
+    old = world.main
+    new = world.develop("mlir_release/fix.py")
+    error = world.refused(world.commit(old, [new], {}))
+    assert (error.id, "mlir_release" in error.why) == ("pin-commit-changes-more", True)
+
+
+def test_a_base_that_is_not_on_main(world: World) -> None:
+    evil = world.commit(world.main, [world.main], {"mlir_release/cli/app.py": b"evil\n"})
+    for branch in ("", "snapshots", "main2"):
+        if branch:
+            world.move(branch, evil)
+        for parents in ([evil], [world.main, evil]):
+            assert world.refused(world.commit(evil, parents, {})).id == "pin-base-unprotected"
+
+
+def test_a_tag_called_main_protects_nothing(world: World) -> None:
+    evil = world.commit(world.main, [world.main], {"mlir_release/cli/app.py": b"evil\n"})
+    pin = world.commit(evil, [evil], {})
+    world.git.run("update-ref", "refs/tags/main", pin)
+    world.git.run("update-ref", "refs/heads/refs/heads/main", pin)
+    assert world.refused(pin).id == "pin-base-unprotected"
+
+
+def test_a_base_without_a_history_in_common(world: World) -> None:
+    tree = tree_with(world.git, world.main, {})
+    root = commit_tree(world.git, tree, [], "Another beginning\n", ADA)
+    assert world.refused(world.commit(root, [root], {})).id == "pin-base-unprotected"
+
+
+def test_parents_in_the_wrong_order(world: World) -> None:
+    first = world.commit(world.main, [world.main], {}, pin="c" * 40)
+    assert world.refused(world.commit(world.main, [world.main, first], {})).id == "pin-base-unprotected"
+
+
+def test_no_parents_or_too_many(world: World) -> None:
+    base = world.main
+    first = world.commit(base, [base], {}, pin="c" * 40)
+    second = world.commit(base, [first, base], {}, pin="d" * 40)
+    for parents in ([], [second, first, base]):
+        assert world.refused(world.commit(base, parents, {})).id == "pin-commit-parents"
+    tree = world.git.text("rev-parse", f"{first}^{{tree}}")
+    content = f"tree {tree}\nparent {base}\nparent {base}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nPin\n"
+    done = world.git.run("hash-object", "-t", "commit", "-w", "--stdin", input=content.encode())
+    assert world.refused(done.stdout.decode().strip()).id == "pin-commit-parents"
+
+
+def test_a_pin_that_is_no_plain_file(world: World) -> None:
+    blob = make_blob(world.git, f"{REVISION}\n".encode()).oid
+    tree = world.git.text("rev-parse", f"{world.main}:mlir_release")
+    kinds = [
+        ("120000", "blob", blob),
+        ("100755", "blob", blob),
+        ("160000", "commit", REVISION),
+        ("040000", "tree", tree),
+    ]
+    for mode, kind, oid in kinds:
+        error = world.refused(world.commit(world.main, [world.main], {PIN_FILE: Entry(mode, kind, oid)}))
+        assert (error.id, mode in error.why) == ("pin-file-not-plain", True)
+
+
+def test_a_pin_that_is_none(world: World) -> None:
+    for pin in (None, b"", b"bbbb\n", b"main\n", f"{REVISION}\n{REVISION}\n".encode()):
+        assert world.refused(world.commit(world.main, [world.main], {PIN_FILE: pin})).id == "pin-malformed"
+
+
+def test_a_pin_that_is_not_the_tags(world: World) -> None:
+    error = world.refused(world.commit(world.main, [world.main], {}, pin="c" * 40), NeedsPersonError)
+    assert error.id == "tag-contradicts-pin"
+
+
+def test_a_commit_of_main_is_no_pin_commit(world: World) -> None:
+    assert world.refused(world.develop("README.md")).id == "pin-commit-changes-more"
+
+
+def test_a_tag_of_something_else_than_a_commit(world: World) -> None:
+    tag = parse_tag(TAG)
+    assert tag is not None
+    tree = world.git.text("rev-parse", f"{world.main}^{{tree}}")
+    message = tag_message(tag, revision=REVISION, request_id="r", wheel_version="1", toolkit_version="0")
+    content = f"object {tree}\ntype tree\ntag {TAG}\ntagger A <a> 0 +0000\n\n{message}"
+    made = world.git.run("mktag", input=content.encode()).stdout.decode().strip()
+    world.git.run("update-ref", f"refs/tags/{TAG}", made)
+    with pytest.raises(VerificationError) as caught:
+        check_pinned(world.forge, find_state(world.forge, TAG))
+    assert caught.value.id == "pin-commit-missing"
+
+
+@pytest.mark.parametrize("world", ["github"], indirect=True)
+def test_github_is_asked_little(world: World) -> None:
+    assert world.github is not None
+    pin = world.commit(world.main, [world.main], {})
+    world.tagged(pin)
+    state = find_state(world.forge, TAG)
+    for count in (5, 6):  # the first check asked for the default branch, too
+        before = len(world.github.requests)
+        check_pinned(world.forge, state)
+        found = world.github.requests[before:]
+        asked = [record.operation.removeprefix("GET /repos/{owner}/{repo}") for record in found]
+        assert len(asked) == count, asked
+        world.develop("later")
+    assert asked.count("/compare/{basehead}") == 1
+    assert asked.count("/git/trees/{tree_sha}") == 2
