@@ -241,6 +241,7 @@ class MemoryForge:
                 status="queued",
                 conclusion=None,
                 created_at=self.time,
+                commit=self.branches.get(ref) or self.tag_list[ref].commit,
             )
         )
         return self.run_list[-1]

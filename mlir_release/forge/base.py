@@ -91,6 +91,7 @@ class Run:
     created_at: datetime
     inputs: Mapping[str, str] = field(default_factory=dict)
     url: str = ""  #: of its page, for people; empty on a forge that has none
+    commit: str = ""  #: that it ran at; empty where the forge does not tell
 
 
 class Forge(Protocol):

@@ -1,4 +1,7 @@
-"""Run programs with a time limit: build steps, whose output goes into a log, and queries, whose output is captured."""
+"""Run programs with a time limit: build steps, whose output goes into a log, and queries, whose output is captured.
+
+What runs is mostly foreign code, so no program finds a secret in its environment unless the caller passes it one.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
+from mlir_release.host.surroundings import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,6 +81,7 @@ def run_logged(
     CPU time is the kernel's count for this child and all descendants that it waited for, so steps that run at the same
     time do not blur each other. On Windows there is no such count, and ``cpu`` is that of the child alone.
 
+    :param environment: default: this process's, without secrets
     :param budget: seconds after which the program is interrupted (as by Ctrl+C, so that Ninja lets running compilers
         finish and keeps what they made)
     :param on_line: called with each line of output as it arrives
@@ -111,7 +116,7 @@ def _run_logged(
             stdin=subprocess.DEVNULL,
             stdout=file if on_line is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=None if environment is None else dict(environment),
+            env=without_secrets() if environment is None else dict(environment),
             cwd=cwd,
             creationflags=_GROUP,
         )
@@ -260,6 +265,7 @@ def capture(
 ) -> Captured:
     """Run a program and capture its output; the caller judges a failure, a missing program and a timeout included.
 
+    :param environment: default: this process's, without secrets; a program that needs one is given it here
     :param command: a string only on Windows, where ``cmd`` parses its own command line
     :param text: given to it as standard input; default: nothing
     :param timeout: seconds after which it is killed
@@ -274,7 +280,7 @@ def capture(
             text=True,
             encoding=encoding,
             errors="replace",
-            env=None if environment is None else dict(environment),
+            env=without_secrets() if environment is None else dict(environment),
             cwd=cwd,
             timeout=timeout,
             check=False,

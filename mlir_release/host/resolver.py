@@ -6,7 +6,6 @@ pip's dry run knows the configured index, its mirrors and credentials, and follo
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.files import read_if_there
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.requirements import applicable
 
@@ -82,7 +82,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
                 *wheel_options(wanted.python, wanted.platform.accepted),
                 *lines,
             ],
-            environment={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            environment={**without_secrets(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             timeout=_PATIENCE,
         )
         return _read(done, report, log)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import MachineError
 from mlir_release.host.cache import locked
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ class VirtualEnvironment:
         return self.scripts / executable_name("python")
 
     def variables(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """This process's environment variables, made to fit: its programs first, nothing from outside imported."""
-        environment = {name: value for name, value in os.environ.items() if name not in _INTRUDERS}
+        """This process's environment variables, made to fit: its programs first, nothing from outside imported.
+
+        Without secrets: what is in it is foreign code.
+        """
+        environment = {name: value for name, value in without_secrets().items() if name not in _INTRUDERS}
         environment["PATH"] = f"{self.scripts}{os.pathsep}{environment.get('PATH', '')}"
         environment["VIRTUAL_ENV"] = str(self.root)
         environment["PYTHONNOUSERSITE"] = "1"
@@ -99,7 +103,7 @@ def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment
     """
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name not in _INTRUDERS}
+    environment = {name: value for name, value in without_secrets().items() if name not in _INTRUDERS}
     options = () if pip else ("--without-pip",)
     made = capture([python, "-I", "-m", "venv", *options, root], environment=environment)
     if not made.ok:

@@ -25,7 +25,7 @@ from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
 from mlir_release.git.worktrees import place_worktree
 from mlir_release.host.cache import cache_directory
-from mlir_release.integrate.credentials import EXPORT_TOKEN
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 
@@ -129,9 +129,11 @@ def smoke_test(
 
 
 def _environment(config: Config) -> dict[str, str]:
-    """What a smoke test, foreign code, finds in the environment: no secrets of ours, unless the downstream asks."""
-    kept_back = {EXPORT_TOKEN, "GITHUB_TOKEN", config.notify.variable} - set(config.smoke.environment)
-    return {k: v for k, v in os.environ.items() if k not in kept_back and not k.startswith("GIT_DIR")}
+    """What a smoke test, foreign code, finds in the environment: no secrets, unless the downstream asks."""
+    asked = set(config.smoke.environment)
+    kept_back = {config.notify.variable} - asked
+    visible = without_secrets(keep=asked)
+    return {k: v for k, v in visible.items() if k not in kept_back and not k.startswith("GIT_DIR")}
 
 
 def _run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from mlir_release.errors import VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import Python, describe
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class InstallCheck:
 
 
 def clean_environment() -> dict[str, str]:
-    """The process environment without anything that would change what pip or Python do."""
+    """The process environment without secrets, and without anything that would change what pip or Python do."""
     return {
         key: value
-        for key, value in os.environ.items()
+        for key, value in without_secrets().items()
         if not key.startswith(("PIP_", "PYTHON")) and key not in {"VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
     }
 
@@ -83,7 +83,7 @@ def _check_install(wheel: Wheel, version: str, interpreter: Python, dependencies
         _check("wheel-not-installable", wheel, interpreter, done, "pip does not install it")
         if dependencies is not None and wheel.requires_dist:
             # The surroundings may say where packages come from (an index, certificates), so pip is not isolated here.
-            done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=dict(os.environ))
+            done = run_pip(python, "install", *dependencies, *wheel.requires_dist, env=without_secrets())
             _check("wheel-not-installable", wheel, interpreter, done, "its dependencies can't be installed")
         done = check_import(python, tag=wheel.info.tag, revision=wheel.info.revision, lenient=dependencies is None)
         _check("wheel-not-importable", wheel, interpreter, done, "it can't be imported")

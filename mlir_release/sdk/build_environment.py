@@ -23,6 +23,7 @@ from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE, compiler_launche
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ class BuildEnvironment(ABC):
         return str(path)
 
     def variables(self) -> dict[str, str]:
-        """Environment variables of that command."""
-        return dict(os.environ)
+        """Environment variables of that command: no secrets, as it runs upstream's code."""
+        return without_secrets()
 
 
 def build_tools(cache: Path) -> VirtualEnvironment:
@@ -151,7 +152,7 @@ class Native(BuildEnvironment):
     def variables(self) -> dict[str, str]:
         """See :class:`BuildEnvironment`."""
         common = os.path.commonpath([self.source, self.root])
-        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **os.environ}
+        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **without_secrets()}
 
 
 @dataclass(frozen=True, kw_only=True)

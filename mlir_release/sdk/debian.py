@@ -7,7 +7,6 @@ neither root nor a recent ``apt-get update`` is needed.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -18,6 +17,7 @@ from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.host.cache import locked
 from mlir_release.host.download import download
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -226,7 +226,7 @@ class DebianPackages:
                 # apt's own unprivileged user can't write here, and prints long warnings.
                 "-o", "APT::Sandbox::User=root",
             )  # fmt: skip
-        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+        environment = {**without_secrets(), "LC_ALL": "C.UTF-8"}
         done = capture([program, *options, *args], cwd=cwd, environment=environment, encoding="utf-8")
         if check and not done.ok:
             raise MachineError(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import shutil
 import tarfile
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
@@ -86,7 +87,7 @@ def unpack(archives: Sequence[Path], output: Path) -> Sdk:
 
     :param archives: of :func:`pack`; or folders that hold some (or only an ``sdk.json``, for tests that need no part)
     :raises UsageError: ``sdk-archive-missing``, ``sdk-part-of-another``
-    :raises VerificationError: ``sdk-archive-damaged``
+    :raises VerificationError: ``sdk-archive-damaged``, ``sdk-archive-leads-outside``
     :raises MachineError: ``disk-space``
     """
     output = Path(output).absolute()
@@ -141,6 +142,7 @@ def _extract(archive: Path, staging: Path, output: Path) -> None:
         ):
             for member in tar:
                 first = not any(staging.iterdir())
+                _check_inside(member, staging, archive)
                 tar.extract(member, staging, filter="data")
                 if first:
                     info = _description(staging / DESCRIPTION, archive)
@@ -149,6 +151,33 @@ def _extract(archive: Path, staging: Path, output: Path) -> None:
                     check_room(output.parent, size, purpose="for the SDK", remedy=_MAKE_ROOM)
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
         raise _damaged(archive, str(error)) from error
+
+
+def _check_inside(member: tarfile.TarInfo, staging: Path, archive: Path) -> None:
+    """Refuse what :func:`_pack` never writes: names and links that lead outside, or through a link, or to devices.
+
+    tarfile's filter refuses most of it, too, but versions of it could be led around (CVE-2025-4517, CVE-2025-4330).
+
+    :raises VerificationError: ``sdk-archive-leads-outside``
+    """
+    name = PurePosixPath(member.name)
+    through = any((staging / parent).is_symlink() for parent in name.parents)
+    places = [member.name, *([(name.parent / member.linkname).as_posix()] if member.issym() else [])]
+    outside = any(_leaves(place) for place in places)
+    if outside or through or not (member.isreg() or member.issym()):
+        raise VerificationError(
+            "sdk-archive-leads-outside",
+            f"{archive.name} has an entry that would be unpacked elsewhere",
+            where=str(archive),
+            why=f"{member.name}{f' -> {member.linkname}' if member.linkname else ''}",
+            remedy="do not use it: `mlir-release sdk pack` makes no such archive; find out who did",
+        )
+
+
+def _leaves(path: str) -> bool:
+    """Whether a path of an archive, links not followed, is outside of the archive, on any system."""
+    normal = posixpath.normpath(path)
+    return normal.startswith(("/", "../")) or normal == ".." or "\\" in path or ":" in path.partition("/")[0]
 
 
 def _description(file: Path, archive: Path) -> SdkInfo:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host import venv
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.sdk.parts import BUILD, TOOLS
@@ -207,7 +207,7 @@ def regression(subject: Subject) -> list[TestResult]:
     )
     folder = lit.write_site_configuration(setup, subject.workdir / "regression")
     results = lit.run_lit(
-        folder, lit=lit.find_lit(), environment=os.environ, title="upstream's regression tests of MLIR"
+        folder, lit=lit.find_lit(), environment=without_secrets(), title="upstream's regression tests of MLIR"
     )
     return [*results, *run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)]
 

@@ -15,6 +15,7 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     :raises VerificationError: ``wheel-needs-outside-library``
     """
     folder = job.fresh("tagged")
-    environment = os.environ | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
+    environment = without_secrets() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
     repair = ("repair", "--plat", "auto", "--only-plat", "--patcher", "none", "--wheel-dir", folder, wheel)
     try:
         usage = run_logged([sys.executable, "-m", "auditwheel", *repair], log=job.log, environment=environment)

@@ -24,6 +24,7 @@ from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
 from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.resolver import wheel_options
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.venv import pip_failed
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import applicable
@@ -73,7 +74,7 @@ class CibuildwheelBackend:
         shutil.copyfile(SMOKE, job.project / SMOKE.name)
         config = job.workdir / "cibuildwheel.toml"
         config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if name != "CIBW_CONTAINER_ENGINE"}
+        environment = {name: value for name, value in without_secrets().items() if name != "CIBW_CONTAINER_ENGINE"}
         environment |= {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
         if self.engine is None:
             environment |= build_variables(job)

@@ -39,6 +39,7 @@ def write(path, text):
     Path(path).write_text(text)
 
 
+temp = Path(os.environ["RUNNER_TEMP"])
 if words[:2] == ["sdk", "provide"]:
     runtime = option("--runtime")
     before = (cache / "jobs").read_text() if (cache / "jobs").exists() else ""
@@ -62,14 +63,16 @@ elif words[:2] == ["sdk", "pack"]:
     for name in ("sdk.json", "build.tar.zst", "tools.tar.zst"):
         write(f"packed/{name}", Path("sdk/sdk.json").read_text())
 elif words[:2] == ["sdk", "unpack"]:
-    for path in Path("packed").iterdir():
-        write(f"sdk/{path.name}", path.read_text())
+    assert Path(words[2]) == temp / "packed"
+    for path in Path(words[2]).iterdir():
+        write(f"{option('--output')}/{path.name}", path.read_text())
 elif words[:2] == ["release", "fetch"]:
     assert os.environ["GITHUB_TOKEN"]
     for target in words[3:words.index("--output")]:
         write(f"{option('--output')}/{target}/{target}.whl", "from the draft")
 elif words[:2] == ["wheels", "build"]:
-    assert Path("sdk/build.tar.zst").exists() and not Path("sdk/tools.tar.zst").exists()
+    sdk = Path(option("--sdk"))
+    assert (sdk / "build.tar.zst").exists() and not (sdk / "tools.tar.zst").exists()
     write(os.environ["MLIR_RELEASE_LOGS"] + "/build.log", "all of it")
     folder = Path(option("--output"))
     if folder.name.startswith("bad"):
@@ -80,7 +83,7 @@ elif words[:2] == ["wheels", "test"]:
     text = "no wheel" if words[2].startswith("--") else Path(words[2]).read_text()
     write(f"{option('--reports')}/{option('--target')}.tests.json", text)
 elif words[0] == "publish":
-    wheels = sorted(path.name for path in Path("dist").rglob("*.whl"))
+    wheels = sorted(path.name for path in Path(option("--dist")).rglob("*.whl"))
     write(artifacts / "draft" / wheels[0], " ".join(wheels))
 else:
     sys.exit(f"unknown: {words}")

@@ -186,7 +186,7 @@ class Workflows:
         run.rows = Draft.load(self.world.forge(), run.ref).missing_rows("platforms")
 
     def _dispatch_caches(self, run: Run) -> None:
-        self.world.forge().dispatch("compiler-caches.yml", ref="main", inputs={"run": str(run.id)})
+        self.world.forge().dispatch("compiler-caches.yml", ref="main", inputs={"run": str(run.id), "tag": run.ref})
 
     # -- platform.yml ---------------------------------------------------------------------------------------------
 

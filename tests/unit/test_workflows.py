@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,40 @@ def test_each_attempt_saves_a_cache_of_its_own() -> None:
     (uploaded,) = [
         u
         for u in uses(WORKFLOWS["platform.yml"]["jobs"]["sdk"], "actions/upload-artifact@")
-        if u["path"] == "compiler-cache"
+        if u["path"].endswith("/compiler-cache")
     ]
     (taken,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/download-artifact@")
     assert uploaded["name"].replace("sdk-${{ inputs.runtime }}", "${{ matrix.name }}") == taken["pattern"]
+    assert uploaded["path"] == taken["path"] == save["path"] == restore["path"]  # or GitHub would not find the cache
+
+
+def test_numbered_releases_neither_take_compiled_code_from_snapshots_nor_give_it_to_them() -> None:
+    (restore,) = [
+        step
+        for step in WORKFLOWS["platform.yml"]["jobs"]["sdk"]["steps"]
+        if step.get("uses", "").startswith("actions/cache")
+    ]
+    assert "startsWith(github.ref_name, 'snapshot-')" in restore["if"]
+    assert "startsWith(github.ref_name, 'snapshot-')" in WORKFLOWS["release.yml"]["jobs"]["caches"]["if"]
+    jobs = WORKFLOWS["compiler-caches.yml"]["jobs"]
+    commands = [step["run"] for step in jobs["plan"]["steps"] if "run" in step]
+    assert commands[0].startswith('mlir-release release check-run "$RUN" "$TAG"')  # nothing is taken over before
+    assert jobs["save"]["needs"] == "plan"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
+def test_what_other_jobs_made_is_unpacked_outside_the_workspace(path: Path) -> None:
+    """There it could replace an action of the checkout (``uses: ./…``) or the toolkit, which later steps run."""
+    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+        if "steps" not in job:
+            continue
+        for action in ("actions/download-artifact@", "actions/cache/restore@", "actions/cache@"):
+            for given in uses(job, action):
+                assert given["path"].startswith("${{ runner.temp }}/"), name
+        for command in (step["run"] for step in job["steps"] if "run" in step):
+            for unpacks in re.findall(r"mlir-release (?:sdk unpack|release fetch).*", command):
+                assert '--output "$RUNNER_TEMP/' in unpacks, name
+            assert not re.search(r"\b(?:tar|unzip|gh run download)\b", command), name
 
 
 def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> None:

@@ -64,6 +64,7 @@ def run_record(row: dict[str, Any]) -> Run:
         conclusion=row["conclusion"],
         created_at=datetime.fromisoformat(row["created_at"]),
         url=row["html_url"],
+        commit=row["head_sha"],
     )
 
 

@@ -375,14 +375,16 @@ class LocalForge:
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run:
         """Queue a run; :meth:`take_run` starts it."""
         with answering(self.root, f"dispatch {workflow}"), self._store.exclusive():
-            if not any(self._git.resolve(f"refs/{kind}/{ref}") for kind in ("heads", "tags")):
+            found = (self._git.resolve(f"refs/{kind}/{ref}^{{commit}}") for kind in ("heads", "tags"))
+            commit = next(filter(None, found), None)
+            if commit is None:
                 raise ForgeError(
                     "ref-missing",
                     f"{workflow} can't run on {ref}: no such branch or tag",
                     where=self.description,
                     remedy="check the name, or create it first",
                 )
-            return self._runs.add(workflow, ref, inputs, self.now())
+            return self._runs.add(workflow, ref, commit, inputs, self.now())
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """Runs of ``workflow`` on ``ref``, newest first."""

@@ -29,7 +29,7 @@ class RunQueue:
         self._folder = store.root / "runs"
         self._taken: dict[str, int] = {}
 
-    def add(self, workflow: str, ref: str, inputs: Mapping[str, str], now: datetime) -> Run:
+    def add(self, workflow: str, ref: str, commit: str, inputs: Mapping[str, str], now: datetime) -> Run:
         """Queue a run. Under the exclusive lock."""
         run = Run(
             id=f"{self._store.next_number():06d}",
@@ -39,6 +39,7 @@ class RunQueue:
             conclusion=None,
             created_at=now,
             inputs=dict(inputs),
+            commit=commit,
         )
         self._save(run)
         return run

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 #: Of the workflows' commands, those that ask nothing of GitHub, belong to numbered releases, or to runs that continue
 #: another.
-ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release fetch"}
+ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release check-run", "release fetch"}
 
 
 @pytest.mark.parametrize("pythons", [(PYTHON,), (OTHER_PYTHON, PYTHON)], ids=len)
@@ -88,7 +88,7 @@ def test_every_command_of_the_workflows_is_counted() -> None:
     files += [ROOT / "actions" / name / "action.yml" for name in actions]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     lines = re.finditer(
-        r"mlir-release (?P<name>(?:(?:sdk|wheels|release) )?[a-z]+)(?P<option> --(?:missing|kind)\b)?", text
+        r"mlir-release (?P<name>(?:(?:sdk|wheels|release) )?[a-z-]*[a-z])(?P<option> --(?:missing|kind)\b)?", text
     )
     run = {match["name"] + (match["option"] or "") for match in lines}
     names = {command.name for command in counted().commands} - {"publish --upload-only"}

@@ -410,7 +410,7 @@ class ForgeConformance:
         (run,) = setting.again().runs("release.yml", ref=TAG)
         assert started is not None
         assert (started.id, started.workflow, started.ref, started.url) == (run.id, run.workflow, run.ref, run.url)
-        assert (run.workflow, run.ref) == ("release.yml", TAG)
+        assert (run.workflow, run.ref, run.commit) == ("release.yml", TAG, self.head(setting))
         assert run.status in ("queued", "in_progress", "completed")
         assert not forge.runs("other.yml", ref=TAG)
         assert not forge.runs("release.yml", ref="main")

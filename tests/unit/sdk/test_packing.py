@@ -127,6 +127,41 @@ class TestBadInput:
             tar.add(tmp_path / "thesis.tex", "thesis.tex")
         assert self.refuse(archive, tmp_path / "sdk").id == "sdk-archive-damaged"
 
+    @pytest.mark.parametrize(
+        ("name", "kind", "target"),
+        [
+            ("../actions/setup/action.yml", tarfile.REGTYPE, ""),
+            ("include/../../outside", tarfile.REGTYPE, ""),
+            ("/etc/outside", tarfile.REGTYPE, ""),
+            ("C:/outside", tarfile.REGTYPE, ""),
+            ("..\\outside", tarfile.REGTYPE, ""),
+            ("lib/link", tarfile.SYMTYPE, "/etc/passwd"),
+            ("lib/link", tarfile.SYMTYPE, "../../outside"),
+            ("link/outside", tarfile.REGTYPE, ""),  # through a link that is there
+            ("hard", tarfile.LNKTYPE, "sdk.json"),
+            ("pipe", tarfile.FIFOTYPE, ""),
+            ("folder", tarfile.DIRTYPE, ""),
+        ],
+    )
+    def test_an_entry_that_leads_outside(self, sdk: Sdk, tmp_path: Path, name: str, kind: bytes, target: str) -> None:
+        archive = tmp_path / "jobs" / "build.tar.zst"
+        archive.parent.mkdir()
+        with (
+            zstandard.ZstdCompressor().stream_writer(archive.open("wb")) as stream,
+            tarfile.open(fileobj=stream, mode="w|") as tar,
+        ):
+            tar.add(sdk.root / DESCRIPTION, DESCRIPTION)
+            inside, entry = tarfile.TarInfo("link"), tarfile.TarInfo(name)
+            inside.type, inside.linkname = tarfile.SYMTYPE, "include"
+            entry.type, entry.linkname = kind, target
+            tar.addfile(inside)
+            tar.addfile(entry)
+        before = sorted(tmp_path.rglob("*"))
+        error = self.refuse(archive, tmp_path / "jobs" / "sdk")
+        assert error.id == "sdk-archive-leads-outside"
+        assert name in error.why
+        assert [path for path in sorted(tmp_path.rglob("*")) if not path.name.endswith(".lock")] == before
+
     def test_a_folder_that_holds_something_else(self, packed: Path, tmp_path: Path) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "home" / "thesis.tex").write_text("precious")
