@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[3]
 
 #: Of the workflows' commands, those that ask nothing of GitHub, belong to numbered releases, or to runs that continue
 #: another.
-ELSEWHERE = {"matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release check-run", "release fetch"}
+ELSEWHERE = {
+    "matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release check-run", "release fetch",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("pythons", [(PYTHON,), (OTHER_PYTHON, PYTHON)], ids=len)
