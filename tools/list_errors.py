@@ -75,6 +75,7 @@ TOPICS = {
     "release": "Drafts and publishing",
     "cli/release": "Drafts and publishing",
     "release/install": "Installing",
+    "provenance": "Signatures",
     "index": "Index and pages",
     "pypi": "PyPI",
     "cost": "Costs and issues",

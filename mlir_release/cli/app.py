@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
     "snapshot": ("Release", "Bump the pin, allocate a snapshot tag, open the draft, start the build."),
     "number": ("Release", "The same for a numbered release, llvm-<version>.NN."),
+    "attest": ("Release", "Sign the files of a release, in the workflow that may."),
     "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("Release", "Look at releases; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),

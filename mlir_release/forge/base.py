@@ -327,6 +327,12 @@ class Services(Protocol):
         :param ref: a commit, branch or tag of it
         """
 
+    def keep_attestation(self, bundle: bytes) -> bool:
+        """Store a Sigstore bundle with the repository's attestations, where ``gh attestation verify`` looks for it.
+
+        :returns: False, with a warning, if the service does not take it: the bundle in the release is what counts
+        """
+
     def verify_provenance(self, path: Path) -> None:
         """Check that a file was built by the repository's own workflows.
 

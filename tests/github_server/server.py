@@ -17,7 +17,8 @@ from tests.github_server import (
     contract,
     git_http,
     graphql,
-    routes_checks,  # noqa: F401 - these register their routes
+    routes_attestations,  # noqa: F401 - these register their routes
+    routes_checks,  # noqa: F401
     routes_issues,  # noqa: F401
     routes_pulls,  # noqa: F401
     routes_runs,  # noqa: F401

@@ -71,6 +71,7 @@ class Repository:
         self.listed_from: dict[int, datetime] = {}  #: by run: when it appears, if not at once
         self.jobs: dict[int, list[Json]] = {}  #: by run
         self.comments: dict[int, Json] = {}  #: by id
+        self.attestations: list[Json] = []  #: bundles, oldest first
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
         self.issues: list[Json] = []  #: and pull requests, in the order of their numbers
         self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context

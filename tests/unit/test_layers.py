@@ -30,6 +30,7 @@ FLOORS = (
     "wheels",
     "sdk",
     "snapshot",
+    "provenance",
     "forge",
     "projects",
     "git",

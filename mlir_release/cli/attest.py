@@ -1,0 +1,42 @@
+"""``mlir-release attest``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import EXISTING_FOLDER, branch_option, forge_option, json_option, output_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+
+
+@click.command()
+@click.argument("tag")
+@click.argument("folder", type=EXISTING_FOLDER)
+@output_option("the bundles: FILE.sigstore.json, and FILE.provenance for distributions")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(["wheels", "reports", "manifest"]),
+    multiple=True,
+    help="Sign only files of this kind; may be repeated.  [default: all]",
+)
+@forge_option
+@branch_option
+@json_option
+def attest(tag: str, folder: Path, output: Path, kinds: tuple[str, ...], forge: Forge, branch: str) -> None:
+    """Sign the files of TAG's release that are below FOLDER, as the workflow run that this is.
+
+    Each gets a statement of how it was built (SLSA provenance). Files that have a valid bundle in the output folder are
+    not signed again. Only attest.yml, called at the protected branch, makes signatures that are accepted.
+    """
+    from mlir_release.provenance.sign import KINDS
+    from mlir_release.provenance.sign import attest as sign
+
+    store = forge.services.keep_attestation if forge.services is not None else None
+    console.outcome(sign(tag, folder, output, kinds=kinds or tuple(KINDS), branch=branch, store=store))

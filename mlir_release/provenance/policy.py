@@ -1,0 +1,182 @@
+"""What a signature must say for a file to be accepted. Pure: facts in; an error, or nothing, out.
+
+A file of a release is signed by one workflow, ``attest.yml`` of the protected branch, in a run on the release's tag.
+The workflow is called at a fixed ref, so that its own name is in the certificate: a tag whose content was forged can
+call it, but can't replace it. Everything else about the run is in the certificate, too, and none of it can be chosen by
+the run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir_release.errors import VerificationError
+from mlir_release.model.release_tags import parse_tag
+
+#: Suffix of a file's Sigstore bundle: its signature, certificate and log entry.
+BUNDLE_SUFFIX = ".sigstore.json"
+
+#: Suffix of a distribution's provenance file (PEP 740), made from its bundle.
+PROVENANCE_SUFFIX = ".provenance"
+
+#: The workflow that signs, in the release repository.
+SIGNER_WORKFLOW = ".github/workflows/attest.yml"
+
+#: What the statements are about (slsa.dev/spec/v1.0/provenance).
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+
+#: The issuer of a workflow's identity; an enterprise may have one of its own below it (docs.github.com, "OpenID Connect
+#: reference": customizing the issuer value).
+ISSUER = "https://token.actions.githubusercontent.com"
+
+_ISSUERS = re.compile(re.escape(ISSUER) + r"(/[A-Za-z0-9_-]+)?")
+_TAGS = "refs/tags/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signer:
+    """What a signing certificate says of the run that it was issued to.
+
+    Source: the extensions of Fulcio's certificates, github.com/sigstore/fulcio, docs/oid-info.md.
+    """
+
+    issuer: str  #: of the identity token
+    workflow: str  #: that signed: ``https://github.com/OWNER/NAME/.github/workflows/attest.yml@refs/heads/main``
+    repository: str  #: that the run belongs to: ``https://github.com/OWNER/NAME``
+    ref: str  #: that the run was on: ``refs/tags/snapshot-20261120.01``
+    commit: str  #: of that ref
+    runner: str  #: ``github-hosted`` or ``self-hosted``
+    caller: str = ""  #: the run's top-level workflow, as :attr:`workflow`
+    run: str = ""  #: address of the run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A file, by name and content."""
+
+    name: str
+    sha256: str  #: empty if a statement names none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What was signed (in-toto.io/Statement/v1), as far as anything is decided by it."""
+
+    predicate_type: str
+    subjects: tuple[Subject, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Who must have signed, and for which release."""
+
+    repository: str  #: ``https://github.com/OWNER/NAME``
+    tag: str = ""  #: of the release; empty: that of any release, and the signature says which
+    commit: str = ""  #: of the tag; empty where nothing but the signature tells it
+    branch: str = "main"  #: the protected branch that the signer comes from
+
+
+def check_signer(signer: Signer, policy: Policy) -> None:
+    """Check who signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
+    if not _ISSUERS.fullmatch(signer.issuer):
+        raise _refused(
+            "provenance-issuer", "it was not signed by a workflow of GitHub", f"the identity is {signer.issuer}'s"
+        )
+    if signer.repository != policy.repository:
+        raise _refused(
+            "provenance-repository",
+            "it was signed for another repository",
+            f"a run of {signer.repository}, not of {policy.repository}",
+        )
+    workflow, _, ref = signer.workflow.partition("@")
+    if workflow != f"{policy.repository}/{SIGNER_WORKFLOW}":
+        raise _refused(
+            "provenance-signer",
+            "it was signed by another workflow",
+            f"{workflow}, not {policy.repository}/{SIGNER_WORKFLOW}",
+        )
+    if ref != f"refs/heads/{policy.branch}":
+        raise _refused(
+            "provenance-signer-ref",
+            "the workflow that signed it was not that of the protected branch",
+            f"it was at {ref or 'no ref'}, not refs/heads/{policy.branch}",
+        )
+    if signer.runner != "github-hosted":
+        raise _refused(
+            "provenance-self-hosted",
+            "it was not signed on a machine of GitHub's",
+            f"the runner was {signer.runner or 'not named'}",
+        )
+    _check_source(signer, policy)
+
+
+def _check_source(signer: Signer, policy: Policy) -> None:
+    tag = signer.ref.removeprefix(_TAGS)
+    if not signer.ref.startswith(_TAGS) or (tag != policy.tag if policy.tag else parse_tag(tag) is None):
+        raise _refused(
+            "provenance-tag",
+            "it was signed for another release",
+            f"the run was on {signer.ref}, not on {_TAGS}{policy.tag or '<tag of a release>'}",
+        )
+    if policy.commit and signer.commit != policy.commit:
+        raise _refused(
+            "provenance-commit",
+            "it was signed for another commit of the tag",
+            f"the tag was at {signer.commit} then, and is at {policy.commit}",
+        )
+
+
+def check_statement(statement: Statement, subject: Subject) -> None:
+    """Check what was signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
+    if statement.predicate_type != PREDICATE_TYPE:
+        raise _refused(
+            "provenance-predicate",
+            "what was signed says something else than how it was built",
+            f"its type is {statement.predicate_type}, not {PREDICATE_TYPE}",
+        )
+    if len(statement.subjects) != 1:
+        raise _refused(
+            "provenance-subjects",
+            "what was signed is not about one file",
+            f"it names {len(statement.subjects)}: {', '.join(named.name for named in statement.subjects[:5])}",
+        )
+    (named,) = statement.subjects
+    if named.name != subject.name:
+        raise _refused(
+            "provenance-name", "what was signed is another file", f"it is about {named.name}, not {subject.name}"
+        )
+    if named.sha256 != subject.sha256:
+        raise _refused(
+            "provenance-digest",
+            "what was signed is another content of the file",
+            f"its sha256 is {subject.sha256}; signed was {named.sha256 or 'none'}",
+        )
+
+
+def _refused(id: str, what: str, why: str) -> VerificationError:
+    return VerificationError(
+        id,
+        what,
+        why=why,
+        remedy="do not use the file: the release process did not make it; tell the repository's maintainers",
+    )
+
+
+def need_provenance(required: bool, manifest: str, *, where: str) -> bool:
+    """Whether a release must be signed: by what is expected of it, and by what its manifest says.
+
+    :param required: whether the configuration, or the forge, expects it
+    :param manifest: the manifest's ``provenance``: ``required`` or ``none``
+    :raises VerificationError: ``provenance-downgraded``
+    """
+    if required and manifest != "required":
+        raise VerificationError(
+            "provenance-downgraded",
+            "the release says that it is not signed, and it has to be",
+            where=where,
+            why=f"its manifest's provenance is {manifest!r}",
+            remedy="do not use it: another manifest may have been put in place of the signed one; a release from "
+            "before releases were signed is accepted with --provenance skip only",
+        )
+    return manifest == "required"

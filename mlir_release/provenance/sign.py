@@ -1,0 +1,313 @@
+"""Signing the files of a release as the workflow that runs here: a statement for each, and a bundle beside it.
+
+Nothing that is signed is opened, but to take its digest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import console
+from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.host.files import read_if_there, sha256_of, write_atomically
+from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.pep740 import publish_provenance
+from mlir_release.provenance.policy import (
+    BUNDLE_SUFFIX,
+    PREDICATE_TYPE,
+    PROVENANCE_SUFFIX,
+    Policy,
+    Subject,
+)
+from mlir_release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config
+from mlir_release.provenance.verify import verify_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from sigstore.dsse import Statement
+    from sigstore.sign import Signer, SigningContext
+
+    from mlir_release.provenance.trust import Trust
+
+#: What can be signed, by kind: how the names of such files end.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "wheels": (".whl", ".tar.gz"),
+    "reports": (REPORT_SUFFIX,),
+    "manifest": (MANIFEST_NAME,),
+}
+
+#: Names that end with one of these get a provenance file (PEP 740), too.
+DISTRIBUTIONS = KINDS["wheels"]
+
+#: Seconds to wait before each further attempt, where a service does not answer or asks for patience.
+PAUSES = (2.0, 5.0, 15.0, 45.0)
+
+_BUILD_TYPE = "https://actions.github.io/buildtypes/workflow/v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attested:
+    """What was signed. ``stored`` says how many statements GitHub's attestations took."""
+
+    tag: str
+    signed: tuple[str, ...]
+    kept: tuple[str, ...]  #: had a valid bundle already
+    folder: str
+    stored: int = 0
+
+    def text(self) -> str:
+        """A line, and one for each file."""
+        lines = [f"{self.tag}: {len(self.signed)} signed, {len(self.kept)} signed already, in {self.folder}"]
+        return "\n".join([*lines, *(f"  {name}" for name in self.signed)])
+
+
+def attest(
+    tag: str,
+    folder: Path,
+    output: Path,
+    *,
+    kinds: Sequence[str] = tuple(KINDS),
+    branch: str = "main",
+    store: Callable[[bytes], bool] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Attested:
+    """Sign the files below ``folder`` as this workflow run, and write the bundles into ``output``. Safe to repeat.
+
+    :param kinds: keys of :data:`KINDS`; other files are left alone
+    :param branch: the protected branch that the signing workflow has to be called at
+    :param store: has a bundle kept by the forge, too; returns whether it was
+    :raises UsageError: ``attest-nothing``, ``attest-duplicate``, ``attest-outside-actions``
+    :raises NeedsPersonError: ``attest-private-repository``
+    :raises VerificationError: ``provenance-…``: what this run signs would be refused
+    :raises ForgeError: ``sigstore-failed``
+    """
+    files = _files(folder, kinds)
+    signatory = Signatory(environ)
+    policy = Policy(
+        repository=f"{environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{environ.get('GITHUB_REPOSITORY', '')}",
+        tag=tag,
+        commit=environ.get("GITHUB_SHA", ""),
+        branch=branch,
+    )
+    trust = load_trust(environ=environ)
+    signed, kept, stored = [], [], 0
+    for subject in files:
+        place = output / f"{subject.name}{BUNDLE_SUFFIX}"
+        bundle = read_if_there(place)
+        if bundle is not None and _is_valid(subject, bundle, policy, trust):
+            kept.append(subject.name)
+        else:
+            with console.step(f"sign {subject.name}"):
+                bundle = signatory.sign(subject)
+            verify_file(subject, bundle, policy, trust)
+            write_atomically(place, bundle)
+            stored += store is not None and store(bundle)
+            signed.append(subject.name)
+        if subject.name.endswith(DISTRIBUTIONS):
+            write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
+    return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
+
+
+def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
+    """What is to be signed: the files of some kinds, by name."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if not (path.is_file() and any(_is_of(kind, path.name) for kind in kinds)):
+            continue
+        digest = sha256_of(path)
+        if found.setdefault(path.name, digest) != digest:
+            raise UsageError(
+                "attest-duplicate",
+                f"two different files are called {path.name}",
+                where=str(folder),
+                remedy="sign them in two runs, or remove the one that is not meant",
+            )
+    if not found:
+        raise UsageError(
+            "attest-nothing",
+            "there is nothing to sign",
+            where=str(folder),
+            why=f"no file is one of the {', '.join(kinds)} of a release",
+            remedy="name the folder that the artifacts were downloaded to",
+        )
+    return [Subject(name=name, sha256=digest) for name, digest in sorted(found.items())]
+
+
+def _is_of(kind: str, name: str) -> bool:
+    return name == MANIFEST_NAME if kind == "manifest" else name.endswith(KINDS[kind])
+
+
+def _is_valid(subject: Subject, bundle: bytes, policy: Policy, trust: Trust) -> bool:
+    try:
+        verify_file(subject, bundle, policy, trust)
+    except VerificationError:
+        return False
+    return True
+
+
+@dataclass
+class Signatory:
+    """Signs as the workflow run in whose job it is. Its identity and its key last ten minutes, and are renewed."""
+
+    environ: Mapping[str, str]
+    _context: SigningContext | None = None
+    _signer: Signer | None = None
+    _claims: dict[str, Any] = field(default_factory=dict)
+
+    def sign(self, subject: Subject) -> bytes:
+        """The bundle of a statement about one file. :raises ForgeError: ``sigstore-failed``"""
+        from sigstore._internal.fulcio import ExpiredCertificate
+        from sigstore.oidc import ExpiredIdentity
+
+        def once() -> bytes:
+            try:
+                return self._sign(subject)
+            except (ExpiredCertificate, ExpiredIdentity):
+                self._signer = None
+                return self._sign(subject)
+
+        return _patiently(once)
+
+    def _sign(self, subject: Subject) -> bytes:
+        if self._signer is None:
+            self._signer = self._new_signer()
+        return self._signer.sign_dsse(_statement(subject, self._claims)).to_json().encode()
+
+    def _new_signer(self) -> Signer:
+        from sigstore.oidc import IdentityToken
+        from sigstore.sign import Signer as SigstoreSigner
+        from sigstore.sign import SigningContext
+
+        token = IdentityToken(_ambient_token(self.environ))
+        self._claims = dict(
+            token._unverified_claims, server=self.environ.get("GITHUB_SERVER_URL", "https://github.com")
+        )
+        _check_visibility(self._claims, self.environ)
+        if self._context is None:
+            config = signing_config(self.environ)
+            if not self.environ.get(TRUST_VARIABLE):
+                # PEP 740 has no place for timestamps of others, so the log itself has to date the signature.
+                config.force_tlog_version = 1
+            self._context = SigningContext.from_trust_config(config)
+        return SigstoreSigner(token, self._context, cache=True)
+
+
+def _ambient_token(environ: Mapping[str, str]) -> str:
+    """The identity of the workflow run, for Sigstore."""
+    from id import IdentityError, detect_credential
+
+    if environ.get("GITHUB_ACTIONS") != "true":
+        raise UsageError(
+            "attest-outside-actions",
+            "only a workflow run can sign",
+            why="the signature says which workflow made the file",
+            remedy="run attest.yml in the release repository; a local forge's releases are not signed",
+        )
+    try:
+        token = detect_credential("sigstore")
+    except IdentityError as error:
+        raise UsageError(
+            "attest-no-identity",
+            "the job has no identity to sign with",
+            why=str(error),
+            remedy="give the job the permission id-token: write",
+        ) from error
+    assert token is not None
+    return token
+
+
+def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """The public instance writes the repository's name, workflow and commit into a log that anyone can read."""
+    if claims.get("repository_visibility", "public") != "public" and not environ.get(TRUST_VARIABLE):
+        raise NeedsPersonError(
+            "attest-private-repository",
+            f"{claims.get('repository')} is {claims['repository_visibility']}, and the log of signatures is public",
+            why="signing would publish the names of the repository, its workflows, tags and files",
+            remedy='set provenance = "none" in [release] of targets.toml, or name a Sigstore of your own in '
+            f"{TRUST_VARIABLE}",
+        )
+
+
+def _statement(subject: Subject, claims: Mapping[str, Any]) -> Statement:
+    """How a file was built, as GitHub's own action says it.
+
+    Source: github.com/actions/toolkit, packages/attest/src/provenance.ts; slsa.dev/spec/v1.0/provenance.
+    """
+    from sigstore.dsse import Statement
+
+    repository = f"{claims['server']}/{claims['repository']}"
+    path = str(claims["workflow_ref"]).removeprefix(f"{claims['repository']}/").partition("@")[0]
+    names = ("event_name", "repository_id", "repository_owner_id", "runner_environment")
+    predicate = {
+        "buildDefinition": {
+            "buildType": _BUILD_TYPE,
+            "externalParameters": {"workflow": {"ref": claims["ref"], "repository": repository, "path": path}},
+            "internalParameters": {"github": {name: claims.get(name, "") for name in names}},
+            "resolvedDependencies": [
+                {"uri": f"git+{repository}@{claims['ref']}", "digest": {"gitCommit": claims["sha"]}}
+            ],
+        },
+        "runDetails": {
+            "builder": {"id": f"{claims['server']}/{claims['job_workflow_ref']}"},
+            "metadata": {
+                "invocationId": f"{repository}/actions/runs/{claims['run_id']}/attempts/{claims['run_attempt']}"
+            },
+        },
+    }
+    return Statement(
+        json.dumps(
+            {
+                "_type": "https://in-toto.io/Statement/v1",
+                "subject": [{"name": subject.name, "digest": {"sha256": subject.sha256}}],
+                "predicateType": PREDICATE_TYPE,
+                "predicate": predicate,
+            }
+        ).encode()
+    )
+
+
+def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> bytes:
+    """Do it again after a pause if a service does not answer or asks for patience.
+
+    :raises ForgeError: ``sigstore-failed``
+    """
+    from requests import RequestException
+    from sigstore._internal.fulcio.client import FulcioClientError
+    from sigstore._internal.rekor import RekorClientError
+    from sigstore.errors import Error
+
+    for pause in (*pauses, None):
+        try:
+            return act()
+        except (FulcioClientError, RekorClientError, RequestException, Error) as error:
+            if pause is None or not _is_passing(error):
+                raise ForgeError(
+                    "sigstore-failed",
+                    "Sigstore does not sign",
+                    why=f"{type(error).__name__}: {error or error.__cause__}",
+                    remedy="see https://status.sigstore.dev; re-run the job: what is signed is kept",
+                ) from error
+            console.say(f"    Sigstore does not answer ({error or error.__cause__}); again in {pause:.0f} s")
+            time.sleep(pause)
+    raise AssertionError("the last attempt raises")
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether a failure can be over soon: no answer, too many requests, a fault of the server."""
+    from requests import HTTPError, RequestException
+
+    for found in (error, error.__cause__, error.__context__):
+        if isinstance(found, HTTPError):
+            return (
+                found.response is None or found.response.status_code in (408, 429) or found.response.status_code >= 500
+            )
+        if isinstance(found, RequestException):
+            return True
+    return False

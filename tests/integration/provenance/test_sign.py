@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pypi_attestations import Distribution, Provenance
+from sigstore.models import Bundle
+from sigstore.verify import Verifier
+
+from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
+from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.provenance import sign
+from mlir_release.provenance.policy import Policy
+from mlir_release.provenance.sign import attest
+from mlir_release.provenance.verify import verify_file
+from tests.github_server.server import GitHubServer
+from tests.sigstore.instance import COMMIT, REPOSITORY
+from tests.sigstore.services import CERTIFICATES, ENTRIES, IDENTITY, Services, serve_sigstore
+from tests.wheel_factory import TAG, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WHEEL = f"mlir-{VERSION}-cp312-cp312-manylinux_2_28_x86_64.whl"
+REPORT = "smoke-mlir-linux-x86_64-cp312.tests.json"
+POLICY = Policy(repository=f"https://github.com/{REPOSITORY}", tag=TAG, commit=COMMIT)
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    with serve_sigstore(tmp_path / "sigstore") as services:
+        yield services
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(sign._patiently, "__defaults__", ((0.0, 0.0),))
+
+
+class Job:
+    """The job of attest.yml in a run on the tag, and the folder with what it downloaded."""
+
+    def __init__(self, services: Services, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.services = services
+        self.files = folder / "files"
+        self.output = folder / "bundles"
+        (self.files / "linux").mkdir(parents=True)
+        self._monkeypatch = monkeypatch
+        self.be()
+
+    def be(self, **claims: str) -> None:
+        """Take the identity of a run."""
+        claims = {"tag": TAG} | claims
+        for name, value in self.services.environment(**claims).items():
+            self._monkeypatch.setenv(name, value)
+        self._monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+        self._monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+        self._monkeypatch.setenv("GITHUB_SHA", COMMIT)
+
+    def add(self, name: str, content: bytes = b"wheel") -> None:
+        (self.files / "linux" / name).write_bytes(content)
+
+    def attest(self, **options: Any) -> sign.Attested:
+        return attest(TAG, self.files, self.output, **options)
+
+    def bundle(self, name: str) -> bytes:
+        return (self.output / f"{name}.sigstore.json").read_bytes()
+
+
+@pytest.fixture
+def job(services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    return Job(services, tmp_path, monkeypatch)
+
+
+def test_each_file_gets_a_statement_of_its_own(job: Job) -> None:
+    job.add(WHEEL)
+    job.add(REPORT, b"{}")
+    job.add("release.json", b"{ }")
+    job.add("notes.txt")
+    done = job.attest()
+    assert done.signed == (WHEEL, "release.json", REPORT)
+    names = {path.name for path in job.output.iterdir()}
+    assert names == {*(f"{name}.sigstore.json" for name in done.signed), f"{WHEEL}.provenance"}
+    for name in done.signed:
+        signer = verify_file(job.files / "linux" / name, job.bundle(name), POLICY, job.services.made.trust())
+        assert signer.ref == f"refs/tags/{TAG}"
+    assert job.services.requests == [IDENTITY, CERTIFICATES, ENTRIES, ENTRIES, ENTRIES]
+
+
+def test_the_statement_is_what_githubs_own_action_writes(job: Job) -> None:
+    job.add(WHEEL)
+    job.attest()
+    (entry,) = [Bundle.from_json(job.bundle(WHEEL))]
+    statement = json.loads(entry._inner.dsse_envelope.payload)  # type: ignore[union-attr]
+    address = f"https://github.com/{REPOSITORY}"
+    assert statement == {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": WHEEL, "digest": {"sha256": hashlib.sha256(b"wheel").hexdigest()}}],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "https://actions.github.io/buildtypes/workflow/v1",
+                "externalParameters": {
+                    "workflow": {
+                        "ref": f"refs/tags/{TAG}",
+                        "repository": address,
+                        "path": ".github/workflows/release.yml",
+                    }
+                },
+                "internalParameters": {
+                    "github": {
+                        "event_name": "workflow_dispatch",
+                        "repository_id": "101",
+                        "repository_owner_id": "202",
+                        "runner_environment": "github-hosted",
+                    }
+                },
+                "resolvedDependencies": [
+                    {"uri": f"git+{address}@refs/tags/{TAG}", "digest": {"gitCommit": COMMIT}}
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": f"{address}/.github/workflows/attest.yml@refs/heads/main"},
+                "metadata": {"invocationId": f"{address}/actions/runs/7/attempts/1"},
+            },
+        },
+    }  # fmt: skip
+
+
+def test_a_second_run_keeps_what_is_valid(job: Job) -> None:
+    job.add(WHEEL)
+    job.add(REPORT)
+    job.attest()
+    first = job.bundle(WHEEL)
+    (job.output / f"{REPORT}.sigstore.json").write_bytes(b"{")
+    (job.output / f"{WHEEL}.provenance").unlink()
+    done = job.attest()
+    assert (done.signed, done.kept) == ((REPORT,), (WHEEL,))
+    assert job.bundle(WHEEL) == first
+    assert (job.output / f"{WHEEL}.provenance").exists()
+
+
+def test_only_what_was_asked_for_is_signed(job: Job) -> None:
+    job.add(WHEEL)
+    job.add("release.json", b"of a build that would like to be released")
+    assert job.attest(kinds=["wheels"]).signed == (WHEEL,)
+    assert not (job.output / "release.json.sigstore.json").exists()
+    with pytest.raises(UsageError) as caught:
+        job.attest(kinds=["reports"])
+    assert caught.value.id == "attest-nothing"
+
+
+def test_two_files_of_one_name_are_refused(job: Job) -> None:
+    job.add(WHEEL)
+    (job.files / WHEEL).write_bytes(b"another")
+    with pytest.raises(UsageError) as caught:
+        job.attest()
+    assert caught.value.id == "attest-duplicate"
+    (job.files / WHEEL).write_bytes(b"wheel")
+    assert job.attest().signed == (WHEEL,)
+
+
+@pytest.mark.parametrize(
+    ("id", "claims"),
+    [
+        ("provenance-signer", {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/release.yml@refs/tags/{TAG}"}),
+        ("provenance-signer-ref", {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"}),
+        ("provenance-tag", {"tag": "snapshot-20261120.03"}),
+        ("provenance-self-hosted", {"runner_environment": "self-hosted"}),
+    ],
+)
+def test_what_would_be_refused_is_not_handed_out(job: Job, id: str, claims: dict[str, str]) -> None:
+    job.add(WHEEL)
+    job.be(**claims)
+    with pytest.raises(VerificationError) as caught:
+        job.attest()
+    assert caught.value.id == id
+    assert not job.output.exists()
+
+
+def test_nobody_signs_outside_a_workflow(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.add(WHEEL)
+    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+    with pytest.raises(UsageError) as caught:
+        job.attest()
+    assert caught.value.id == "attest-no-identity"
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    with pytest.raises(UsageError) as caught:
+        job.attest()
+    assert caught.value.id == "attest-outside-actions"
+
+
+def test_a_private_repository_is_not_written_into_the_public_log(job: Job) -> None:
+    claims = {"repository": "octo/secret", "repository_visibility": "private"}
+    with pytest.raises(NeedsPersonError) as caught:
+        sign._check_visibility(claims, {})
+    assert caught.value.id == "attest-private-repository"
+    sign._check_visibility(claims, {"MLIR_RELEASE_TRUST_CONFIG": "ours.json"})
+    sign._check_visibility({"repository_visibility": "public"}, {})
+
+
+@pytest.mark.parametrize("path", [CERTIFICATES, ENTRIES])
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_service_that_is_busy_is_asked_again(job: Job, path: str, status: int) -> None:
+    job.add(WHEEL)
+    answers = iter([status, status])
+    job.services.fault = lambda asked: next(answers, 0) if asked == path else 0
+    assert job.attest().signed == (WHEEL,)
+    assert job.services.requests.count(path) == 3
+
+
+@pytest.mark.parametrize(("status", "count"), [(400, 1), (503, 3)])
+def test_a_service_that_stays_so_ends_the_run(job: Job, status: int, count: int) -> None:
+    job.add(WHEEL)
+    job.services.fault = lambda asked: status if asked == ENTRIES else 0
+    with pytest.raises(ForgeError) as caught:
+        job.attest()
+    assert caught.value.id == "sigstore-failed"
+    assert job.services.requests.count(ENTRIES) == count
+    assert not job.output.exists()
+
+
+def test_an_identity_that_expires_is_renewed(job: Job) -> None:
+    from sigstore.oidc import ExpiredIdentity
+    from sigstore.sign import Signer
+
+    job.add(WHEEL)
+    job.add(REPORT)
+    sign_dsse, lives = Signer.sign_dsse, iter([True, False])
+
+    def ageing(signer: Signer, statement: Any) -> Any:
+        if not next(lives, True):
+            raise ExpiredIdentity
+        return sign_dsse(signer, statement)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Signer, "sign_dsse", ageing)
+        assert len(job.attest().signed) == 2
+    assert job.services.requests.count(CERTIFICATES) == 2
+
+
+# -- PEP 740 ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_provenance_file_is_verified_by_pypis_own_code(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.add(WHEEL)
+    job.attest()
+    provenance = Provenance.model_validate_json((job.output / f"{WHEEL}.provenance").read_bytes())
+    (bundle,) = provenance.attestation_bundles
+    (attestation,) = bundle.attestations
+    assert (bundle.publisher.kind, bundle.publisher.repository) == ("GitHub", REPOSITORY)  # type: ignore[union-attr]
+    assert bundle.publisher.workflow == "release.yml"  # type: ignore[union-attr]
+    (root,) = job.services.made.trust().roots
+    monkeypatch.setattr(Verifier, "production", classmethod(lambda cls, *, offline=False: cls(trusted_root=root)))
+    distribution = Distribution.from_file(job.files / "linux" / WHEEL)
+    kind, predicate = attestation.verify(bundle.publisher, distribution)
+    assert kind == "https://slsa.dev/provenance/v1"
+    assert predicate is not None
+    other = Distribution(name=WHEEL, digest="0" * 64)
+    with pytest.raises(ValueError, match="digest"):
+        attestation.verify(bundle.publisher, other)
+
+
+# -- GitHub's attestations -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_github_keeps_the_attestations_that_it_takes(job: Job, tmp_path: Path, allowed: bool) -> None:
+    job.add(WHEEL)
+    with GitHubServer(tmp_path / "github") as github:
+        github.add_repository(REPOSITORY, {"a": b"a"})
+        token = github.token(scopes=("contents", "attestations") if allowed else ("contents",))
+        forge = GitHubForge.open(
+            REPOSITORY,
+            environ={"GITHUB_TOKEN": token, "GITHUB_API_URL": github.api_url, "GITHUB_SERVER_URL": github.url},
+        )
+        done = job.attest(store=forge.services.keep_attestation)
+        assert done.signed == (WHEEL,)
+        assert done.stored == allowed
+        kept = github.repositories[REPOSITORY].attestations
+        assert kept == ([json.loads(job.bundle(WHEEL))] if allowed else [])

@@ -1,0 +1,4 @@
+"""A Sigstore of our own: an authority, logs and an issuer whose bundles the production code verifies.
+
+``python -m tests.sigstore`` serves it on the loopback interface.
+"""

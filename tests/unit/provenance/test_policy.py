@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.provenance.policy import (
+    Policy,
+    Signer,
+    Statement,
+    Subject,
+    check_signer,
+    check_statement,
+    need_provenance,
+)
+
+REPOSITORY = "https://github.com/octo/releases"
+TAG = "snapshot-20261120.01"
+POLICY = Policy(repository=REPOSITORY, tag=TAG, commit="c" * 40)
+SIGNER = Signer(
+    issuer="https://token.actions.githubusercontent.com",
+    workflow=f"{REPOSITORY}/.github/workflows/attest.yml@refs/heads/main",
+    repository=REPOSITORY,
+    ref=f"refs/tags/{TAG}",
+    commit="c" * 40,
+    runner="github-hosted",
+)
+FILE = Subject(name="a.whl", sha256="a" * 64)
+STATEMENT = Statement(predicate_type="https://slsa.dev/provenance/v1", subjects=(FILE,))
+
+
+def test_a_run_of_the_release_process_is_accepted() -> None:
+    check_signer(SIGNER, POLICY)
+    check_statement(STATEMENT, FILE)
+
+
+def test_an_enterprise_may_have_an_issuer_of_its_own() -> None:
+    check_signer(replace(SIGNER, issuer=f"{SIGNER.issuer}/octo-corp"), POLICY)
+
+
+def test_what_is_not_known_of_the_release_is_left_to_the_signature() -> None:
+    check_signer(replace(SIGNER, commit="e" * 40), replace(POLICY, commit="", tag=""))
+    check_signer(SIGNER, replace(POLICY, tag=""))
+
+
+@pytest.mark.parametrize(
+    ("id", "change"),
+    [
+        ("provenance-issuer", {"issuer": "https://accounts.google.com"}),
+        ("provenance-issuer", {"issuer": "https://token.actions.githubusercontent.com.example.org"}),
+        ("provenance-issuer", {"issuer": "https://token.actions.githubusercontent.com/a/b"}),
+        ("provenance-repository", {"repository": "https://github.com/octo/releases2"}),
+        ("provenance-repository", {"repository": ""}),
+        ("provenance-signer", {"workflow": f"{REPOSITORY}/.github/workflows/release.yml@refs/heads/main"}),
+        ("provenance-signer", {"workflow": "https://github.com/other/fork/.github/workflows/attest.yml@refs/heads/main"}),
+        ("provenance-signer", {"workflow": ""}),
+        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"}),
+        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/heads/main2"}),
+        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml"}),
+        ("provenance-self-hosted", {"runner": "self-hosted"}),
+        ("provenance-self-hosted", {"runner": ""}),
+        ("provenance-tag", {"ref": "refs/tags/snapshot-20261120.02"}),
+        ("provenance-tag", {"ref": f"refs/heads/{TAG}"}),
+        ("provenance-commit", {"commit": "d" * 40}),
+        ("provenance-commit", {"commit": ""}),
+    ],
+)  # fmt: skip
+def test_each_thing_that_is_wrong_with_the_signer_has_its_own_error(id: str, change: dict[str, str]) -> None:
+    with pytest.raises(VerificationError) as caught:
+        check_signer(replace(SIGNER, **change), POLICY)
+    assert caught.value.id == id
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/main", "refs/tags/v1", "refs/pull/1/merge", ""])
+def test_only_tags_of_releases_are_taken_where_none_is_expected(ref: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        check_signer(replace(SIGNER, ref=ref), replace(POLICY, tag=""))
+    assert caught.value.id == "provenance-tag"
+
+
+@pytest.mark.parametrize(
+    ("id", "statement"),
+    [
+        ("provenance-predicate", replace(STATEMENT, predicate_type="https://docs.pypi.org/attestations/publish/v1")),
+        ("provenance-subjects", replace(STATEMENT, subjects=(FILE, FILE))),
+        ("provenance-subjects", replace(STATEMENT, subjects=())),
+        ("provenance-name", replace(STATEMENT, subjects=(replace(FILE, name="b.whl"),))),
+        ("provenance-name", replace(STATEMENT, subjects=(replace(FILE, name=""),))),
+        ("provenance-digest", replace(STATEMENT, subjects=(replace(FILE, sha256="b" * 64),))),
+        ("provenance-digest", replace(STATEMENT, subjects=(replace(FILE, sha256=""),))),
+    ],
+)
+def test_each_thing_that_is_wrong_with_the_statement_has_its_own_error(id: str, statement: Statement) -> None:
+    with pytest.raises(VerificationError) as caught:
+        check_statement(statement, FILE)
+    assert caught.value.id == id
+
+
+def test_a_required_release_is_never_accepted_as_none() -> None:
+    assert need_provenance(True, "required", where="x")
+    assert need_provenance(False, "required", where="x")
+    assert not need_provenance(False, "none", where="x")
+    with pytest.raises(VerificationError) as caught:
+        need_provenance(True, "none", where="x")
+    assert caught.value.id == "provenance-downgraded"
