@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.doctor.actions import examine_actions
 from mlir_release.doctor.green import examine_green
-from mlir_release.doctor.index import configured_owners, examine_project, goes_to_pypi
+from mlir_release.doctor.index import configured_owners, examine_names, examine_project, goes_to_pypi
 from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pins import examine_pins
 from mlir_release.doctor.pull_requests import examine_pull_requests
@@ -49,9 +49,12 @@ def examine_forge(
     findings += tuple(examine_green(contents, os.environ))
     if contents.releases and contents.matrix is not None:
         findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
-    if index_url is None or not goes_to_pypi(contents):
-        return list(findings)
-    return [*findings, *examine_project(forge, index_url, owners=owners or configured_owners(seen.variables))]
+    if index_url is not None and contents.releases:
+        known = owners or configured_owners(seen.variables)
+        if goes_to_pypi(contents):
+            findings += tuple(examine_project(forge, index_url, owners=known))
+        findings += tuple(examine_names(contents, index_url, owners=known))
+    return list(findings)
 
 
 def examine(seen: Observations, read: Read) -> tuple[Contents, tuple[Finding, ...]]:

@@ -1,4 +1,4 @@
-"""Whether the project on PyPI is ours, and has storage left."""
+"""Whether the names of our distributions on PyPI are ours, and the project that we upload to has storage left."""
 
 from __future__ import annotations
 
@@ -43,15 +43,56 @@ def configured_owners(variables: Names) -> list[str] | None:
 
 def examine_project(forge: Forge, index_url: str, *, owners: Collection[str] | None) -> Iterator[Finding]:
     """Ask an index about our project, and check what it answers. ``index_url``: empty for PyPI's."""
-    answer: IndexProject | ReleaseError
+    answer = _ask(index_url, DISTRIBUTION)
     ours: Collection[str] = ()
-    try:
-        answer = read_project(index_url or simple_url(PYPI_UPLOAD), DISTRIBUTION)
-        if answer.owners is None and answer.files:  # the index names no owners: the versions show whether it is ours
+    # Where the index names no owners, the versions show whether it is ours.
+    if not isinstance(answer, ReleaseError) and answer.owners is None and answer.files:
+        try:
             ours = our_versions(forge)
-    except ReleaseError as error:
-        answer = error
+        except ReleaseError as error:
+            answer = error
     return examine_index(answer, owners=owners, ours=ours)
+
+
+def examine_names(contents: Contents, index_url: str, *, owners: Collection[str] | None) -> Iterator[Finding]:
+    """Who has the names of the distributions that are never uploaded; pip asks the index for them all the same.
+
+    :param index_url: empty for PyPI's
+    :param owners: as of :func:`examine_index`
+    """
+    wheels = contents.matrix.wheels if contents.matrix is not None else ()
+    uploaded = {DISTRIBUTION} if goes_to_pypi(contents) else set()
+    for name in sorted({canonicalize_name(wheel.distribution) for wheel in wheels} - uploaded):
+        yield examine_name(_ask(index_url, name), owners=owners)
+
+
+def examine_name(answer: IndexProject | ReleaseError, *, owners: Collection[str] | None) -> Finding:
+    """Whether somebody else's wheels can be installed in the place of ours, which are not on that index."""
+    check = "pypi-names"
+    if isinstance(answer, ReleaseError):
+        return of_error(check, answer, about=answer.where, level="unknown")
+    exposed = f"who installs it with -f or --extra-index-url gets the highest version of any {answer.name} there"
+    recommend = "meanwhile, recommend only the forms by URL and hash, or by an explicit index"
+    if not answer.files and not answer.owners:
+        remedy = f"take the name {answer.name} with a placeholder of your organization's; {recommend}"
+        return Finding(check, "problem", f"the name {answer.name} is free for anyone to take: {exposed}", remedy)
+    if answer.owners is not None and owners and answer.owners & set(owners):
+        return Finding(check, "ok", f"{answer.name} belongs to {', '.join(sorted(answer.owners))}")
+    known = ", ".join(sorted(answer.owners or ()))
+    versions = ", ".join(sorted(answer.versions)) or "no files"
+    return Finding(
+        check,
+        "problem" if known and owners else "unknown",
+        f"{answer.name} belongs to {known or 'an owner that the index does not tell'} ({versions}): {exposed}",
+        f"if it is yours, name the owner with --owner or the variable {OWNER_VARIABLE}; {recommend}",
+    )
+
+
+def _ask(index_url: str, name: str) -> IndexProject | ReleaseError:
+    try:
+        return read_project(index_url or simple_url(PYPI_UPLOAD), name)
+    except ReleaseError as error:
+        return error
 
 
 def examine_index(

@@ -4,7 +4,8 @@
 
     index.html, style.css, feed.xml
     snapshots/index.html                      all snapshots
-    snapshots/latest/                         for pip -f: the newest, as many days as targets.toml says
+    snapshots/latest/                         requirements[-<distribution>].txt: the newest release
+    snapshots/latest/index.html               for pip -f: the newest, as many days as targets.toml says
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
@@ -306,6 +307,10 @@ def _channel_files(
         files[f"simple/{name}/index.json"] = partial(simple.project_json, name, links)
     files["simple/index.html"] = partial(simple.root_html, projects)
     files["simple/index.json"] = partial(simple.root_json, projects)
+    if channel.newest is not None:
+        for name in projects:
+            path = f"latest/{lockfiles.newest_name(channel, name)}"
+            files[path] = partial(lockfiles.newest_requirements, channel, name)
     files["latest/index.html"] = partial(pages.latest, channel, channels, core_metadata=core_metadata)
     files["index.html"] = partial(pages.channel, channel, channels)
     return files

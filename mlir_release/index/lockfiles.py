@@ -15,9 +15,9 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from mlir_release.index.site import Published, WheelLink
+    from mlir_release.index.site import Channel, Published, WheelLink
 
 
 def requirements_name(release: Published, distribution: str) -> str:
@@ -43,6 +43,13 @@ class _Machine:
     python: str  #: ``3.12``
     or_newer: bool  #: a wheel for the stable ABI
 
+    def overlaps(self, other: _Machine) -> bool:
+        """Whether there are machines that both are for."""
+        if (self.system, self.machine) != (other.system, other.machine):
+            return False
+        first, second = sorted((self, other), key=lambda machine: CPython.parse(machine.python))
+        return first.python == second.python or first.or_newer
+
     @property
     def fits(self) -> str:
         operator = ">=" if self.or_newer else "=="
@@ -65,10 +72,33 @@ def _machine(link: WheelLink) -> _Machine | None:
     return _Machine(*markers, python.marker, or_newer=link.wheel.filename.split("-")[-2] == "abi3")
 
 
+def newest_name(channel: Channel, distribution: str) -> str:
+    """File name of the floating requirements: ``requirements.txt`` for the main distribution."""
+    assert channel.newest is not None
+    return f"requirements{_suffix(channel.newest, distribution, '-')}.txt"
+
+
+def newest_requirements(channel: Channel, distribution: str) -> str:
+    """The requirements file that names, for each machine, the newest linked release that has a wheel for it."""
+    chosen: dict[_Machine, WheelLink] = {}
+    for release in (r for r in channel.linked if r in channel.offered or r is channel.newest):
+        for link in release.links:
+            machine = _machine(link)
+            if link.wheel.distribution != distribution or link.yanked is not None or machine is None:
+                continue
+            if not any(machine.overlaps(other) for other in chosen):
+                chosen[machine] = link
+    lines = [
+        f"# {distribution}: for each machine the newest {channel.kind} that has a wheel for it, when this was written.",
+        "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
+        *_lines(distribution, chosen),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def requirements(release: Published, distribution: str) -> str:
     """The requirements file of one distribution of a release."""
-    links = [link for link in release.links if link.wheel.distribution == distribution]
-    machines = [(link, machine) for link in links if (machine := _machine(link)) is not None]
+    links = [(link, _machine(link)) for link in release.links if link.wheel.distribution == distribution]
     lines = [
         f"# {distribution} {release.manifest.version} ({release.tag}), llvm-project {release.manifest.revision}",
         "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
@@ -77,16 +107,24 @@ def requirements(release: Published, distribution: str) -> str:
         lines.append(f"# YANKED: {' '.join(release.yanked.split())}")
     lines += [
         f"# Not listed, because markers can't select it: {link.url}#sha256={link.wheel.sha256}"
-        for link in links
-        if _machine(link) is None
+        for link, machine in links
+        if machine is None
     ]
-    lines += [f"{distribution} @ {link.url}#sha256={link.wheel.sha256} ; {machine.fits}" for link, machine in machines]
-    if machines:
-        first = machines[0][0]
-        none_fits = _none_fits(machine for _, machine in machines)
-        lines.append("# All other machines: this wheel does not fit them, and pip says so.")
-        lines.append(f"{distribution} @ {first.url}#sha256={first.wheel.sha256} ; {none_fits}")
+    lines += _lines(distribution, {machine: link for link, machine in links if machine is not None})
     return "\n".join(lines) + "\n"
+
+
+def _lines(distribution: str, wheels: Mapping[_Machine, WheelLink]) -> list[str]:
+    """A wheel for each machine, and for all others one that does not fit."""
+
+    def named(link: WheelLink) -> str:
+        return f"{distribution} @ {link.url}#sha256={link.wheel.sha256}"
+
+    lines = [f"{named(link)} ; {machine.fits}" for machine, link in wheels.items()]
+    if wheels:
+        lines.append("# All other machines: this wheel does not fit them, and pip says so.")
+        lines.append(f"{named(next(iter(wheels.values())))} ; {_none_fits(wheels)}")
+    return lines
 
 
 def _none_fits(machines: Iterable[_Machine]) -> str:

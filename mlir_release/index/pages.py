@@ -128,7 +128,7 @@ class Pages:
             root="../../",
             channels=channels,
             heading=heading,
-            install=self.install(channel),
+            install=self._by_page(channel),
             releases=releases,
         )
 
@@ -154,10 +154,10 @@ class Pages:
 
     # -- what the templates see ---------------------------------------------------------------------------------
 
-    def install(self, channel: Channel) -> str:
-        """The command that installs a channel's newest release."""
-        name = channel.latest.manifest.distributions[0] if channel.latest else "mlir"
-        return commands.newest(self.where(f"{channel.folder}/latest"), channel.kind, name).text
+    def _by_page(self, channel: Channel) -> str:
+        """The command that installs the newest release on a channel's page of links."""
+        name = channel.newest.manifest.distributions[0] if channel.newest else "mlir"
+        return commands.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
         latest = channel.latest
@@ -169,8 +169,11 @@ class Pages:
             "latest": self._release(latest, channel.previous(latest)) if latest else None,
             "rows": [self._row(release) for release in channel.releases[:rows]],
             "more": rows is not None and len(channel.releases) > rows,
-            "install": self.install(channel),
+            "install": commands.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
+            "by_page": self._by_page(channel),
             "by_index": commands.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
+            "explicit_index": commands.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
+            "distributions": sorted(channel.files()),
         }
 
     def _row(self, release: Published) -> dict[str, Any]:

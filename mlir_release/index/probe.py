@@ -101,12 +101,13 @@ def documented(manifest: Manifest, base_url: str, *, page_url: str = "", newest:
     pages, folder, name = Pages(base_url=base_url), FOLDERS[manifest.kind], manifest.distributions[0]
     here = f"{folder}/{manifest.tag}"
     found = [
-        commands.exact(pages.where(here), name, manifest.version),
         commands.pinned(f"{pages.url}{here}/requirements-{manifest.tag}.txt"),
+        commands.exact(pages.where(here), name, manifest.version),
     ]
     if newest:
         found += [
-            commands.newest(pages.where(f"{folder}/latest"), manifest.kind, name),
+            commands.newest(f"{pages.url}{folder}/latest/requirements.txt"),
+            commands.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
             commands.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
         ]
     if page_url:
@@ -194,7 +195,7 @@ def probe(
                 for number, command in enumerate(tried):
                     if number not in mine or not mine[number].passed:
                         shutil.rmtree(downloads := folder / str(number), ignore_errors=True)
-                        allowed = older if command.label in ("newest", "index") else ()
+                        allowed = older if command.label in ("newest", "page", "index") else ()
                         mine[number] = _try(command, python, interpreter, wheel, allowed, downloads, pip_options)
                 if all(step.passed for step in mine.values()) or not patience.again():
                     break

@@ -124,6 +124,11 @@ class Channel:
             if release.yanked is None and not Version(release.manifest.version).is_prerelease
         )
 
+    @property
+    def newest(self) -> Published | None:
+        """What people get who name no version; where there are only candidates, the newest of them."""
+        return next(iter(self.offered), self.latest)
+
     @cached_property
     def linked(self) -> tuple[Published, ...]:
         """What the shared pages link: every numbered release; of snapshots a window, and the newest that is not yanked.

@@ -1,7 +1,9 @@
 """The commands that pages and release notes tell people to type. What is documented is what the probe runs.
 
-Each names a version or a floor: PyPI's ``mlir`` 0.0.1 belongs to someone else, and pip would fall back to it where no
-wheel fits. Dates and LLVM versions are above it, so a floor turns that into an error.
+First come the forms that ask no index for MLIR: each wheel by its URL and digest. Those that name a page or an index
+also ask PyPI, and the highest version wins, whoever published it. They name a version or a floor, because PyPI's
+``mlir`` 0.0.1 belongs to someone else, and pip would fall back to it where no wheel fits: dates and LLVM versions are
+above it, so that a floor turns that into an error.
 """
 
 from __future__ import annotations
@@ -30,14 +32,19 @@ class Command:
         return shlex.join(["pip", "install", *self.arguments])
 
 
-def newest(page: str, kind: Kind, distribution: str) -> Command:
-    """The newest release on a page of links."""
-    return Command(label="newest", arguments=("-f", page, f"{distribution}{FLOORS[kind]}"))
+def newest(requirements: str) -> Command:
+    """The newest release, each file by its hash."""
+    return Command(label="newest", arguments=("-r", requirements))
 
 
 def exact(page: str, distribution: str, version: str) -> Command:
-    """One release, from a page of links."""
+    """One release, from a page of links; PyPI is asked, too."""
     return Command(label="exact", arguments=("-f", page, f"{distribution}=={version}"))
+
+
+def by_page(page: str, kind: Kind, distribution: str) -> Command:
+    """The newest release on a page of links; PyPI is asked, too."""
+    return Command(label="page", arguments=("-f", page, f"{distribution}{FLOORS[kind]}"))
 
 
 def pinned(requirements: str) -> Command:
@@ -46,5 +53,13 @@ def pinned(requirements: str) -> Command:
 
 
 def by_index(index: str, kind: Kind, distribution: str) -> Command:
-    """The newest release on a simple index; MLIR's own dependencies come from pip's usual one."""
+    """The newest release on a simple index or on PyPI; MLIR's own dependencies come from there."""
     return Command(label="index", arguments=("--extra-index-url", index, f"{distribution}{FLOORS[kind]}"))
+
+
+def explicit_index(index: str, distribution: str) -> str:
+    """Lines of a ``pyproject.toml`` by which uv takes a distribution from one index, and nothing else from it."""
+    return (
+        f'[[tool.uv.index]]\nname = "mlir-wheels"\nurl = "{index}"\nexplicit = true\n\n'
+        f'[tool.uv.sources]\n{distribution} = {{ index = "mlir-wheels" }}'
+    )

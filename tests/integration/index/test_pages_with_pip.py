@@ -107,12 +107,13 @@ def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -
     options = ["--index-url", world.main_index]
     outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
     assert [step.command.label for step in outcome.installed] == [
-        "exact",
         "pinned",
+        "exact",
         "newest",
+        "page",
         "index",
         "exact",
-        "exact",
+        "pinned",
     ]
     assert outcome.installed[-1].got == "installed; imported mlir._release"
     assert not outcome.refused
@@ -127,7 +128,7 @@ def test_without_a_fitting_wheel_every_documented_command_fails(world: World) ->
     for manifest in (snapshot, numbered):
         page_url = world.stage.forge.page_url(manifest.tag)
         outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
-        assert len(outcome.refused) == 5
+        assert len(outcome.refused) == 6
         assert not outcome.installed
     done = run_pip(world.python, "download", "--no-deps", "--dest", str(world.pages), *options, "mlir")
     assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken
@@ -177,7 +178,7 @@ def test_the_probe_waits_for_a_cache_that_serves_old_pages(world: World, minutes
         return probe(newest, world.base, pythons=[Path(sys.executable)], pip_options=options, patience=patience)
 
     if minutes < 10:
-        assert len(check().installed) == 5
+        assert len(check().installed) == 6
         assert now == 300
     else:
         with pytest.raises(VerificationError) as caught:
@@ -195,14 +196,15 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(world: World,
     make_wheel(draft, tag=DRAFT, version="20261122.1")
     upload(Draft.load(world.stage.forge, DRAFT), draft)
     world.index()
-    newest_only, by_index = documented(newest, world.base)[2:]
+    floating = documented(newest, world.base)[2:]
+    assert [command.label for command in floating] == ["newest", "page", "index"]
     with serve(tmp_path, json=json) as served:
         moved = [
             type(command)(
                 label=command.label,
                 arguments=tuple(a.replace(world.served.url, served.url) for a in command.arguments),
             )
-            for command in (newest_only, by_index)
+            for command in floating
         ]
         for number, command in enumerate(moved):
             assert world.download(command, tmp_path / f"a{number}") == [wheel_name("20261121.1")]
@@ -213,7 +215,7 @@ def test_a_yanked_snapshot_is_not_chosen_and_a_draft_never_appears(world: World,
         assert any(path.endswith("/simple/mlir/") for path in served.paths())
     assert not [path for path in (*world.served.paths(), *served.paths()) if "20261122" in path]
     # Who pinned it still gets it.
-    exact, pinned = documented(newest, world.base)[:2]
+    pinned, exact = documented(newest, world.base)[:2]
     assert world.download(exact, tmp_path / "exact") == [wheel_name("20261121.1")]
     assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261121.1")]
 
@@ -223,7 +225,7 @@ def test_pip_reads_metadata_instead_of_wheels(world: World, tmp_path: Path, core
     world.publish(OLDER, "20261120.1", PYTHON)
     newest = world.publish(NEWER, "20261121.1", PYTHON, "there-is-no-such-thing==1")
     world.index(core_metadata=core_metadata)
-    for number, command in enumerate(documented(newest, world.base)[2:]):
+    for number, command in enumerate(documented(newest, world.base)[3:]):
         world.served.requests.clear()
         options = ["download", "--no-cache-dir", "--index-url", world.main_index, "--dest", str(tmp_path / str(number))]
         done = run_pip(world.python, *options, *command.arguments)
@@ -241,7 +243,7 @@ def test_pip_reads_metadata_instead_of_wheels(world: World, tmp_path: Path, core
 def test_pins_hold_with_every_hash_required(world: World, tmp_path: Path) -> None:
     manifest = world.publish(TAG, VERSION, PYTHON)
     world.index()
-    pinned = documented(manifest, world.base)[1]
+    pinned = documented(manifest, world.base)[0]
     assert world.download(pinned, tmp_path / "strict", "--require-hashes") == [wheel_name(VERSION)]
     requirements = Path(world.pages / "snapshots" / TAG / f"requirements-{TAG}.txt")
     # As a constraint: whoever asks for mlir gets this one.
@@ -282,7 +284,7 @@ def test_a_pin_holds_when_the_shared_pages_have_forgotten_it(world: World, tmp_p
     world.stage.forge = LocalForge(world.stage.forge.root, clock=lambda: later, base_url=base_url, identity=WHO)
     newest = world.publish("snapshot-20270301.01", "20270301.1", PYTHON)
     world.index(linked_days=1)
-    exact, pinned = documented(old, world.base)[:2]
+    pinned, exact = documented(old, world.base)[:2]
     assert world.download(exact, tmp_path / "exact") == [wheel_name("20261120.1")]
     assert world.download(pinned, tmp_path / "pinned") == [wheel_name("20261120.1")]
     assert world.download(pinned, tmp_path / "hashes", "--require-hashes") == [wheel_name("20261120.1")]
@@ -301,7 +303,7 @@ def test_pages_in_a_folder(world: World, tmp_path: Path) -> None:
         pythons=[Path(sys.executable)],
         pip_options=["--index-url", world.main_index],
     )
-    assert len(outcome.installed) == 5
+    assert len(outcome.installed) == 6
 
 
 def test_where_the_newest_has_no_wheel_an_older_one_is_right(world: World) -> None:
@@ -319,6 +321,6 @@ def test_where_the_newest_has_no_wheel_an_older_one_is_right(world: World) -> No
         pip_options=options,
     )
     got = {step.command.label: step.got for step in outcome.steps}
-    assert got["newest"] == got["index"] == wheel_name("20261120.1")
+    assert got["newest"] == got["page"] == got["index"] == wheel_name("20261120.1")
     assert got["exact"].startswith("ERROR:")
     assert got["pinned"].startswith("ERROR:")

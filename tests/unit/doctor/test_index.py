@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.index import examine_index
+from mlir_release.doctor.index import examine_index, examine_name
 from mlir_release.errors import MachineError
 from mlir_release.pypi.project import IndexFile, IndexProject
 from mlir_release.pypi.publish import PROJECT_LIMIT
@@ -61,6 +62,31 @@ def test_owners(
 def test_storage(sizes: tuple[int | None, ...], level: str) -> None:
     found = next(f for f in examine_index(project(*sizes), owners=["llvm"]) if f.check == "pypi-storage")
     assert found.level == level
+    assert bool(found.remedy) is (level != "ok")
+
+
+OTHER = replace(project(), name="mlir-core")
+
+
+@pytest.mark.parametrize(
+    ("answer", "owners", "level", "said"),
+    [
+        (OTHER, ["llvm"], "problem", "mlir-core is free for anyone to take"),
+        (OTHER, None, "problem", "mlir-core is free for anyone to take"),
+        (replace(OTHER, owners=frozenset({"llvm", "bot"})), ["llvm"], "ok", "belongs to bot, llvm"),
+        (replace(project(1, owners=["other"]), name="mlir-core"), ["llvm"], "problem", "belongs to other (22.1.0)"),
+        (replace(OTHER, owners=frozenset({"other"})), ["llvm"], "problem", "belongs to other (no files)"),
+        (replace(OTHER, owners=frozenset({"other"})), None, "unknown", "belongs to other"),
+        (replace(project(1), name="mlir-core"), ["llvm"], "unknown", "an owner that the index does not tell"),
+        (MachineError("index-unreachable", "it can't be read", remedy="look"), ["llvm"], "unknown", "can't be read"),
+    ],
+)
+def test_names_that_are_never_uploaded(
+    answer: IndexProject | MachineError, owners: Collection[str] | None, level: str, said: str
+) -> None:
+    found = examine_name(answer, owners=owners)
+    assert (found.check, found.level) == ("pypi-names", level)
+    assert said in found.text
     assert bool(found.remedy) is (level != "ok")
 
 

@@ -211,6 +211,7 @@ def test_one_release_more_touches_what_is_about_all_of_them(tmp_path: Path) -> N
     assert others == [
         "snapshots/simple/mlir/index.html",
         "snapshots/simple/mlir/index.json",
+        "snapshots/latest/requirements.txt",
         "snapshots/latest/index.html",
         "snapshots/index.html",
         "manifests.json.gz",

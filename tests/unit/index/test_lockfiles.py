@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 
-from mlir_release.index.lockfiles import pylock, pylock_name, requirements, requirements_name
-from mlir_release.index.site import Published
+from mlir_release.index.lockfiles import (
+    newest_name,
+    newest_requirements,
+    pylock,
+    pylock_name,
+    requirements,
+    requirements_name,
+)
+from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.yanks import Yank
 from tests.paper_forge import make_manifest
@@ -42,6 +51,54 @@ def published(manifest: Manifest, *yanks: Yank) -> Published:
 
 def lines(text: str) -> list[Requirement]:
     return [Requirement(line) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def chosen(channel: Channel, python: str, machine: str = "x86_64") -> str:
+    """The file that the newest requirements give a Linux machine; empty if pip refuses it there."""
+    environment = {"python_version": python, "sys_platform": "linux", "platform_machine": machine}
+    found = [r for r in lines(newest_requirements(channel, "mlir")) if r.marker and r.marker.evaluate(environment)]
+    assert len(found) == 1
+    name = str(found[0].url).rpartition("/")[2].partition("#")[0]
+    return name if f"-cp{python.replace('.', '')}-" in name or "-abi3-" in name else ""
+
+
+def only(release: Published, *pythons: str) -> Published:
+    kept = tuple(wheel for wheel in release.manifest.wheels if wheel.python in pythons)
+    return replace(release, manifest=structs.replace(release.manifest, wheels=kept))
+
+
+def test_the_newest_requirements_have_a_wheel_for_every_machine_that_ever_got_one() -> None:
+    older = published(make_manifest("snapshot-20261119.01"))
+    newer = only(published(make_manifest(TAG)), "cp312", "cp314")
+    channel = Channel.of("snapshot", (older, newer))
+    assert chosen(channel, "3.12").startswith("mlir-20261120.2-cp312-")
+    assert chosen(channel, "3.10").startswith("mlir-20261119.1-cp310-")
+    assert chosen(channel, "3.9") == ""
+    assert newest_name(channel, "mlir") == "requirements.txt"
+    assert newest_name(channel, "mlir-core") == "requirements-mlir-core.txt"
+
+
+def test_the_newest_requirements_leave_out_what_is_yanked() -> None:
+    older, manifest = published(make_manifest("snapshot-20261119.01")), make_manifest(TAG)
+    name = next(wheel.filename for wheel in manifest.wheels if "cp312-manylinux_2_28_x86_64" in wheel.filename)
+    newer = published(manifest, Yank(tag=TAG, file=name, reason="miscompiles"))
+    channel = Channel.of("snapshot", (older, newer))
+    assert chosen(channel, "3.12").startswith("mlir-20261119.1-cp312-")
+    assert chosen(channel, "3.10").startswith("mlir-20261120.2-cp310-")
+    whole = Channel.of("snapshot", (older, published(manifest, Yank(tag=TAG, reason="miscompiles"))))
+    assert chosen(whole, "3.10").startswith("mlir-20261119.1-cp310-")
+
+
+def test_a_wheel_for_the_stable_abi_excludes_older_ones_that_overlap_it() -> None:
+    newer = only(published(make_manifest(TAG)), "cp312")
+    wheels = [
+        structs.replace(wheel, filename=wheel.filename.replace("-cp312-cp312-", "-cp312-abi3-"))
+        for wheel in newer.manifest.wheels
+    ]
+    newer = published(structs.replace(newer.manifest, wheels=tuple(wheels)))
+    channel = Channel.of("snapshot", (published(make_manifest("snapshot-20261119.01")), newer))
+    assert {chosen(channel, python).partition("-cp")[0] for python in ("3.12", "3.13", "3.14")} == {"mlir-20261120.2"}
+    assert chosen(channel, "3.10").startswith("mlir-20261119.1-cp310-")
 
 
 @pytest.mark.parametrize("python", ["3.9", "3.10", "3.12", "3.14", "3.15", "4.1"])
