@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlir_release.doctor.repository_files import REQUIRED
+from mlir_release.doctor.reviews import SECURITY_FILE
+from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.github.observations import (
     AllowedActions,
     Environment,
@@ -18,7 +20,10 @@ from mlir_release.forge.github.observations import (
 ROOT = Path(__file__).resolve().parent.parent
 
 #: What a release repository has.
-RELEASE_FILES = {path: (ROOT / path).read_bytes() for path in REQUIRED}
+RELEASE_FILES = {
+    **{path: (ROOT / path).read_bytes() for path in (*REQUIRED, SECURITY_FILE)},
+    CODEOWNERS_FILE: format_codeowners(["@llvm/mlir-release"]).encode(),
+}
 
 INTEGRATE = b"""\
 [upstream]
@@ -116,5 +121,7 @@ WELL = Observations(
     secrets=Names(seen={"INTEGRATE_TOKEN": ""}),
     environment_secrets={"pypi": frozenset()},
     variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm"}),
+    codeowners_errors=(),
+    private_reports=True,
     refusals={},
 )

@@ -15,7 +15,7 @@ from mlir_release.errors import ExitCode, ReleaseError
 #: are here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
     "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
-    "forge": ("Start here", "Make a local forge: a release repository in a folder."),
+    "forge": ("Start here", "Set up a release repository: a local forge in a folder, CODEOWNERS."),
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def forge() -> None:
-    """A local forge: a release repository, with its releases, in a folder that any web server can serve."""
+    """Set up a release repository: a folder that any web server can serve, or one on GitHub."""
 
 
 @forge.command("init")
@@ -29,3 +29,12 @@ def forge_init(folder: Path, repository: Path) -> None:
 
     made = LocalForge.create(folder, files_of_checkout(repository))
     console.result(f"made {made.description}", {"forge": f"local:{folder}"})
+
+
+@forge.command("codeowners")
+@click.argument("owners", nargs=-1, required=True)
+def forge_codeowners(owners: tuple[str, ...]) -> None:
+    """Print the CODEOWNERS of a release repository: OWNERS (@ORGANISATION/TEAM) review every change."""
+    from mlir_release.forge.codeowners import format_codeowners
+
+    click.echo(format_codeowners(owners), nl=False)

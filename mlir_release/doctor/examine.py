@@ -14,6 +14,7 @@ from mlir_release.doctor.pull_requests import examine_pull_requests
 from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
 from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
 from mlir_release.doctor.results import hidden
+from mlir_release.doctor.reviews import examine_reviews
 from mlir_release.doctor.rules import examine_branch, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.token import examine_token
@@ -87,6 +88,7 @@ def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Fi
     yield from examine_branch(seen)
     yield from examine_tags(seen)
     yield from examine_releases(seen)
+    yield from examine_reviews(seen)
     if goes_to_pypi(contents):
         candidates = contents.matrix is not None and contents.matrix.release.pypi_candidates
         yield from examine_environment(seen, candidates=candidates)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.doctor.results import Finding, of_error
+from mlir_release.doctor.reviews import SECURITY_FILE
 from mlir_release.doctor.workflows import Workflow, parse_workflow
 from mlir_release.errors import ReleaseError
+from mlir_release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.integrate.config import CONFIG_FILE, Config, read_config
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, parse_pin
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 
-#: The files of a release repository besides workflows; ``integrate.toml`` is optional.
+#: The files of a release repository besides workflows; only the first two are always needed.
 RELEASE_FILES = (PIN_FILE, TARGETS_FILE)
-FILES = (*RELEASE_FILES, CONFIG_FILE)
+FILES = (*RELEASE_FILES, CONFIG_FILE, CODEOWNERS_FILE, SECURITY_FILE)
 
 _FOLDER = ".github/workflows/"
 

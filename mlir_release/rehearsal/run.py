@@ -239,8 +239,7 @@ class _Rehearsal:
                 self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
             )
             results.append(f"{len(probed.installed)} commands install the wheel")
-        latest = site / "snapshots" / "latest" / "index.html"
-        command = newest(str(latest), "snapshot", outcome.manifest.distributions[0])
+        command = newest(str(site / "snapshots" / "latest" / "requirements.txt"))
         self.arguments = command.arguments
         self.report.command = command.text
 

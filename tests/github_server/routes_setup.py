@@ -70,6 +70,30 @@ def immutable_releases(call: Call) -> Answer:
     return Answer(200, {"enabled": True, "enforced_by_owner": False})
 
 
+@route(f"GET {REPO}/private-vulnerability-reporting")
+def private_reports(call: Call) -> Answer:
+    if call.repository.settings.get("private"):
+        raise refuse(422, "Private vulnerability reporting is not available for this repository.")
+    return Answer(200, {"enabled": bool(call.repository.settings.get("private_reports"))})
+
+
+@route(f"GET {REPO}/codeowners/errors")
+def codeowners_errors(call: Call) -> Answer:
+    """Only teams of ``settings["teams"]`` have access."""
+    repository, ref = call.repository, call.query.get("ref", "main")
+    path, known = ".github/CODEOWNERS", repository.settings.get("teams", ())
+    content = repository.git.read(ref, path)
+    if content is None:
+        raise refuse(404, "Not Found")
+    errors = [
+        {"line": n, "column": line.find("@") + 1, "source": line, "kind": "Unknown owner", "suggestion": None,
+         "message": f"Unknown owner on line {n}:\n\n  {line}", "path": path}
+        for n, line in enumerate(content.decode().splitlines(), 1)
+        if not line.startswith("#") and not set(line.split()[1:]) <= set(known)
+    ]  # fmt: skip
+    return Answer(200, {"errors": errors})
+
+
 @route(f"GET {REPO}/pages")
 def pages(call: Call) -> Answer:
     kind = call.repository.settings.get("pages")

@@ -115,6 +115,8 @@ class Observations:
     secrets: Names
     environment_secrets: Mapping[str, frozenset[str] | None]  #: by environment
     variables: Names
+    codeowners_errors: tuple[str, ...] | None  #: in the branch's CODEOWNERS, where there is one
+    private_reports: bool | None  #: whether vulnerabilities can be reported in private
     refusals: Mapping[str, Refusal]  #: by address below the repository's
 
 

@@ -123,8 +123,21 @@ class Setup:
             secrets=self._names("secrets", personal=personal),
             environment_secrets={name: self._environment_secrets(name) for name in environments or ()},
             variables=self._names("variables", personal=personal),
+            codeowners_errors=self._codeowners_errors(place),
+            private_reports=self._private_reports(),
             refusals=dict(self._refusals),
         )
+
+    def _codeowners_errors(self, branch: str) -> tuple[str, ...] | None:
+        answer = self._ask(f"/codeowners/errors?ref={quote(branch)}", absent={"errors": []})
+        if answer is None:
+            return None
+        return tuple(f"line {row['line']}: {row['kind']}" for row in answer["errors"])
+
+    def _private_reports(self) -> bool | None:
+        """GitHub answers 422 for a repository that can't have them: a private one."""
+        answer = self._ask("/private-vulnerability-reporting", absent={"enabled": False})
+        return None if answer is None else bool(answer["enabled"])
 
     def _token(self, scopes: str | None, permissions: dict[str, bool]) -> Token:
         if not self._client.authenticated:

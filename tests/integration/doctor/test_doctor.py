@@ -43,6 +43,8 @@ TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*"], "e
 SETTINGS: dict[str, Any] = {
     "workflows": (*WORKFLOWS, "walk.yml"),
     "immutable": True,
+    "private_reports": True,
+    "teams": ("@llvm/mlir-release",),
     "pages": "workflow",
     "environments": {"pypi": ["llvm-*"], "github-pages": None},
     "rulesets": [
@@ -481,9 +483,11 @@ def pypi(folder: Path, *, owner: str, size: int) -> Iterator[str]:
         "files": [{"filename": name, "url": f"/{name}", "hashes": {}, "size": size}],
     }  # fmt: skip
     ownership = {"roles": [{"role": "Owner", "user": owner}], "organization": None}
-    for path, data in (("simple/mlir/index.json", page), ("pypi/mlir/json", {"ownership": ownership})):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(json.dumps(data))
+    for project in ("mlir", "mlir-core", "mlir-full"):
+        answers = {f"simple/{project}/index.json": page, f"pypi/{project}/json": {"ownership": ownership}}
+        for path, data in answers.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(json.dumps(data))
     with serve(folder, json=True) as served:
         yield f"{served.url}/simple/"
 
@@ -494,7 +498,7 @@ def test_the_project_on_the_index(github: GitHubServer, doctor: Doctor, tmp_path
     place = github.repositories[REPOSITORY].settings
     with pypi(tmp_path / "index", owner="llvm", size=10**9) as url:
         found, code = doctor.ask(token, "--index-url", url)
-        assert (found["pypi-owner"], found["pypi-storage"], code) == ("ok", "ok", 0)
+        assert (found["pypi-owner"], found["pypi-names"], found["pypi-storage"], code) == ("ok", "ok", "ok", 0)
         assert "llvm" in doctor.text("pypi-owner")
         assert doctor.ask(token, "--index-url", url, "--owner", "somebody")[0]["pypi-owner"] == "problem"
         place["variables"] = {}
@@ -513,7 +517,10 @@ def test_an_index_that_does_not_tell_owners(github: GitHubServer, doctor: Doctor
     (tmp_path / "packages").mkdir()
     with package_index(tmp_path / "packages", "-P", ".", "-a", ".") as url:
         found, _ = doctor.ask(token, "--index-url", f"{url}simple/")
-        assert found["pypi-owner"] == "ok"  # nobody has the name
+        assert found["pypi-owner"] == "ok"  # nobody has the name, and the first upload takes it
+        assert found["pypi-names"] == "problem"  # nor the others, which are never uploaded
+        assert "mlir-core is free" in doctor.text("pypi-names")
+        assert "mlir-full is free" in doctor.text("pypi-names")
         make_stub(tmp_path / "packages")
         found, _ = doctor.ask(token, "--index-url", f"{url}simple/")
         assert found["pypi-owner"] == "problem"
@@ -534,6 +541,7 @@ def test_the_index_is_asked_only_where_something_goes_there(github: GitHubServer
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"), "--index-url", "http://127.0.0.1:9/")
     assert code == 0
     assert not {"pypi", "pypi-owner", "environment"} & found.keys()
+    assert found["pypi-names"] == "unknown"
 
 
 # -- how it is shown -------------------------------------------------------------------------------------------------

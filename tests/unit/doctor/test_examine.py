@@ -9,6 +9,8 @@ import pytest
 
 from mlir_release.doctor.examine import examine
 from mlir_release.doctor.results import Finding, count, markdown, to_do
+from mlir_release.doctor.reviews import SECURITY_FILE
+from mlir_release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.forge.github.observations import (
     AllowedActions,
     Environment,
@@ -28,6 +30,10 @@ BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', 
 ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
 
 
+def without(path: str) -> dict[str, bytes]:
+    return {name: content for name, content in FILES.items() if name != path}
+
+
 def findings(seen: Observations, level: str) -> list[Finding]:
     return [finding for finding in examine(seen, read_used)[1] if finding.level == level]
 
@@ -40,6 +46,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
+        "code-owners", "security-policy", "private-reports",
     }  # fmt: skip
 
 
@@ -78,6 +85,12 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("tag-creation", {"tag_rules": (*TAG_RULES, CREATION)}),
         ("immutable-releases", {"immutable": False}),
         ("issues", {"issues": False}),
+        ("code-owners", {"files": without(CODEOWNERS_FILE)}),
+        ("code-owners", {"files": {**FILES, CODEOWNERS_FILE: b"/mlir_release/ @llvm/mlir\n"}}),
+        ("code-owners", {"files": {**FILES, CODEOWNERS_FILE: b"* @llvm/mlir\n/.github/\n"}}),
+        ("code-owners", {"codeowners_errors": ("line 1: Unknown owner",)}),
+        ("security-policy", {"files": without(SECURITY_FILE)}),
+        ("private-reports", {"private_reports": False}),
         ("pages", {"pages": ""}),
         ("pages", {"pages": "legacy"}),
         ("pages-environment", {"environments": {**(WELL.environments or {}), "github-pages": ELSEWHERE}}),
@@ -105,6 +118,8 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
         ("allowed-actions", {"allowed_actions": AllowedActions(policy="selected", github_owned=True, verified=True)}),
         ("workflows", {"workflows": None}),
         ("immutable-releases", {"immutable": None}),
+        ("code-owners", {"codeowners_errors": None}),
+        ("private-reports", {"private_reports": None}),
         ("tag-rules", {"tag_rules": None}),
         ("tag-creation", {"tag_rules": (*TAG_RULES, replace(CREATION, bypass=None))}),
         ("pin-branch", {"branch_rules": None}),

@@ -1,0 +1,42 @@
+"""Who reviews what: the file that is generated, and the gaps of one that people wrote."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.app import app
+from mlir_release.errors import UsageError
+from mlir_release.forge.codeowners import format_codeowners, unowned
+
+
+def test_what_is_generated_has_an_owner_for_every_file() -> None:
+    done = CliRunner().invoke(app, ["forge", "codeowners", "@llvm/mlir-release", "@someone"])
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "* @llvm/mlir-release @someone"
+    assert unowned(done.stdout) == ()
+
+
+@pytest.mark.parametrize("owner", ["llvm/mlir", "@", "@llvm/", "@a b", "someone@", "* @x", "@-x"])
+def test_what_can_not_be_an_owner(owner: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        format_codeowners(["@llvm/mlir-release", owner])
+    assert caught.value.id == "codeowner-invalid"
+    assert repr(owner) in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "gaps"),
+    [
+        ("", ("*",)),
+        ("# * @llvm/mlir\n", ("*",)),
+        ("/docs/ @llvm/mlir\n", ("*",)),
+        ("* @llvm/mlir # all\n/docs/ @writer\n", ()),
+        ("** someone@example.org\n", ()),
+        ("* @llvm/mlir\n/.github/\n*.toml\n", ("/.github/", "*.toml")),
+        ("* @llvm/mlir\n*\n", ("*",)),
+        ("/x\n* @llvm/mlir\n", ()),  # the last rule counts
+    ],
+)
+def test_files_without_an_owner(text: str, gaps: tuple[str, ...]) -> None:
+    assert unowned(text) == gaps
