@@ -109,7 +109,7 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         commands.exact(page_url, manifest.distributions[0], manifest.version).text,
         "```",
         "",
-        "So pip asks PyPI, too. Each link below ends in its SHA-256: `pip install 'NAME @ LINK'` asks no index for MLIR.",
+        "This asks PyPI, too. Each link below ends in its SHA-256: `pip install 'NAME @ LINK'` asks no index for MLIR.",
         "",
         "| wheel | runs on | CPython | size | change |",
         "| --- | --- | --- | ---: | ---: |",
