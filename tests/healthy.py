@@ -83,9 +83,11 @@ runs:
 
 def read_used(repository: str, path: str, ref: str) -> bytes | None:
     """The files of everything that the workflows use."""
+    if repository == "openxla/stablehlo" and path in FILES:
+        return FILES[path]
     if repository in ("openxla/stablehlo", "llvm/mlir-wheels", "llvm/mlir-release"):
         return (ROOT / path).read_bytes() if (ROOT / path).is_file() else None
-    if repository.partition("/")[0] != "actions" or not path.endswith("action.yml") or len(ref) != 40:
+    if repository.partition("/")[0] not in ("actions", "pypa") or not path.endswith("action.yml") or len(ref) != 40:
         return None
     return COMPOSITE if repository == "actions/upload-pages-artifact" else ACTION
 

@@ -165,7 +165,7 @@ class Veteran:
         yield self.ask("release", "status")
         yield self.ask("release", "show", TAG, name="release show")
         yield self.ask("matrix", "--missing", TAG, "--kind", "wheels", name="matrix --missing")
-        yield self.ask("publish", TAG, "--dist", str(self.dist()), "--python", sys.executable, name="publish")
+        yield self.ask("publish", TAG, "--dist", str(self.dist()), name="publish")
         yield self.index()
         yield self.ask("install", "latest", *self.installing, name="install latest")
         yield self.ask("install", TAG, *self.installing, name="install TAG")
@@ -185,7 +185,7 @@ class Veteran:
         for report in dist.glob("*.tests.json"):
             report.rename(reports / report.name)
         yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
-        yield self.ask("publish", TAG, "--dist", str(reports), "--python", sys.executable, name="publish")
+        yield self.ask("publish", TAG, "--dist", str(reports), name="publish")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
         yield self.ask("release", "track", TAG, name="release track")
         yield self.index()

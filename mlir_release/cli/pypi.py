@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import dry_run_option, forge_option, json_option, owners_option
+from mlir_release.cli.options import PATH, dry_run_option, forge_option, json_option, owners_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.forge.base import Forge
 
 
@@ -19,10 +21,19 @@ if TYPE_CHECKING:
 @click.option("--repository-url", metavar="URL", help="Where to upload.  [default: PyPI]")
 @click.option("--index-url", metavar="URL", default="", help="The simple index that belongs to it.  [default: derived]")
 @owners_option()
+@click.option("--stage", "folder", type=PATH, help="Upload nothing; write what the index lacks into this folder.")
+@click.option("--check", "check_only", is_flag=True, help="Upload nothing; check that the index has every file.")
 @dry_run_option
 @json_option
 def pypi(
-    tag: str, forge: Forge, repository_url: str | None, index_url: str, owners: tuple[str, ...], dry_run: bool
+    tag: str,
+    forge: Forge,
+    repository_url: str | None,
+    index_url: str,
+    owners: tuple[str, ...],
+    folder: Path | None,
+    check_only: bool,
+    dry_run: bool,
 ) -> None:
     """Put the published numbered release TAG on PyPI, after checking everything about it.
 
@@ -31,16 +42,21 @@ def pypi(
 
     Credentials are twine's: a trusted publisher in a workflow, else TWINE_USERNAME and TWINE_PASSWORD. Files that are
     already there with the same digest are skipped, so re-running completes an interrupted upload.
+
+    In release.yml the upload is a job of its own, in which nothing of ours runs: --stage before it, --check after it.
     """
+    from mlir_release.pypi import staging
     from mlir_release.pypi.project import PYPI_UPLOAD
     from mlir_release.pypi.publish import publish_to_index
 
-    outcome = publish_to_index(
-        forge,
-        tag,
-        repository_url=repository_url or PYPI_UPLOAD,
-        index_url=index_url,
-        owners=owners,
-        dry_run=dry_run,
-    )
-    console.outcome(outcome, title=f"{tag} on PyPI")
+    url = repository_url or PYPI_UPLOAD
+    if check_only:
+        found = staging.check(forge, tag, repository_url=url, index_url=index_url, owners=owners)
+        console.outcome(found, title=f"{tag} on PyPI")
+    elif folder is not None:
+        staged = staging.stage(forge, tag, folder, repository_url=url, index_url=index_url, owners=owners)
+        console.output("lacking", str(len(staged.files) if isinstance(staged, staging.Staged) else 0))
+        console.outcome(staged, title=f"{tag} for PyPI")
+    else:
+        outcome = publish_to_index(forge, tag, repository_url=url, index_url=index_url, owners=owners, dry_run=dry_run)
+        console.outcome(outcome, title=f"{tag} on PyPI")

@@ -13,7 +13,6 @@ from mlir_release.cli.options import (
     json_option,
     limit_option,
     output_option,
-    pythons_option,
 )
 from mlir_release.cli.status import release_status
 from mlir_release.console import console, format_bytes
@@ -146,21 +145,18 @@ def release_check_run(run: str, tag: str, forge: Forge, branch: str) -> None:
 @release.command("sweep")
 @forge_option
 @branch_option
-@pythons_option("to install the wheels with", default="all that are found on this machine")
 @dry_run_option
 @json_option
 @click.pass_context
-def release_sweep(ctx: click.Context, forge: Forge, branch: str, pythons: tuple[str, ...], dry_run: bool) -> None:
+def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) -> None:
     """Publish pending snapshots that are complete, abandon superseded ones, start builds that were not started.
 
     A step that fails does not stop the others; the exit code is that of the first failure. Numbered releases are only
     listed.
     """
-    from mlir_release.host.pythons import find_pythons
     from mlir_release.release.sweep import sweep
 
-    interpreters = [python.executable for python in find_pythons(pythons)]
-    swept = sweep(forge, branch=branch, pythons=interpreters, dry_run=dry_run)
+    swept = sweep(forge, branch=branch, dry_run=dry_run)
     console.result(swept.text(), swept.to_json())
     if swept.rows and not console.json_mode:
         console.table(swept.COLUMNS, [row.cells() for row in swept.rows])

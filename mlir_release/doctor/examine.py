@@ -17,6 +17,7 @@ from mlir_release.doctor.results import hidden
 from mlir_release.doctor.reviews import examine_reviews
 from mlir_release.doctor.rules import examine_branch, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
+from mlir_release.doctor.signer import examine_signer
 from mlir_release.doctor.token import examine_token
 from mlir_release.doctor.uses import all_uses
 from mlir_release.forge.files import DEFAULT_BRANCH, head_of
@@ -89,6 +90,7 @@ def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Fi
     yield from examine_tags(seen)
     yield from examine_releases(seen)
     yield from examine_reviews(seen)
+    yield from examine_signer(seen, contents)
     if goes_to_pypi(contents):
         candidates = contents.matrix is not None and contents.matrix.release.pypi_candidates
         yield from examine_environment(seen, candidates=candidates)

@@ -35,6 +35,7 @@ WORKFLOWS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
         ("contents", "actions", "issues", "id-token", "attestations"),
     ),
     "platform.yml": (frozenset({"workflow_call"}), ("contents", "id-token", "attestations")),
+    "attest.yml": (frozenset({"workflow_call"}), ("id-token", "attestations")),
     "compiler-caches.yml": (frozenset({"workflow_dispatch"}), ()),
     "numbered-release.yml": (frozenset({"workflow_dispatch"}), ("contents", "actions")),
     "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token", "actions")),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -33,7 +34,7 @@ from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
@@ -141,10 +142,41 @@ def publish_to_index(
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
     """
-    candidate = Version(numbered_tag(tag).version).is_prerelease
     _check_address(repository_url)
-    if candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates:
+    if stays(forge, tag):
         return CandidateStays(tag=tag)
+    addresses = {"repository_url": repository_url, "index_url": index_url}
+    limits = {"file_limit": file_limit, "project_limit": project_limit}
+    with prepared(forge, tag, **addresses, **limits, owners=owners) as ready:
+        if not dry_run:
+            for path, wheel in zip(ready.paths, ready.plan.upload, strict=True):
+                with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
+                    _upload(path, wheel, repository_url, ready.index)
+        return PypiOutcome(plan=ready.plan, url=ready.url, dry_run=dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A release that may go to an index: everything is checked, and nothing is uploaded."""
+
+    plan: PypiPlan
+    paths: tuple[Path, ...]  #: of what is to be uploaded, in the plan's order
+    index: str  #: the simple index
+    url: str  #: the project's page there
+
+
+@contextmanager
+def prepared(
+    forge: Forge,
+    tag: str,
+    *,
+    repository_url: str,
+    index_url: str,
+    owners: Collection[str],
+    file_limit: int = FILE_LIMIT,
+    project_limit: int = PROJECT_LIMIT,
+) -> Iterator[Prepared]:
+    """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = _published(forge, tag)
@@ -152,13 +184,15 @@ def publish_to_index(
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))
         plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
-        paths = [fetch_published_wheel(forge, release, wheel, folder) for wheel in plan.upload]
+        paths = tuple(fetch_published_wheel(forge, release, wheel, folder) for wheel in plan.upload)
         check_metadata(paths)
-        if not dry_run:
-            for path, wheel in zip(paths, plan.upload, strict=True):
-                with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):
-                    _upload(path, wheel, repository_url, simple)
-        return PypiOutcome(plan=plan, url=project.url, dry_run=dry_run)
+        yield Prepared(plan=plan, paths=paths, index=simple, url=project.url)
+
+
+def stays(forge: Forge, tag: str) -> bool:
+    """Whether a tag is a candidate that nobody wants on PyPI. :raises UsageError: ``pypi-not-numbered``"""
+    candidate = Version(numbered_tag(tag).version).is_prerelease
+    return candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates
 
 
 # -- what may go there ---------------------------------------------------------------------------------------------

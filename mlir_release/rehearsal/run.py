@@ -225,7 +225,7 @@ class _Rehearsal:
     def publish(self) -> None:
         interpreters = [python.executable for python in self.pythons]
         with self.report.step("verify from the draft's assets, publish") as results:
-            outcome = publish(self.draft, pythons=interpreters)
+            outcome = publish(self.draft)
             results.append(outcome.text().splitlines()[0])
             self.close_run()
         site = self.workspace / "site"

@@ -20,11 +20,9 @@ from mlir_release.snapshot.state import read_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.release.draft import Draft
-    from mlir_release.release.install_check import InstallCheck
 
 
 #: Generates the pages; dispatched on the default branch after each publication.
@@ -38,7 +36,6 @@ class PublishOutcome:
     manifest: Manifest
     url: str  #: its page
     already: bool  #: it was published before, and nothing was done
-    installs: tuple[InstallCheck, ...] = ()
     dry_run: bool = False
 
     def text(self) -> str:
@@ -61,7 +58,6 @@ class PublishOutcome:
             "url": self.url,
             "already": self.already,
             "dry_run": self.dry_run,
-            "trials": self.installs,
             "manifest": self.manifest.sorted(),
         }
 
@@ -69,14 +65,10 @@ class PublishOutcome:
 def publish(
     draft: Draft,
     *,
-    pythons: Sequence[Path] = (),
-    dependencies: Sequence[str] | None = None,
     dry_run: bool = False,
 ) -> PublishOutcome:
     """Verify a draft from its own assets and publish it, once.
 
-    :param pythons: CPythons of this machine that the wheels are installed with (see :func:`verify`)
-    :param dependencies: pip's options that say where the wheels' dependencies come from; None: leave them out
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify`; :raises NeedsPersonError: ``version-published``
     """
@@ -88,7 +80,7 @@ def publish(
     rivals = _rivals(draft)
     _check_version(draft, rivals)
     try:
-        verified = verify(draft, pythons=pythons, dependencies=dependencies)
+        verified = verify(draft)
         if not dry_run:
             with console.step(f"publish {draft.tag}"):
                 _complete(draft, verified, rivals)
@@ -98,9 +90,7 @@ def publish(
             raise
         draft.refresh()
         return _published_already(draft, url)
-    return PublishOutcome(
-        manifest=verified.manifest, url=url, already=False, installs=verified.installs, dry_run=dry_run
-    )
+    return PublishOutcome(manifest=verified.manifest, url=url, already=False, dry_run=dry_run)
 
 
 def _published_already(draft: Draft, url: str) -> PublishOutcome:

@@ -21,9 +21,6 @@ from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, r
 from mlir_release.snapshot.transaction import open_draft
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from mlir_release.forge.base import Forge, Release, ReleaseRow
     from mlir_release.snapshot.state import TagState
 
@@ -86,17 +83,16 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def sweep(forge: Forge, *, branch: str, pythons: Sequence[Path] = (), dry_run: bool = False) -> SweepOutcome:
+def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
     """Look after all pending releases. Safe to repeat, to kill, and to run twice at once.
 
     :param branch: holds ``targets.toml``, whose limits apply; the pages are dispatched on it
-    :param pythons: CPythons of this machine that wheels are installed with (see :func:`~.publish.publish`)
     :raises ReleaseError: if the state of the repository can't be read; the failure of a step is in the outcome
     """
     with console.step("look at the pending releases"):
         world = _World(forge, branch)
         plan = make_plan(world.observed)
-    steps = _Steps(world, pythons)
+    steps = _Steps(world)
     rows = list(world.unreadable)
     for item in plan:
         if not item.is_step:
@@ -216,7 +212,6 @@ class _Steps:
     """Does the steps of a plan, whatever other processes do meanwhile."""
 
     world: _World
-    pythons: Sequence[Path]
 
     def apply(self, item: Item) -> list[Row]:
         """Do one step. What it is followed by is a row of its own."""
@@ -246,7 +241,7 @@ class _Steps:
             case "dispatch":
                 return self._dispatch(state)
             case "publish":
-                published = publish(self.world.looked_at[item.tag], pythons=self.pythons)
+                published = publish(self.world.looked_at[item.tag])
                 return "it was published already" if published.already else ""
             case "pages":
                 dispatch_pages(forge, item.tag, branch=self.world.branch)

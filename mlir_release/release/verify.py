@@ -22,12 +22,11 @@ from mlir_release.release.assets import (
     files_of_wheel,
     read_wheel,
 )
-from mlir_release.release.install_check import InstallCheck, check_installs
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Release
@@ -43,18 +42,15 @@ class Verified:
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets; halves
     restored: Mapping[str, bytes]  #: to be added: metadata files that an upload which was stopped did not come to
-    installs: tuple[InstallCheck, ...]
 
 
-def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence[str] | None = None) -> Verified:
+def verify(draft: Draft) -> Verified:
     """Download a draft's (or a release's) assets and check that they form one complete, tested release.
 
-    Digests, archives, metadata files, required targets, passing reports about these very wheels; then the wheels are
-    installed in empty environments, with ``--no-index``.
+    Digests, archives, metadata files, required targets, passing reports about these very wheels. Nothing of a wheel is
+    run here, beside the right to publish: the reports tell that it was installed in an empty environment, and works.
 
-    :param pythons: CPythons of this machine to install with; those that no wheel fits are passed over
-    :param dependencies: pip's options that say where the wheels' dependencies come from; None: leave them out
-    :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, ``wheel-not-installable``, …
+    :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, …
     :raises NeedsPersonError: ``release-incomplete``, with every target that is missing or fails
     """
     _check_names(draft.release)
@@ -67,10 +63,6 @@ def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence
         if judgement.problems:
             _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)
-        with console.step(f"install the wheels of {draft.tag} in empty environments"):
-            installs = check_installs(
-                judgement.wheels, version=draft.state.wheel_version, pythons=pythons, dependencies=dependencies
-            )
         previous = draft.previous(folder)
     excluded = _excluded(draft.release, judgement)
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME}
@@ -85,7 +77,6 @@ def verify(draft: Draft, *, pythons: Sequence[Path] = (), dependencies: Sequence
         },
         excluded=excluded,
         restored=restored,
-        installs=installs,
     )
 
 

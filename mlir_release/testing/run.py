@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.pythons import Python, find_pythons
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import split_target
 from mlir_release.model.requirements import required_names
 from mlir_release.model.suites import SUITES, needs_wheel
@@ -101,8 +103,16 @@ def _run(suite: str, subject: Subject, name: str, wheel: WheelReport | None) -> 
 
 
 def install(wheel: WheelReport, subject: Subject, python: Python) -> Subject:
-    """Install the wheel, and what it requires, into an empty environment for ``python``."""
+    """Install the wheel, and what it requires, into an empty environment for ``python``.
+
+    First by its name and version, from a folder that has nothing else, as pip does for those who use an index: its file
+    name, tags and metadata must agree. Publication relies on this.
+    """
     environment = venv.create(subject.workdir / "environment", python.executable)
+    with scratch_folder("install") as folder:
+        shutil.copyfile(wheel.path, folder / wheel.filename)
+        exact = f"{wheel.distribution}=={wheel.version}"
+        environment.install("--no-index", "--no-deps", "--find-links", folder, exact)
     environment.install(wheel.path)
     return replace(
         subject,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -82,9 +83,15 @@ elif words[:2] == ["wheels", "test"]:
     assert not os.environ.get("GITHUB_TOKEN")
     text = "no wheel" if words[2].startswith("--") else Path(words[2]).read_text()
     write(f"{option('--reports')}/{option('--target')}.tests.json", text)
+elif words[0] == "attest":
+    kind = {"wheels": ".whl", "reports": ".tests.json"}[option("--kind")]
+    for path in Path(words[2]).rglob(f"*{kind}"):
+        write(f"{option('--output')}/{path.name}.sigstore.json", f"{words[1]} signed by the toolkit of WHOSE")
 elif words[0] == "publish":
     wheels = sorted(path.name for path in Path(option("--dist")).rglob("*.whl"))
     write(artifacts / "draft" / wheels[0], " ".join(wheels))
+    for path in Path(option("--dist")).rglob("*.sigstore.json"):
+        write(artifacts / "draft" / path.name, path.read_text())
 else:
     sys.exit(f"unknown: {words}")
 """
@@ -129,12 +136,16 @@ def platform(runtime: str, *, wheels: tuple[str, ...] = (), fetch: tuple[str, ..
     }
 
 
-def caller(*rows: dict[str, str]) -> str:
+def caller(*rows: dict[str, str], provenance: str = "none") -> str:
     """A workflow with the job of release.yml that calls platform.yml, and one as the one that publishes."""
     jobs = yaml.safe_load((ROOT / WORKFLOWS / "release.yml").read_text(encoding="utf-8"))["jobs"]
     plan: dict[str, Any] = {
         "runs-on": RUNNER,
-        "outputs": {"complete": "false", "platforms": "${{ steps.plan.outputs.matrix }}"},
+        "outputs": {
+            "complete": "false",
+            "platforms": "${{ steps.plan.outputs.matrix }}",
+            "provenance": provenance,
+        },
         "steps": [
             {
                 "id": "plan",
@@ -145,27 +156,45 @@ def caller(*rows: dict[str, str]) -> str:
     }
     publish = {key: jobs["publish"][key] for key in ("needs", "if", "runs-on")}
     publish["steps"] = [{"run": 'touch "$ARTIFACTS/published"'}]
-    jobs = {"plan": plan, "platform": jobs["platform"], "publish": publish}
+    jobs = {"plan": plan, **{name: jobs[name] for name in ("platform", "attest-reports")}, "publish": publish}
     return yaml.safe_dump({"name": "Caller", "on": {"workflow_dispatch": {}}, "jobs": jobs})
 
 
-def run(workspace: Path, *rows: dict[str, str], attempts: int = 1) -> tuple[bool, str, Path]:
-    """Whether the workflow succeeded (at last), what act printed, and the folder of the artifacts."""
+def run(
+    workspace: Path, *rows: dict[str, str], attempts: int = 1, provenance: str = "none", tag: str = ""
+) -> tuple[bool, str, Path]:
+    """Whether the workflow succeeded (at last), what act printed, and the folder of the artifacts.
+
+    :param tag: run on this tag instead of main, whose toolkit and attest.yml are others than main's
+    """
     files = {
-        WORKFLOWS + "caller.yml": caller(*rows).encode(),
-        WORKFLOWS + "platform.yml": (ROOT / WORKFLOWS / "platform.yml").read_bytes(),
+        WORKFLOWS + "caller.yml": caller(*rows, provenance=provenance).encode(),
+        **{WORKFLOWS + name: (ROOT / WORKFLOWS / name).read_bytes() for name in ("platform.yml", "attest.yml")},
         "actions/setup/action.yml": SETUP.encode(),
-        "actions/setup/mlir-release": TOOLKIT.encode(),
+        "actions/setup/mlir-release": TOOLKIT.replace("WHOSE", "main").encode(),
         **{path: (ROOT / path).read_bytes() for name in ACTIONS for path in [f"actions/{name}/action.yml"]},
     }
     with GitHubServer(workspace / "github") as github:
-        github.add_repository(REPOSITORY, files, workflows=("caller.yml",))
+        origin = github.add_repository(REPOSITORY, files, workflows=("caller.yml",))
+        if tag:
+            push_tag(origin, workspace / "pusher", tag)
         runner = Runner(github, workspace, github.token())
         runner.variables = {"COMMANDS": str(workspace / "commands"), "ARTIFACTS": str(workspace / "artifacts-1001")}
         for attempt in range(1, attempts + 1):
             runner.variables["GITHUB_RUN_ATTEMPT"] = str(attempt)
-            success = runner.run("caller.yml", "main", {})
+            success = runner.run("caller.yml", tag or "main", {})
     return success, (workspace / f"run-{attempts}-caller.yml.log").read_text(), workspace / "artifacts-1001"
+
+
+def push_tag(origin: Path, checkout: Path, tag: str) -> None:
+    """A tag that someone who may push has prepared: with a toolkit and a signing workflow of their own."""
+    subprocess.run(["git", "clone", "-q", str(origin), str(checkout)], check=True)
+    (checkout / "actions" / "setup" / "mlir-release").write_text(TOOLKIT.replace("WHOSE", "the tag"))
+    signer = checkout / WORKFLOWS / "attest.yml"
+    signer.write_text(signer.read_text().replace("ref: main", f"ref: {tag}"))
+    git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for command in (["commit", "-qam", "Change the toolkit"], ["tag", tag], ["push", "-q", "origin", tag]):
+        subprocess.run([*git, *command], check=True)
 
 
 def parts_of(runtime: str) -> set[str]:
@@ -254,3 +283,28 @@ def test_each_attempt_continues_where_the_last_one_ended(tmp_path: Path) -> None
     assert ("endless / sdk: endless", "succeeded") in ended(log)
     assert ("endless / sdk: endless (resumed)", "succeeded") not in ended(log)
     assert (artifacts / "compiled-sdk-endless" / "jobs").read_text() == "endless 290\n" * 3
+
+
+def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_has(tmp_path: Path) -> None:
+    tag = "snapshot-20261122.01"
+    success, log, artifacts = run(
+        tmp_path, platform("quick", wheels=("quick",), fetch=("old",)), provenance="required", tag=tag
+    )
+    assert success, log
+    jobs = {job for job, end in ended(log) if end == "succeeded"}
+    attested = {job.rpartition("/")[2] for job in jobs if "/Attest/" in job}
+    assert attested == {"publish: attest signed-wheels-quick", "publish: attest signed-reports"}
+    signed = {path.name: path.read_text() for path in (artifacts / "draft").glob("*.sigstore.json")}
+    assert signed == {"quick-quick-cp312.whl.sigstore.json": f"{tag} signed by the toolkit of main"}
+    reports = {path.name: path.read_text() for path in (artifacts / "signed-reports").iterdir()}
+    assert {name.partition(".")[0] for name in reports} == {"smoke-quick", "smoke-old", "regression-quick"}
+    assert set(reports.values()) == {f"{tag} signed by the toolkit of main"}
+    assert not list((artifacts / "signed-wheels-quick").glob("old*"))  # the draft's were signed when they were built
+
+
+def test_nothing_is_uploaded_if_it_can_not_be_signed(tmp_path: Path) -> None:
+    rows = platform("quick", wheels=("quick",)), platform("other", wheels=("bad",))
+    runner_log = run(tmp_path, *rows, provenance="required")
+    assert not runner_log[0]
+    assert (runner_log[2] / "draft" / "quick-quick-cp312.whl.sigstore.json").exists()
+    assert not list((runner_log[2] / "draft").glob("bad*"))

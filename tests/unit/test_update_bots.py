@@ -48,6 +48,8 @@ def test_each_action_is_named_by_commit_and_tag_the_same_everywhere() -> None:
     found: dict[str, set[tuple[str, str]]] = {}
     for path in files():
         for match in PINNED.finditer((ROOT / path).read_text(encoding="utf-8")):
+            if match["action"].endswith("/.github/workflows/attest.yml"):
+                continue  # of this repository, at a branch, which signatures name
             assert re.fullmatch(r"[0-9a-f]{40}", match["commit"]), match[0]
             assert re.fullmatch(r"v\d+\.\d+\.\d+", match["tag"] or ""), (
                 f"{match[0]}: the bots need the tag as a comment"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: What a machine of our own can't do.
 NEVER = {
-    "actions/attest-build-provenance": "signs with an identity that only GitHub's runners get",
+    "pypa/gh-action-pypi-publish": "uploads with an identity that only GitHub's runners get",
     "actions/deploy-pages": "deploys to GitHub's own servers",
 }
 

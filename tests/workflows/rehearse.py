@@ -43,13 +43,13 @@ INSTALL, INSTALL_FOR_REAL = "tools/install.py", "tools/install_for_real.py"
 STAND_INS = {
     "actions/checkout": "checkout",
     "actions/setup-python": "setup-python",
-    "actions/attest-build-provenance": "nothing",
     "actions/cache": "cache",
     "actions/upload-artifact": "upload",
     "actions/download-artifact": "download",
     "actions/configure-pages": "configure-pages",
     "actions/upload-pages-artifact": "upload-pages",
     "actions/deploy-pages": "deploy-pages",
+    "pypa/gh-action-pypi-publish": "nothing",
 }
 
 
@@ -92,6 +92,7 @@ class Runner:
         subprocess.run(["git", "clone", "-q", str(origin.directory), str(checkout)], check=True)
         Git(checkout).run("checkout", "-q", "--detach", ref)
         Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{self.repository}.git")
+        self._check_out_main()
         for folder in self.folders.values():
             install_once(folder)
         tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
@@ -117,6 +118,13 @@ class Runner:
         self._clear(checkout, number)
         self.log.append((workflow, ref, done.returncode == 0))
         return done.returncode == 0
+
+    def _check_out_main(self) -> None:
+        """What ``OWNER/NAME/…@main`` names in the workflows (attest.yml): the branch, whatever the run is for."""
+        main, origin = self.workspace / "main", self.github.repositories[self.repository].git
+        shutil.rmtree(main, ignore_errors=True)
+        subprocess.run(["git", "clone", "-q", "--branch", "main", str(origin.directory), str(main)], check=True)
+        self.folders[f"{self.repository}@main"] = main
 
     def _clear(self, checkout: Path, number: int) -> None:
         """Delete a run's checkout, as GitHub discards its machines: each has an SDK of gigabytes. Logs stay.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from mlir_release.errors import ForgeError, MachineError, NeedsPersonError, Usag
 from mlir_release.host import venv
 from mlir_release.host.process import Captured
 from mlir_release.pypi import publish as pypi
+from mlir_release.pypi import staging
 from mlir_release.pypi.publish import PypiOutcome, publish_to_index
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
@@ -105,6 +107,55 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world:
         [python, "-I", "-c", "import mlir._release as r; print(r.tag)"], capture_output=True, text=True
     )
     assert shown.stdout.strip() == TAG
+
+
+def test_three_jobs_stage_upload_and_check(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in release.yml, with twine in place of the action that PyPI trusts."""
+    names, folder, pauses = world.publish(), tmp_path / "staged", list[float]()
+    addresses = {"repository_url": world.url}
+    staged = staging.stage(world.stage.forge, TAG, folder, **addresses)
+    assert isinstance(staged, staging.Staged)
+    assert sorted(path.name for path in folder.iterdir()) == names == sorted(staged.files)
+    assert world.files == []
+    with pytest.raises(VerificationError) as caught:
+        staging.check(world.stage.forge, TAG, pause=pauses.append, **addresses)
+    assert caught.value.id == "pypi-incomplete"
+    assert names[0] in caught.value.why
+    assert pauses == list(staging.PAUSES)
+
+    def upload_meanwhile(_: float) -> None:
+        assert pypi._twine("upload", "--repository-url", world.url, *map(str, folder.iterdir())).ok
+
+    monkeypatch.setattr(staging, "PAUSES", (1.0,))
+    there = staging.check(world.stage.forge, TAG, pause=upload_meanwhile, **addresses)
+    assert isinstance(there, staging.OnIndex)
+    assert sorted(there.files) == names == world.files
+    again = staging.stage(world.stage.forge, TAG, tmp_path / "again", **addresses)
+    assert isinstance(again, staging.Staged)
+    assert (again.files, list((tmp_path / "again").iterdir())) == ((), [])
+
+
+def test_the_commands_of_the_three_jobs(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, outputs = world.publish(), tmp_path / "outputs"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+    common = [sys.executable, "-m", "mlir_release", "pypi", TAG, "--repository-url", world.url]
+    common += ["--forge", f"local:{world.stage.forge.root}"]
+    staged = subprocess.run([*common, "--stage", str(tmp_path / "staged")], capture_output=True, text=True)
+    assert staged.returncode == 0, staged.stderr
+    assert outputs.read_text().splitlines()[1] == "2"
+    for path in (tmp_path / "staged").iterdir():
+        shutil.copy(path, world.packages)
+    checked = subprocess.run([*common, "--check", "--json"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    assert sorted(json.loads(checked.stdout)["files"]) == names
+
+
+def test_what_was_uploaded_in_between_is_compared(world: World) -> None:
+    (name, *_) = world.publish()
+    (world.packages / name).write_bytes(b"other")
+    with pytest.raises(VerificationError) as caught:
+        staging.check(world.stage.forge, TAG, repository_url=world.url, pause=lambda _: None)
+    assert caught.value.id == "pypi-other-bytes"
 
 
 def set_candidates(world: World, wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,7 @@ def test_publishing_lists_once(stage: Stage, listings: Counter[str], tmp_path: P
         stage.add_tag(tag, version)
     dist = stage.fill(tag=tag, version=version) if version else stage.fill()
     listings.clear()
-    run(stage, "publish", tag, "--dist", str(dist), "--python", sys.executable)
+    run(stage, "publish", tag, "--dist", str(dist))
     assert not few(listings)["releases"]
     assert stage.forge.published(tag) is not None
     run(stage, "index", "--output", str(tmp_path / "pages"))

@@ -124,29 +124,6 @@ def test_what_changed_since_the_previous_release(stage: Stage) -> None:
     assert "| +" in body  # the wheels grew
 
 
-def test_wheels_are_installed_and_imported(stage: Stage, tmp_path: Path) -> None:
-    import sys
-    from pathlib import Path as RealPath
-
-    upload(Draft.load(stage.forge, TAG), stage.fill())
-    verified = verify(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)])
-    assert [(check.filename, check.imported) for check in verified.installs] == [(WHEEL, ("mlir._release",))]
-
-
-def test_a_wheel_that_cannot_be_imported(stage: Stage) -> None:
-    import sys
-    from pathlib import Path as RealPath
-
-    upload(Draft.load(stage.forge, TAG), stage.fill(content="raise ImportError('libLLVM.so: not found')"))
-    error = refused(
-        VerificationError,
-        "wheel-not-importable",
-        lambda: publish(Draft.load(stage.forge, TAG), pythons=[RealPath(sys.executable)]),
-    )
-    assert "libLLVM.so: not found" in error.why
-    assert find_release(stage.again(), TAG).draft
-
-
 # -- what wins ---------------------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
-        "code-owners", "security-policy", "private-reports",
+        "code-owners", "security-policy", "private-reports", "signer",
     }  # fmt: skip
 
 
@@ -217,14 +217,15 @@ def test_default_permissions_matter_where_a_job_does_not_ask() -> None:
 
 
 def test_actions_may_run_that_are_named_or_of_the_same_owner() -> None:
-    named = AllowedActions(policy="selected", patterns=("Actions/*", "llvm/mlir-release/*"))
+    named = AllowedActions(policy="selected", patterns=("Actions/*", "llvm/mlir-release/*", "pypa/*"))
     assert findings(replace(WELL, allowed_actions=named), "problem") == []
-    named = replace(named, patterns=("actions/*",))
+    named = replace(named, patterns=("actions/*", "pypa/*"))
     (found,) = findings(replace(WELL, allowed_actions=named), "problem")
     assert found.text == "not allowed to run: llvm/mlir-release/.github/workflows/integrate.yml"
-    githubs = AllowedActions(policy="selected", github_owned=True)
+    githubs = AllowedActions(policy="selected", github_owned=True, patterns=("pypa/*",))
     assert findings(replace(WELL, allowed_actions=githubs), "problem") == [found]
-    assert findings(replace(WELL, repository="llvm/mlir-wheels", allowed_actions=named), "problem") == []
+    files = {path: content.replace(b"openxla/stablehlo/", b"llvm/wheels/") for path, content in FILES.items()}
+    assert findings(replace(WELL, repository="llvm/wheels", files=files, allowed_actions=named), "problem") == []
 
 
 def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:

@@ -21,12 +21,20 @@ def main() -> None:
     there = sorted(path.name for path in store.iterdir()) if store.is_dir() else []
     if name and name not in there:
         sys.exit(f"::error::Unable to download artifact(s): Artifact not found for name: {name}")
-    found = [name] if name else [entry for entry in there if fnmatchcase(entry, os.environ["PATTERN"] or "*")]
+    patterns = braces(os.environ["PATTERN"] or "*")
+    found = [name] if name else [entry for entry in there if any(fnmatchcase(entry, one) for one in patterns)]
     folder = Path(os.environ["FOLDER"]).expanduser()
     for entry in found:
         into = folder if len(found) == 1 or os.environ["MERGE"] == "true" else folder / entry
         shutil.copytree(store / entry, into, copy_function=shutil.copyfile, dirs_exist_ok=True)
     print(f"Total of {len(found)} artifact(s) downloaded")
+
+
+def braces(pattern: str) -> list[str]:
+    """The patterns that ``{a,b}`` at the ends of one means (minimatch, which the action uses, knows more)."""
+    if pattern.startswith("{") and pattern.endswith("}"):
+        return pattern[1:-1].split(",")
+    return [pattern]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""An upload to PyPI in three jobs: what it lacks is verified and written into a folder, uploaded, and looked for there.
+
+The job in between is the one that PyPI trusts, so nothing of ours runs in it (see ``release.yml``).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import VerificationError
+from mlir_release.pypi.project import PYPI_UPLOAD
+from mlir_release.pypi.publish import CandidateStays, prepared, stays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+
+#: Seconds between two looks at an index that may still serve an old page.
+PAUSES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """What an index lacks of a release, in a folder."""
+
+    tag: str
+    files: tuple[str, ...]
+    folder: str
+    size: int  #: bytes
+
+    def text(self) -> str:
+        """A line, and one for each file."""
+        lines = [f"{self.tag}: {len(self.files)} files, {format_bytes(self.size)}, for PyPI in {self.folder}"]
+        return "\n".join([*lines, *(f"  {name}" for name in self.files)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "files": self.files, "folder": self.folder, "bytes": self.size}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnIndex:
+    """A release all of whose files are on the index, with their digests."""
+
+    tag: str
+    files: tuple[str, ...]
+    url: str
+
+    def text(self) -> str:
+        """A line, and one for each file."""
+        return "\n".join([f"{self.tag} is complete on {self.url}", *(f"  {name}" for name in self.files)])
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"tag": self.tag, "files": self.files, "url": self.url}
+
+
+def stage(
+    forge: Forge,
+    tag: str,
+    folder: Path,
+    *,
+    repository_url: str = PYPI_UPLOAD,
+    index_url: str = "",
+    owners: Collection[str] = (),
+) -> Staged | CandidateStays:
+    """Verify a release as :func:`~.publish.publish_to_index` does, and write what the index lacks into ``folder``."""
+    if stays(forge, tag):
+        return CandidateStays(tag=tag)
+    with prepared(forge, tag, repository_url=repository_url, index_url=index_url, owners=owners) as ready:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in ready.paths:
+            shutil.copyfile(path, folder / path.name)
+        files = tuple(path.name for path in ready.paths)
+        return Staged(tag=tag, files=files, folder=str(folder), size=ready.plan.size)
+
+
+def check(
+    forge: Forge,
+    tag: str,
+    *,
+    repository_url: str = PYPI_UPLOAD,
+    index_url: str = "",
+    owners: Collection[str] = (),
+    pause: Callable[[float], None] = time.sleep,
+) -> OnIndex | CandidateStays:
+    """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
+
+    :raises VerificationError: ``pypi-incomplete``, and what :func:`~.publish.make_plan` raises
+    """
+    if stays(forge, tag):
+        return CandidateStays(tag=tag)
+    for seconds in (*PAUSES, 0.0):
+        with prepared(forge, tag, repository_url=repository_url, index_url=index_url, owners=owners) as ready:
+            if not ready.plan.upload:
+                return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in ready.plan.there), url=ready.url)
+        if seconds:
+            console.say(f"    {len(ready.plan.upload)} files are not listed yet; looking again in {seconds:g} s")
+            pause(seconds)
+    raise VerificationError(
+        "pypi-incomplete",
+        f"PyPI lacks files of {tag}",
+        where=ready.url,
+        why=", ".join(wheel.filename for wheel in ready.plan.upload),
+        remedy="see why they were not uploaded, then re-run the failed jobs: what is there already is kept",
+    )
