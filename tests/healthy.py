@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.doctor.repository_files import REQUIRED
 from mlir_release.doctor.reviews import SECURITY_FILE
@@ -17,11 +19,22 @@ from mlir_release.forge.github.observations import (
     WorkflowDefaults,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 ROOT = Path(__file__).resolve().parent.parent
+
+_SIGNER = re.compile(rb"(?<=uses: )[^/\s]+/[^/\s]+(?=/\.github/workflows/attest\.yml@)")
+
+
+def signed_by(repository: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files as the repository's owner sets them up: attest.yml of the repository itself signs."""
+    return {path: _SIGNER.sub(repository.encode(), content) for path, content in files.items()}
+
 
 #: What a release repository has.
 RELEASE_FILES = {
-    **{path: (ROOT / path).read_bytes() for path in (*REQUIRED, SECURITY_FILE)},
+    **signed_by("openxla/stablehlo", {path: (ROOT / path).read_bytes() for path in (*REQUIRED, SECURITY_FILE)}),
     CODEOWNERS_FILE: format_codeowners(["@llvm/mlir-release"]).encode(),
 }
 

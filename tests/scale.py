@@ -159,7 +159,7 @@ class Veteran:
         yield self.ask("tag", "next")
         yield self.ask("snapshot")
         yield self.ask("snapshot", "--dry-run", name="snapshot, under way")
-        yield self.ask("release", "sweep", *self.sweeping, name="release sweep, under way")
+        yield self.ask("release", "sweep", name="release sweep, under way")
         yield self.ask("tag", "list")
         yield self.ask("release", "list")
         yield self.ask("release", "status")
@@ -177,7 +177,7 @@ class Veteran:
         self.deploy()
         self.now = NOW
         yield self.ask("snapshot", name="snapshot")
-        yield self.ask("release", "sweep", *self.sweeping, name="release sweep")
+        yield self.ask("release", "sweep", name="release sweep")
         yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")
         yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
         dist, reports = self.dist(), self.folder / "reports"
@@ -189,10 +189,6 @@ class Veteran:
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
         yield self.ask("release", "track", TAG, name="release track")
         yield self.index()
-
-    @property
-    def sweeping(self) -> tuple[str, ...]:
-        return "--python", sys.executable
 
     @property
     def installing(self) -> tuple[str, ...]:

@@ -145,9 +145,15 @@ def publish_to_index(
     _check_address(repository_url)
     if stays(forge, tag):
         return CandidateStays(tag=tag)
-    addresses = {"repository_url": repository_url, "index_url": index_url}
-    limits = {"file_limit": file_limit, "project_limit": project_limit}
-    with prepared(forge, tag, **addresses, **limits, owners=owners) as ready:
+    with prepared(
+        forge,
+        tag,
+        repository_url=repository_url,
+        index_url=index_url,
+        owners=owners,
+        file_limit=file_limit,
+        project_limit=project_limit,
+    ) as ready:
         if not dry_run:
             for path, wheel in zip(ready.paths, ready.plan.upload, strict=True):
                 with console.step(f"upload {path.name}, {format_bytes(wheel.size)}"):

@@ -17,6 +17,7 @@ from mlir_release.doctor.repository_files import WORKFLOWS
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.settings import Setup
+from tests import healthy
 from tests.github_server import GitHubServer
 from tests.github_server.records import Fault, Record
 from tests.healthy import (
@@ -26,9 +27,7 @@ from tests.healthy import (
     CI,
     CI_PATH,
     COMPOSITE,
-    FILES,
     INTEGRATE,
-    RELEASE_FILES,
     ROOT,
     read_used,
 )  # fmt: skip
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPOSITORY = "llvm/mlir-wheels"
+FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
+RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*"], "exclude": []}}
 SETTINGS: dict[str, Any] = {
     "workflows": (*WORKFLOWS, "walk.yml"),

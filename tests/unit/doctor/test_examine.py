@@ -21,7 +21,7 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL, read_used
+from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL, read_used, signed_by
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
 ELSEWHERE = Environment(refs="selected", branches=("trunk",), tags=("main",))
@@ -224,7 +224,7 @@ def test_actions_may_run_that_are_named_or_of_the_same_owner() -> None:
     assert found.text == "not allowed to run: llvm/mlir-release/.github/workflows/integrate.yml"
     githubs = AllowedActions(policy="selected", github_owned=True, patterns=("pypa/*",))
     assert findings(replace(WELL, allowed_actions=githubs), "problem") == [found]
-    files = {path: content.replace(b"openxla/stablehlo/", b"llvm/wheels/") for path, content in FILES.items()}
+    files = signed_by("llvm/wheels", FILES)
     assert findings(replace(WELL, repository="llvm/wheels", files=files, allowed_actions=named), "problem") == []
 
 
