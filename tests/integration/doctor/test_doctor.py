@@ -385,7 +385,7 @@ def test_ci_that_is_dispatched(github: GitHubServer, doctor: Doctor) -> None:
 
 
 def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
-    selected = {"github_owned_allowed": True, "verified_allowed": False, "patterns_allowed": []}
+    selected = {"github_owned_allowed": True, "verified_allowed": False, "patterns_allowed": ["pypa/*"]}
     github.add_repository(REPOSITORY, FILES, **SETTINGS, selected_actions=selected, archived=True)
     token = github.token(scopes=ADMINISTRATOR, kind="ghp")
     found, _ = doctor.ask(token)
@@ -393,7 +393,7 @@ def test_actions_that_may_not_run(github: GitHubServer, doctor: Doctor) -> None:
     selected["github_owned_allowed"] = False
     assert doctor.ask(token)[0]["allowed-actions"] == "problem"
     assert "actions/checkout" in doctor.text("allowed-actions")
-    selected["patterns_allowed"] = ["actions/*"]
+    selected["patterns_allowed"] = ["actions/*", "pypa/*"]
     assert doctor.ask(token)[0]["allowed-actions"] == "ok"
 
 
