@@ -66,6 +66,7 @@ class Runner:
     variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
     real: RealActions | None = None  #: take the place of stand-ins
     log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
+    run_ids: list[int] = field(default_factory=list)
     waiting: list[Dispatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,11 +82,15 @@ class Runner:
         self.run(workflow, ref, {})
         while self.waiting:
             dispatch = self.waiting.pop(0)
-            self.run(dispatch.workflow, dispatch.ref, dispatch.inputs)
+            self.run(dispatch.workflow, dispatch.ref, dispatch.inputs, run_id=dispatch.run_id)
 
-    def run(self, workflow: str, ref: str, inputs: dict[str, str]) -> bool:
-        """Run one workflow with act; its output goes to a log file. Returns whether it succeeded."""
+    def run(self, workflow: str, ref: str, inputs: dict[str, str], *, run_id: int | None = None) -> bool:
+        """Run one workflow with act; its output goes to a log file. Returns whether it succeeded.
+
+        :param run_id: of the dispatch; None: a person starts it
+        """
         number = len(self.log) + 1
+        self.run_ids.append(self._started(workflow, ref, 1000 + number) if run_id is None else run_id)
         checkout = self.workspace / f"run-{number}"
         shutil.rmtree(checkout, ignore_errors=True)
         origin = self.github.repositories[self.repository].git
@@ -107,7 +112,7 @@ class Runner:
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
             done = subprocess.run(
-                self._command(workflow, checkout, number), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
+                self._command(workflow, checkout), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
                 check=False,
             )  # fmt: skip
         text = log.read_text(errors="replace")
@@ -115,7 +120,7 @@ class Runner:
         jobs = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", text, re.MULTILINE)
         for job, result in jobs:
             console.say(f"    {job}: {result}")
-        self._clear(checkout, number)
+        self._clear(checkout)
         self.log.append((workflow, ref, done.returncode == 0))
         return done.returncode == 0
 
@@ -126,19 +131,34 @@ class Runner:
         subprocess.run(["git", "clone", "-q", "--branch", "main", str(origin.directory), str(main)], check=True)
         self.folders[f"{self.repository}@main"] = main
 
-    def _clear(self, checkout: Path, number: int) -> None:
+    def _started(self, workflow: str, ref: str, run_id: int) -> int:
+        """Let the server list a run that nothing dispatched."""
+        repository, now = self.github.repositories[self.repository], self.github.clock()
+        commit = repository.git.resolve(f"refs/tags/{ref}^{{commit}}") or repository.git.resolve(f"refs/heads/{ref}")
+        repository.runs.append({
+            "id": run_id, "workflow": workflow, "head_branch": ref, "head_sha": commit, "event": "workflow_dispatch",
+            "status": "in_progress", "conclusion": None, "created": now, "updated": now,
+        })  # fmt: skip
+        return run_id
+
+    def _clear(self, checkout: Path) -> None:
         """Delete a run's checkout, as GitHub discards its machines: each has an SDK of gigabytes. Logs stay.
 
         Artifacts stay until the run after the next: a dispatched run may download them.
         """
-        for folder in (checkout, self.workspace / "act", self.workspace / f"artifacts-{1000 + number - 2}"):
+        for folder in (checkout, self.workspace / "act", *(self.artifacts(run) for run in self.run_ids[-3:-2])):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _command(self, workflow: str, checkout: Path, number: int) -> list[str]:
+    def artifacts(self, run_id: int) -> Path:
+        """Where the artifacts of a run are."""
+        return self.workspace / f"artifacts-{run_id}"
+
+    def _command(self, workflow: str, checkout: Path) -> list[str]:
+        run_id = self.run_ids[-1]
         variables = self.github.environment(self.repository) | {
-            "GITHUB_RUN_ID": str(1000 + number),
+            "GITHUB_RUN_ID": str(run_id),
             "GITHUB_ACTOR": "example",
-            "ARTIFACTS": str(self.workspace / f"artifacts-{1000 + number}"),
+            "ARTIFACTS": str(self.artifacts(run_id)),
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
             "INSTALLED": str(self.workspace / "installed"),
@@ -157,7 +177,7 @@ class Runner:
         real = self.real.provide(uses) if self.real else {}
         if self.real:
             uses |= real.keys() | self.real.replaced.keys()
-            variables |= self.real.environment(1000 + number)
+            variables |= self.real.environment(run_id)
         mapped = [f"{use}={real.get(use) or stand_ins / self.stand_ins[use.partition('@')[0]]}" for use in sorted(uses)]
         mapped += [f"{use}={folder}" for use, folder in self.folders.items()]
         return [
