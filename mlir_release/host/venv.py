@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.cache import locked
+from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from mlir_release.host.locked import Chosen
 
 #: Variables that would make an interpreter import something else than what its environment holds.
 _INTRUDERS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
@@ -82,6 +87,20 @@ class VirtualEnvironment:
         if not done.ok:
             raise pip_failed(f"install {' '.join(map(str, arguments))}", where=self.root, why=done.complaint)
 
+    def install_locked(self, chosen: Chosen) -> None:
+        """Install what the lock has, by hash and from wheels only; then what it lacks, which is named.
+
+        :raises MachineError: ``pip-failed``
+        """
+        if chosen.pins:
+            with scratch_folder("locked") as folder:
+                file = folder / "requirements.txt"
+                file.write_text("\n".join(chosen.lines) + "\n", encoding="utf-8")
+                self.install("--require-hashes", "--no-deps", "--only-binary=:all:", "-r", file)
+        if chosen.unlocked:
+            console.say(f"    not locked by hash: {', '.join(chosen.unlocked)}")
+            self.install(*chosen.unlocked)
+
 
 def pip_failed(action: str, *, where: Path, why: str) -> MachineError:
     """The error for packages that can't be had. ``action`` continues "pip could not …"."""
@@ -121,10 +140,12 @@ def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment
 def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEnvironment:
     """A virtual environment below ``folder`` with ``requirements`` installed, made once and used again.
 
+    What the lock of builds has of them is installed by hash (:mod:`mlir_release.host.locked`).
     Its path depends on its content, so builds of different LLVMs can use theirs side by side. A lock lets two runs
     share one; a marker, written last, tells a complete environment from an unfinished one.
     """
-    wanted = "\n".join([str(python), *requirements]) + "\n"
+    chosen = choose(requirements)
+    wanted = "\n".join([str(python), *chosen.lines, *chosen.unlocked]) + "\n"
     root = folder / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     marker = root / ".requirements"
     with locked(root.with_name(root.name + ".lock")):
@@ -132,6 +153,6 @@ def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEn
         if marker.is_file() and environment.python.exists():
             return environment
         environment = create(root, python)
-        environment.install(*requirements)
+        environment.install_locked(chosen)
         marker.write_text(wanted, encoding="utf-8")
     return environment

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.host import venv
+from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.venv import VirtualEnvironment
@@ -173,7 +174,7 @@ def _bindings(
     from importlib.metadata import version
 
     # lit runs in the environment, too: upstream's configuration asks the interpreter that runs it what there is.
-    environment.install(f"lit=={version('lit')}", *TEST_REQUIREMENTS)
+    environment.install_locked(choose([f"lit=={version('lit')}", *TEST_REQUIREMENTS]))
     libraries = environment.site_packages() / "mlir" / "_mlir_libs"
     setup = lit.LitSetup(
         sdk=subject.sdk,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_release.host.cache import locked
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import DEFAULT_IMAGE
+from mlir_release.host.locked import choose
 from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.resolver import wheel_options
 from mlir_release.host.surroundings import without_secrets
@@ -35,10 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.host.containers import Engine
+    from mlir_release.host.locked import Chosen
 
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine.
 SDK, CCACHE, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/wheelhouse", "/project"
+#: In a build's folder: the tools that it is built with, by hash.
+LOCKED = "builds.txt"
 #: What cibuildwheel installs to test a wheel.
 _TEST_TOOLS = ("virtualenv", "pip")
 _CPU = re.compile(r"^mlir-release-cpu-seconds: (\d+(?:\.\d+)?)$", re.MULTILINE)
@@ -72,6 +76,8 @@ class CibuildwheelBackend:
         if job.sdk.info.platform.os == "linux":
             fetch_wheelhouse(job, wheelhouse)
         shutil.copyfile(SMOKE, job.project / SMOKE.name)
+        # A requirements file, for the systems on which a build sees this machine.
+        (job.workdir / LOCKED).write_text("\n".join([*_tools(job).lines, ""]), encoding="utf-8")
         config = job.workdir / "cibuildwheel.toml"
         config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
         environment = {name: value for name, value in without_secrets().items() if name != "CIBW_CONTAINER_ENGINE"}
@@ -108,7 +114,9 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
         # Whatever is not fetched beforehand, cibuildwheel's own tools, comes from the wheelhouse in any version.
         "dependency-versions": "latest",
     }
-    requirements = " ".join(f'"{requirement}"' for requirement in job.requirements)
+    tools = _tools(job)
+    locked = [f"{pin.name}=={pin.version}" for pin in tools.on(job.python.cpython, job.sdk.info.platform)]
+    requirements = " ".join(f'"{requirement}"' for requirement in (*locked, *tools.unlocked))
     linux: dict[str, Any] = {
         f"manylinux-{arch}-image": image,
         "before-build": f"pip install {requirements}",
@@ -133,7 +141,20 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             "create-args": [*engine.create_args, *volumes(job, wheelhouse)],
             "disable-host-mount": True,
         }
-    return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux}}})
+    native: dict[str, Any] = {
+        # In the versions that cibuildwheel itself was tested with, but not by hash.
+        "dependency-versions": "pinned",
+        "before-build": [
+            f'pip install --require-hashes --no-deps -r "{(job.workdir / LOCKED).as_posix()}"',
+            *(f'pip install "{requirement}"' for requirement in tools.unlocked),
+        ],
+    }
+    return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux, "macos": native, "windows": native}}})
+
+
+def _tools(job: BuildJob) -> Chosen:
+    """What a build requires, as far as it is locked, and the rest."""
+    return choose(job.requirements)
 
 
 def volumes(job: BuildJob, wheelhouse: Path) -> list[str]:
@@ -176,9 +197,15 @@ def container_cpu(log: Path) -> float:
 def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
     """Fetch the wheels that building and testing need in the container, once for each set of requirements.
 
+    What builds the wheel is verified by hash here; the container has no index. What the wheel requires where it is
+    installed is not locked: any version that it admits will do for the test.
+
     :raises MachineError: ``pip-failed``
     """
-    wanted = [*job.requirements, *job.dependencies, *_TEST_TOOLS]
+    tools = choose([*job.requirements, *_TEST_TOOLS])
+    pins = tools.on(job.python.cpython, job.sdk.info.platform)
+    rest = applicable([*tools.unlocked, *job.dependencies], job.python.cpython, job.sdk.info.platform)
+    wanted = [*(pin.line for pin in pins), *rest]
     marker = wheelhouse / "requirements.json"
     wheelhouse.mkdir(parents=True, exist_ok=True)
     with locked(wheelhouse.with_suffix(".lock")):
@@ -188,10 +215,15 @@ def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", f"--dest={wheelhouse}"),
             *wheel_options(job.python.cpython, image.accepted),
-            *applicable(wanted, job.python.cpython, job.sdk.info.platform),
         ]
-        done = capture(command)
-        if not done.ok:
-            action = f"fetch what building for CPython {job.python.short_version} needs"
-            raise pip_failed(action, where=wheelhouse, why=done.complaint)
+        locked_file = wheelhouse / LOCKED
+        locked_file.write_text(
+            "\n".join(" ".join([f"{pin.name}=={pin.version}", *pin.hash_options]) for pin in pins) + "\n",
+            encoding="utf-8",
+        )
+        for words in (["--require-hashes", "--no-deps", "-r", locked_file], rest):
+            done = capture([*command, *words]) if words else None
+            if done is not None and not done.ok:
+                action = f"fetch what building for CPython {job.python.short_version} needs"
+                raise pip_failed(action, where=wheelhouse, why=done.complaint)
         marker.write_text(json.dumps(wanted), encoding="utf-8")

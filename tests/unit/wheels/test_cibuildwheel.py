@@ -17,6 +17,7 @@ from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels import cibuildwheel
 from mlir_release.wheels.backends import BuildJob
 from mlir_release.wheels.cibuildwheel import (
+    LOCKED,
     configuration,
     container_cpu,
     fetch_wheelhouse,
@@ -85,6 +86,24 @@ def test_the_configuration_of_a_container(tmp_path: Path) -> None:
     assert "smoke.py core" in settings["test-command"]
 
 
+@pytest.mark.parametrize("platform", ["macos-arm64", "windows-amd64"])
+def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, platform: str) -> None:
+    from cibuildwheel.options import CommandLineArguments, Options
+
+    made = job(tmp_path, platform=platform)
+    (made.project / "pyproject.toml").write_text(PROJECT.replace("nanobind==2.9.2", "nanobind==99.0"))
+    config = tmp_path / "cibuildwheel.toml"
+    config.write_text(configuration(made, None, "", tmp_path / "house"))
+    arguments = CommandLineArguments.defaults()
+    arguments.package_dir, arguments.config_file, arguments.only = made.project, str(config), identifier(made)
+    options = Options(platform=platform.partition("-")[0], command_line_arguments=arguments, env={})  # type: ignore[arg-type]
+    build = options.build_options(identifier(made))
+    assert build.before_build is not None
+    assert f'pip install --require-hashes --no-deps -r "{tmp_path.as_posix()}/builds.txt"' in build.before_build
+    assert 'pip install "nanobind==99.0"' in build.before_build  # not locked, and so named
+    assert build.dependency_constraints.base_file_path is not None  # cibuildwheel's own, pinned
+
+
 def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
     from cibuildwheel.options import CommandLineArguments, Options
 
@@ -134,23 +153,32 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
+    locks: list[str] = []
+    made, house = job(tmp_path), tmp_path / "house" / "cp312"
 
     def call(command: list[object]) -> Captured:
         calls.append([str(word) for word in command])
+        locks.append((house / LOCKED).read_text())
         return Captured(returncode=0, stdout="", stderr="", ending="exit code 0")
 
     monkeypatch.setattr(cibuildwheel, "capture", call)
-    made, house = job(tmp_path), tmp_path / "house" / "cp312"
     fetch_wheelhouse(made, house)
-    fetch_wheelhouse(made, house)
-    assert len(calls) == 1
-    assert {"nanobind==2.9.2", "numpy<3,>=1.19.5", "ml_dtypes>=0.5", "virtualenv"} <= set(calls[0])
-    assert "ml_dtypes>=0.1" not in calls[0]
-    assert "--platform=manylinux_2_28_x86_64" in calls[0]
-    assert "--platform=manylinux_2_36_x86_64" not in calls[0]
-    (made.project / "pyproject.toml").write_text(PROJECT.replace("2.9.2", "2.10.0"))
     fetch_wheelhouse(made, house)
     assert len(calls) == 2
+    assert {"--require-hashes", "--no-deps", "-r", str(house / LOCKED)} <= set(calls[0])
+    names = {line.partition("==")[0] for line in locks[0].splitlines()}
+    assert names >= {"build", "cmake", "ninja", "nanobind", "virtualenv", "pip"}
+    assert all("--hash=sha256:" in line for line in locks[0].splitlines())
+    assert "nanobind==2.9.2 --hash=" in locks[0]
+    assert {"numpy<3,>=1.19.5", "ml_dtypes>=0.5"} <= set(calls[1])
+    assert not {"ml_dtypes>=0.1", "--require-hashes"} & set(calls[1])
+    for call_ in calls:
+        assert "--platform=manylinux_2_28_x86_64" in call_
+        assert "--platform=manylinux_2_36_x86_64" not in call_
+    (made.project / "pyproject.toml").write_text(PROJECT.replace("2.9.2", "2.10.1"))
+    fetch_wheelhouse(made, house)
+    assert len(calls) == 4
+    assert "nanobind==2.10.1 --hash=" in locks[2]
 
 
 def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
