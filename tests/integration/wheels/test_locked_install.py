@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +12,10 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.locked import Chosen, choose
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
 def environment(tmp_path: Path) -> venv.VirtualEnvironment:
-    return venv.create(tmp_path / "environment", venv.Path(sys.executable))
+    return venv.create(tmp_path / "environment", Path(sys.executable))
 
 
 def test_the_lock_installs(environment: venv.VirtualEnvironment) -> None:
