@@ -52,7 +52,10 @@ OTHERS = (
     ("release.yml", "plan: missing targets", 2),
     ("release.yml", "sdk: save compiler caches", 2),
     ("compiler-caches.yml", "sdk: list platforms", 2),
+    ("release.yml", "publish: sign test reports", 3),
     ("release.yml", "publish: verify and publish", 15),
+    ("release.yml", "publish: sign the manifest", 2),
+    ("release.yml", "publish: verify and publish (signed)", 6),
     ("release.yml", "report: update issues", 2),
     ("pages.yml", "publish: generate pages", 4),
     ("pages.yml", "publish: deploy pages", 1),
@@ -101,8 +104,9 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
         taken = WORK[kind].minutes_on(prices().cores(labels, public=public))
         cost.add("release.yml", Spent(name=name, labels=labels, seconds=60 * taken))
         if kind == "sdk":
-            upload = f"publish: upload wheels ({row['runtime']})"
-            cost.add("release.yml", Spent(name=upload, labels=OTHER_RUNNER, seconds=180))
+            for job in ("sign", "upload"):
+                name = f"publish: {job} wheels ({row['runtime']})"
+                cost.add("release.yml", Spent(name=name, labels=OTHER_RUNNER, seconds=180))
             cache = f"sdk: compiler cache {row['runtime']}"
             cost.add("compiler-caches.yml", Spent(name=cache, labels=labels, seconds=180))
 
