@@ -59,6 +59,24 @@ def test_the_caller_grants_what_the_chain_asks_for_and_no_more() -> None:
     assert granted == asked
 
 
+def test_wheels_are_signed_before_they_are_uploaded_or_tested_and_reports_before_they_count() -> None:
+    platform, release = WORKFLOWS["platform.yml"]["jobs"], WORKFLOWS["release.yml"]["jobs"]
+    assert platform["attest"]["needs"] == "wheels"
+    assert "attest" in platform["upload"]["needs"]
+    assert "needs.attest.result == 'success' || !inputs.attest" in platform["upload"]["if"]
+    assert "attest" in platform["tests"]["needs"]  # jobs of one run can replace each other's artifacts
+    assert "attest-reports" in release["publish"]["needs"]
+    assert "needs.attest-reports.result != 'failure'" in release["publish"]["if"]
+    assert release["publish-signed"]["steps"] == release["publish"]["steps"]
+    kinds = [job["with"]["kind"] for job in (platform["attest"], release["attest-reports"], release["attest-manifest"])]
+    assert kinds == ["wheels", "reports", "manifest"]  # a job that tests can't have a wheel signed
+
+
+def test_what_signs_is_mains_whoever_calls_it() -> None:
+    (checkout,) = uses(WORKFLOWS["attest.yml"]["jobs"]["attest"], "actions/checkout@")
+    assert checkout == {"ref": "main", "persist-credentials": False}
+
+
 def test_a_re_run_can_upload_again_and_files_that_must_be_there_are() -> None:
     for key, job in WORKFLOWS["platform.yml"]["jobs"].items():
         for upload in uses(job, "actions/upload-artifact@"):

@@ -94,6 +94,18 @@ def test_a_clean_environment_has_the_wheel_and_nothing_else(tmp_path: Path, monk
     assert environment.variables()["PATH"].startswith(str(environment.scripts))
 
 
+def test_a_wheel_that_pip_does_not_install_by_its_name(sdk: Sdk, tmp_path: Path) -> None:
+    """Its file says another version than its metadata: who installs it by its path does not notice."""
+    wheel = fake_wheel(tmp_path)
+    version = wheel.name.split("-")[1]
+    renamed = wheel.rename(wheel.with_name(wheel.name.replace(version, "20990101.1")))
+    with pytest.raises(MachineError) as raised:
+        run(renamed, sdk, tmp_path / "work", "smoke")
+    assert raised.value.id == "pip-failed"
+    assert "mlir==20990101.1" in raised.value.what
+    assert "No matching distribution found" in raised.value.why
+
+
 def test_pip_says_why_it_failed(tmp_path: Path) -> None:
     environment = venv.create(tmp_path / "environment", PYTHON)
     with pytest.raises(MachineError) as raised:
