@@ -18,6 +18,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.suites import SUITES
 
@@ -34,6 +35,9 @@ OVERRIDES_NEED = "bindings"
 
 #: Part of a target's name.
 Name = Annotated[str, text("[a-z0-9]+(?:[-_][a-z0-9]+)*", "a name of lower-case letters, digits, - and _")]
+
+#: The platform that needs no release as a proof.
+PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 
 #: Days of snapshots on the shared pages: a page that grows for ever costs every pip more each day. A snapshot's own
 #: page links its wheels for ever.
@@ -117,6 +121,10 @@ class RuntimeTable(_Table, frozen=True):
         str, doc("The oldest platform that the wheels must install on: manylinux_2_28, macosx_13_0, win_amd64.")
     ]
     pythons: Annotated[PythonTags, doc("The CPythons that wheels are made for, each once.")]
+    proven: Annotated[
+        str,
+        doc("Tag of a published release whose wheels were built and passed their tests on this runner; empty: none."),
+    ] = ""
 
     def __post_init__(self) -> None:
         check_choice("os", self.os, HOST_SYSTEMS)
@@ -128,7 +136,17 @@ class RuntimeTable(_Table, frozen=True):
         floor = PlatformTag.parse(self.floor)
         if floor.arch and floor.platform != Platform.of(self.os, self.arch):
             raise MalformedError("floor", f"is {self.floor!r}, which is not for arch = {self.arch!r}")
+        if self.proven and parse_tag(self.proven) is None:
+            raise MalformedError("proven", f"is {self.proven!r}, which is no tag of a release", "name a published one")
         _check_once(self.pythons)
+
+    @property
+    def may_be_required(self) -> bool:
+        """Whether a release may wait for this platform: not before one has shown that it can be built at all.
+
+        Linux x86_64 is the exception. The toolkit's own tests run its whole path, elsewhere only parts of it.
+        """
+        return bool(self.proven) or Platform.of(self.os, self.arch) == PROVEN_BY_TESTS
 
 
 class OverrideTable(_Table, frozen=True):
@@ -187,6 +205,10 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
             check_choice(f"target[{number}].runtime", row.runtime, self.runtime)
+            if row.required and not self.runtime[row.runtime].may_be_required:
+                problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
+                remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
+                raise MalformedError(f"target[{number}].required", problem, remedy)
             if self.requires and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")
@@ -261,6 +283,7 @@ class Runtime:
     runner: str  #: GitHub runner label
     floor: str  #: the oldest platform that the wheels must install on: a platform tag without its architecture
     pythons: tuple[CPython, ...]
+    proven: str = ""  #: tag of a release that was built there; empty: none was
 
     @classmethod
     def of(cls, name: str, table: RuntimeTable) -> Runtime:

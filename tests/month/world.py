@@ -60,18 +60,21 @@ arch = "aarch64"
 runner = "ubuntu-24.04-arm"
 floor = "manylinux_2_28"
 pythons = ["cp312"]
+proven = "snapshot-20261101.01"
 [runtime.macos-arm64]
 os = "macos"
 arch = "arm64"
 runner = "macos-15"
 floor = "macosx_13_0"
 pythons = ["cp312"]
+proven = "snapshot-20261101.01"
 [runtime.windows-x64]
 os = "windows"
 arch = "amd64"
 runner = "windows-2022"
 floor = "win_amd64"
 pythons = ["cp312"]
+proven = "snapshot-20261101.01"
 [[target]]
 llvm = "mlir"
 runtime = "linux-x86_64"

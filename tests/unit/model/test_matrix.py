@@ -40,11 +40,9 @@ def test_filters_choose_wheels(matrix: Matrix) -> None:
     chosen = matrix.only("os=linux and python=cp312 and required")
     assert {wheel.name for wheel in chosen.wheels} == {
         "mlir-linux-x86_64-cp312", "mlir-core-linux-x86_64-cp312", "mlir-full-linux-x86_64-cp312",
-        "mlir-linux-aarch64-cp312",
     }  # fmt: skip
-    platforms = ("linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x64")
-    assert {wheel.name for wheel in matrix.only("experimental").wheels} == {
-        f"mlir-{platform}-{python}" for platform in platforms for python in ("cp314t", "cp315", "cp315t")
+    assert {wheel.name for wheel in matrix.only("experimental and os=linux and arch=x86_64").wheels} == {
+        f"mlir-linux-x86_64-{python}" for python in ("cp314t", "cp315", "cp315t")
     }
     with pytest.raises(UsageError, match="no target fits"):
         matrix.only("os=macos and llvm=mlir-core")
@@ -111,6 +109,9 @@ def test_unknown_target(matrix: Matrix) -> None:
         ('profile = "host"', "", "llvm.mlir", "profile is missing"),
         ('runtime = "linux-x86_64"', 'runtime = "linux-x86"', "[[target]] number 1", "linux-x86_64"),
         ("required = true", 'required = "yes"', "[[target]] number 1", "not a bool"),
+        ('suites = ["smoke", "bindings", "regression"]\nrequired = false', "suites = []\nrequired = true",
+         "[[target]] number 4", "no release has proven that wheels can be made on linux-aarch64"),
+        ('runner = "windows-2022"', 'runner = "windows-2022"\nproven = "yes"', "runtime.windows-x64", "no tag of a"),
         ('"regression"]', '"regresion"]', "[[target]] number 1", "regression"),
         ('"cp311", ', '"py311", ', "runtime.linux-x86_64", "cp312"),
         ('"cp311", ', '"cp39", ', "runtime.linux-x86_64", "3.10"),
@@ -168,12 +169,20 @@ def test_the_projects_own_platforms(matrix: Matrix) -> None:
     ordinary = {"cp311", "cp312", "cp313", "cp314"}
     for runtime in matrix.runtimes:
         rows = [wheel for wheel in matrix.wheels if wheel.runtime == runtime and wheel.distribution == "mlir"]
-        assert {wheel.python.tag for wheel in rows if wheel.required} == ordinary
-        assert {wheel.python.tag for wheel in rows if not wheel.required} == {"cp314t", "cp315", "cp315t"}
+        required = {wheel.python.tag for wheel in rows if wheel.required}
+        assert required == (ordinary if runtime.name == "linux-x86_64" or runtime.proven else set())
+        assert {wheel.python.tag for wheel in rows} == ordinary | {"cp314t", "cp315", "cp315t"}
         assert not runtime.runner.endswith("-latest")
     assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
         ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),
     }  # fmt: skip
+
+
+def test_a_proven_platform_may_be_required(matrix: Matrix) -> None:
+    proven = TEXT.replace("\nrequired = false", "\nrequired = true").replace(
+        "\nrunner =", '\nproven = "snapshot-20261101.01"\nrunner ='
+    )
+    assert all(wheel.required for wheel in Matrix.parse(proven).wheels)
 
 
 NAMES = st.from_regex(r"[a-z0-9]+(?:[-_][a-z0-9]+)*", fullmatch=True).filter(lambda name: len(name) < 12)

@@ -40,6 +40,7 @@ arch = "amd64"
 runner = "windows-2022"
 floor = "win_amd64"
 pythons = ["cp312"]
+proven = "snapshot-20261101.01"
 [[target]]
 llvm = "mlir"
 runtime = "linux-x86_64"
