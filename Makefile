@@ -48,7 +48,7 @@ unit: setup
 	$(VENV)/pytest -q tests/unit $(ARGS)
 
 test: setup-tests lint types
-	$(VENV)/pytest -q tests/unit tests/integration --numprocesses auto --dist loadfile $(ARGS)
+	$(VENV)/pytest -q tests/unit tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
 	$(VENV)/pytest -q tests/e2e $(ARGS)
 
 test-slow: setup-tests

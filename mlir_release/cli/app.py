@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -77,8 +78,19 @@ def app(quiet: bool) -> None:
     console.quiet = quiet
 
 
+def use_utf8() -> None:
+    """Write UTF-8, whatever the locale. A pipe on Windows has the ANSI code page else, which lacks our characters.
+
+    Source: ``sys.stdout`` in CPython's library reference. Runners and files take UTF-8 everywhere.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point of ``mlir-release``: expected errors become one message and an exit code."""
+    use_utf8()
     try:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
         code = app(prog_name="mlir-release", standalone_mode=False)

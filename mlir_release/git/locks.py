@@ -64,7 +64,7 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[int | None]:
     A child process that inherits the descriptor (``pass_fds``) keeps the lock if this process is killed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         if not lock(file.fileno(), wait=wait):
             yield None
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -34,6 +36,19 @@ def sha256_of_all(paths: Iterable[Path]) -> str:
     for path in paths:
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, also if files in it are read-only, as git's packs are, which Windows does not remove."""
+
+    def make_writable(function: Callable[[str], object], path: str, _: object) -> None:
+        Path(path).chmod(stat.S_IWRITE)
+        function(path)
+
+    if sys.version_info >= (3, 12):
+        shutil.rmtree(folder, onexc=make_writable)
+    else:
+        shutil.rmtree(folder, onerror=make_writable)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ class Native(BuildEnvironment):
         """See :class:`BuildEnvironment`."""
         programs = _programs(self.tools)
         found = {"CMAKE_MAKE_PROGRAM": str(programs["ninja"]), **compiler_launchers(programs["sccache"])}
-        if shutil.which("ld.lld"):
+        if sys.platform == "linux" and shutil.which("ld.lld"):  # elsewhere that is not the linker that is called
             found["LLVM_USE_LINKER"] = "lld"
         return found
 
@@ -151,7 +151,10 @@ class Native(BuildEnvironment):
 
     def variables(self) -> dict[str, str]:
         """See :class:`BuildEnvironment`."""
-        common = os.path.commonpath([self.source, self.root])
+        try:
+            common = os.path.commonpath([self.source, self.root])
+        except ValueError:  # on two drives
+            common = str(self.root)
         return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **without_secrets()}
 
 

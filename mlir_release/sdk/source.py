@@ -13,6 +13,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.git.repository import Git, GitError
 from mlir_release.host.cache import locked
+from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
@@ -116,6 +117,9 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
     limits = {"GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "30"}
     try:
         git.run("remote", "add", "origin", upstream)
+        # Git for Windows changes line ends, which tests and digests would see, and refuses paths over 260 characters.
+        git.run("config", "core.autocrlf", "false")
+        git.run("config", "core.longpaths", "true")
         if not whole:
             git.run("config", "core.sparseCheckout", "true")
             patterns = "".join(f"/{name}\n" for name in KEPT_SOURCES)
@@ -133,7 +137,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
             why=error.why,
             remedy="check the network, or give the sources with --source",
         ) from error
-    shutil.rmtree(into / ".git")
+    remove_folder(into / ".git")
 
 
 def _from_debian(release: Release, cache: Path, into: Path, *, whole: bool) -> None:

@@ -149,7 +149,10 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             *(f'pip install "{requirement}"' for requirement in tools.unlocked),
         ],
     }
-    return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux, "macos": native, "windows": native}}})
+    # Nothing to repair: what is linked is static. delvewheel would not see which libraries the wheel has already, and
+    # would make mlir/__init__.py, while mlir is a namespace package everywhere.
+    windows = {**native, "repair-wheel-command": ""}
+    return tomli_w.dumps({"tool": {"cibuildwheel": {**common, "linux": linux, "macos": native, "windows": windows}}})
 
 
 def _tools(job: BuildJob) -> Chosen:

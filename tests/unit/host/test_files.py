@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import stat
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from mlir_release.host.files import read_if_there, replacing, sha256_of, write_atomically
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from mlir_release.host.files import read_if_there, remove_folder, replacing, sha256_of, write_atomically
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
@@ -87,3 +87,26 @@ def test_a_missing_file() -> None:
 def test_the_digest(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
     assert sha256_of(tmp_path / "file") == hashlib.sha256(b"x" * 3_000_000).hexdigest()
+
+
+def test_read_only_files_are_removed_where_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ".git" / "objects"
+    folder.mkdir(parents=True)
+    for name in ("pack", "index"):
+        (folder / name).write_bytes(b"")
+        (folder / name).chmod(0o444)
+    unlink, refused = os.unlink, []
+
+    def refusing(path: str, **options: int) -> None:
+        """As on Windows."""
+        if not stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IWRITE:
+            refused.append(path)
+            raise PermissionError(13, "Access is denied", path)
+        unlink(path, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "unlink", refusing)
+    # As where folders can't be opened: by path, which is how Windows does it.
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)
+    remove_folder(tmp_path / ".git")
+    assert len(refused) == 2
+    assert not (tmp_path / ".git").exists()

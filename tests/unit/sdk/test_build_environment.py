@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ntpath
 import platform
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +23,6 @@ from mlir_release.sdk.build_environment import (
     read_ccache_counts,
     read_sccache_counts,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers are run on Linux")
 
@@ -136,6 +134,13 @@ def test_an_image_without_python(tmp_path: Path) -> None:
 def test_caches_find_the_same_file_in_another_folder(tmp_path: Path) -> None:
     native = Native(source=tmp_path / "a", root=tmp_path / "a" / ".build", tools=Tools(root=tmp_path))
     assert native.variables()["SCCACHE_BASEDIRS"] == native.variables()["CCACHE_BASEDIR"] == str(tmp_path / "a")
+
+
+def test_a_source_on_another_drive_than_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on Windows, for the paths of two drives.
+    monkeypatch.setattr("os.path.commonpath", ntpath.commonpath)
+    source, root = Path("D:\\a\\llvm"), Path("C:\\build")
+    assert Native(source=source, root=root, tools=Tools(root=tmp_path)).variables()["SCCACHE_BASEDIRS"] == str(root)
 
 
 def test_launchers_that_people_set_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +9,7 @@ import pytest
 from mlir_release.errors import MachineError
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.host.process import Captured
-from mlir_release.host.pythons import Python
-from mlir_release.model.cpython import CPython
-from mlir_release.model.platforms import Platform
-from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.wheels import cibuildwheel
-from mlir_release.wheels.backends import BuildJob
 from mlir_release.wheels.cibuildwheel import (
     LOCKED,
     configuration,
@@ -23,44 +17,12 @@ from mlir_release.wheels.cibuildwheel import (
     fetch_wheelhouse,
     identifier,
 )
+from tests.build_job import PROJECT, make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers build wheels for Linux")
-
-
-PROJECT = """
-[project]
-dependencies = [
-  "numpy<3,>=1.19.5", "ml_dtypes>=0.1; python_version < '3.12'", "ml_dtypes>=0.5; python_version >= '3.12'",
-]
-[build-system]
-requires = ["nanobind==2.9.2"]
-"""
-
-
-def job(tmp_path: Path, *, platform: str = "linux-x86_64", slots: Mapping[str, str] | None = None) -> BuildJob:
-    info = SdkInfo(
-        revision="0" * 40, llvm_version="22.1.8", provider="debian", configuration="release",
-        platform=Platform.parse(platform),
-        code_generators=("X86",), native_code_generator="X86", binding_library="nanobind", binding_requirements=(),
-        runtime_requirements=("numpy>=1.19.5",), minimum_python="3.10", source_epoch=1, linked=(), file_count=0, size=0,
-        digest="sha256:0",
-    )  # fmt: skip
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    (project / "pyproject.toml").write_text(PROJECT)
-    return BuildJob(
-        sdk=Sdk(root=tmp_path / "sdk", info=info),
-        python=Python(cpython=CPython(3, 12), version="3.12.1", executable=Path("/x/python")),
-        project=project,
-        profile="core",
-        workdir=tmp_path,
-        cache=tmp_path / "cache",
-        log=tmp_path / "log",
-        slots=slots or {},
-    )
 
 
 def linux(text: str) -> dict[str, Any]:
@@ -71,7 +33,7 @@ def linux(text: str) -> dict[str, Any]:
 def test_the_configuration_of_a_container(tmp_path: Path) -> None:
     slots = {"MAKEFLAGS": " -j4 --jobserver-auth=fifo:/tmp/jobs/slots"}
     engine = Engine(name="podman", create_args=("--cgroups=disabled",))
-    settings = linux(configuration(job(tmp_path, slots=slots), engine, "localhost/own", tmp_path / "house"))
+    settings = linux(configuration(make_job(tmp_path, slots=slots), engine, "localhost/own", tmp_path / "house"))
     arguments = settings["container-engine"]["create-args"]
     assert arguments[0] == "--cgroups=disabled"
     assert f"--volume={tmp_path / 'sdk'}:/sdk:ro" in arguments
@@ -90,7 +52,7 @@ def test_the_configuration_of_a_container(tmp_path: Path) -> None:
 def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, platform: str) -> None:
     from cibuildwheel.options import CommandLineArguments, Options
 
-    made = job(tmp_path, platform=platform)
+    made = make_job(tmp_path, platform=platform)
     (made.project / "pyproject.toml").write_text(PROJECT.replace("nanobind==2.9.2", "nanobind==99.0"))
     config = tmp_path / "cibuildwheel.toml"
     config.write_text(configuration(made, None, "", tmp_path / "house"))
@@ -107,7 +69,7 @@ def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, 
 def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
     from cibuildwheel.options import CommandLineArguments, Options
 
-    made = job(tmp_path)
+    made = make_job(tmp_path)
     config = tmp_path / "cibuildwheel.toml"
     config.write_text(
         configuration(made, Engine(name="podman"), image_name("x86_64", environment={}), tmp_path / "house")
@@ -138,7 +100,7 @@ def test_cibuildwheel_itself_accepts_the_configuration(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_builds(tmp_path: Path, platform: str, expected: str) -> None:
-    assert identifier(job(tmp_path, platform=platform)) == expected
+    assert identifier(make_job(tmp_path, platform=platform)) == expected
 
 
 def test_the_time_that_a_build_took_in_its_container(tmp_path: Path) -> None:
@@ -154,7 +116,7 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
 ) -> None:
     calls: list[list[str]] = []
     locks: list[str] = []
-    made, house = job(tmp_path), tmp_path / "house" / "cp312"
+    made, house = make_job(tmp_path), tmp_path / "house" / "cp312"
 
     def call(command: list[object]) -> Captured:
         calls.append([str(word) for word in command])
@@ -175,7 +137,8 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
     for call_ in calls:
         assert "--platform=manylinux_2_28_x86_64" in call_
         assert "--platform=manylinux_2_36_x86_64" not in call_
-    (made.project / "pyproject.toml").write_text(PROJECT.replace("2.9.2", "2.10.1"))
+    project = made.project / "pyproject.toml"
+    project.write_text(project.read_text().replace("2.9.2", "2.10.1"))
     fetch_wheelhouse(made, house)
     assert len(calls) == 4
     assert "nanobind==2.10.1 --hash=" in locks[2]
@@ -185,6 +148,6 @@ def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest
     failed = Captured(returncode=1, stdout="", stderr="no matching distribution", ending="exit code 1")
     monkeypatch.setattr(cibuildwheel, "capture", lambda command: failed)
     with pytest.raises(MachineError) as raised:
-        fetch_wheelhouse(job(tmp_path), tmp_path / "house" / "cp312")
+        fetch_wheelhouse(make_job(tmp_path), tmp_path / "house" / "cp312")
     assert (raised.value.id, raised.value.why) == ("pip-failed", "no matching distribution")
     assert not (tmp_path / "house" / "cp312" / "requirements.json").exists()
