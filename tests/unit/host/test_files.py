@@ -102,7 +102,7 @@ def test_read_only_files_are_removed_where_the_system_refuses(tmp_path: Path, mo
         if not stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IWRITE:
             refused.append(path)
             raise PermissionError(13, "Access is denied", path)
-        unlink(path, **options)  # type: ignore[arg-type]
+        unlink(path, **options)
 
     monkeypatch.setattr(os, "unlink", refusing)
     # As where folders can't be opened: by path, which is how Windows does it.
