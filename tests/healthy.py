@@ -11,6 +11,7 @@ from mlir_release.doctor.reviews import SECURITY_FILE
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.github.observations import (
     AllowedActions,
+    BranchRules,
     Environment,
     Names,
     Observations,
@@ -110,6 +111,9 @@ TAG_RULES = tuple(
     for kind in ("update", "deletion")
 )
 
+#: Rules by which a branch keeps its past.
+KEPT = (Rule(kind="deletion"), Rule(kind="non_fast_forward"))
+
 WELL = Observations(
     repository="openxla/stablehlo",
     private=False,
@@ -125,8 +129,8 @@ WELL = Observations(
     workflows={path: "active" for path in FILES if path.endswith(".yml")},
     immutable=True,
     tag_rules=TAG_RULES,
-    branch_rules=(Rule(kind="deletion"), Rule(kind="non_fast_forward")),
-    protection=frozenset(),
+    rules=BranchRules(rules=(*KEPT, Rule(kind="pull_request", ruleset="main")), protection=frozenset()),
+    pins=dict.fromkeys(("snapshots", "release/22.1.8"), BranchRules(rules=KEPT, protection=frozenset())),
     issues=True,
     pages="workflow",
     environments={

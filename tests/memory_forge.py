@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken
+from mlir_release.forge.base import Asset, BranchMoved, Release, Run, Tag, Taken, parents_of
 from mlir_release.model.pin import PARENTS, PIN_FILE, PLAIN, PinFacts, TreeEntry, changed_names
 
 if TYPE_CHECKING:
@@ -72,12 +72,15 @@ class MemoryForge:
     def commit_message(self, commit: str) -> str:
         return self.commits[int(commit, 16) - 1][1]
 
-    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
-        if self.branches[branch] != expected:
+    def commit(
+        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+    ) -> str:
+        if self.branches.get(branch) != expected:
             raise BranchMoved("branch-moved", "moved")
-        self.commits.append(({**self.commits[int(expected, 16) - 1][0], **files}, message))
+        parents = parents_of(expected, base)
+        self.commits.append(({**self.commits[int(parents[-1], 16) - 1][0], **files}, message))
         self.branches[branch] = f"{len(self.commits):040x}"
-        self.parents[self.branches[branch]] = (expected,)
+        self.parents[self.branches[branch]] = tuple(parents)
         return self.branches[branch]
 
     def pin_facts(self, commit: str) -> PinFacts | None:
@@ -110,10 +113,6 @@ class MemoryForge:
             found.add(commit := waiting.pop())
             waiting += [parent for parent in self.parents[commit] if parent not in found]
         return found
-
-    def create_branch(self, branch: str, commit: str) -> None:
-        if self.branches.setdefault(branch, commit) != commit:
-            raise Taken("branch-taken", "taken")
 
     def tags(self) -> Sequence[Tag]:
         return [tag for _, tag in sorted(self.tag_list.items())]

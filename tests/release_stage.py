@@ -11,6 +11,7 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.remote import release_of
 from mlir_release.snapshot.state import tag_message
+from tests.pin_factory import make_pin
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
@@ -59,8 +60,7 @@ class Stage:
         self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True, facts: LlvmFacts | None = None
     ) -> None:
         """Allocate a tag as the snapshot transaction does, and open its draft."""
-        commit = self.forge.head("main")
-        assert commit is not None
+        commit = make_pin(self.forge, revision)
         parsed = parse_tag(tag)
         assert parsed is not None
         message = tag_message(

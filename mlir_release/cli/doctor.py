@@ -21,7 +21,7 @@ _STYLES = {"ok": "green", "problem": "bold red", "unknown": "yellow"}
 
 @click.command()
 @forge_option
-@click.option("--branch", help="The branch that holds the pin.  [default: the repository's default branch]")
+@click.option("--branch", help="The branch that the toolkit comes from.  [default: the repository's default branch]")
 @click.option("--no-pypi", is_flag=True, help="Do not check the project on PyPI.")
 @owners_option(default="the repository's variable of that name, which the job that uploads uses")
 @click.option("--index-url", metavar="URL", help="The simple index of the project.  [default: PyPI's]")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import dry_run_option, json_option, repository_option
+from mlir_release.cli.options import dry_run_option, forge_address_option, json_option, repository_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -20,9 +20,18 @@ def pin() -> None:
 
 @pin.command("show")
 @repository_option
+@click.option("--latest", is_flag=True, help="The newest snapshot's, which no checkout has (looks at the forge).")
+@forge_address_option("With --latest: ")
 @json_option
-def pin_show(repository: Path) -> None:
-    """Print the pin."""
+def pin_show(repository: Path, latest: bool, forge: str | None) -> None:
+    """Print the pin of a checkout, which is that of development, or with --latest that of the newest snapshot."""
+    if latest:
+        from mlir_release.forge.open import open_forge
+        from mlir_release.snapshot.state import latest_snapshot
+
+        state = latest_snapshot(open_forge(forge))
+        console.result(state.revision, {"revision": state.revision, "tag": state.name, "state": state.state})
+        return
     from mlir_release.forge.checkout import read_pin
 
     sha = read_pin(repository)
@@ -59,9 +68,9 @@ def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
 @repository_option
 @json_option
 def pin_check(repository: Path) -> None:
-    """Check that the pin is well-formed and that its commit exists upstream."""
+    """Check that the pin is well-formed and that its commit is upstream's own."""
     from mlir_release.forge.checkout import matrix_of_checkout, read_pin
-    from mlir_release.snapshot.upstream import Upstream
+    from mlir_release.snapshot.green import select
 
-    revision = Upstream.of(matrix_of_checkout(repository).release).resolve(read_pin(repository))
+    revision = select(matrix_of_checkout(repository).release, read_pin(repository))
     console.result(f"{revision.sha} is upstream: {revision.subject}", {"revision": revision.sha, "ok": True})

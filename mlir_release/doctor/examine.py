@@ -9,13 +9,14 @@ from mlir_release.doctor.actions import examine_actions
 from mlir_release.doctor.green import examine_green
 from mlir_release.doctor.index import configured_owners, examine_names, examine_project, goes_to_pypi
 from mlir_release.doctor.local import examine_local
+from mlir_release.doctor.pin_branch import examine_newest_pin
 from mlir_release.doctor.pins import examine_pins
 from mlir_release.doctor.pull_requests import examine_pull_requests
 from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
 from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
 from mlir_release.doctor.results import hidden
 from mlir_release.doctor.reviews import examine_reviews
-from mlir_release.doctor.rules import examine_branch, examine_tags
+from mlir_release.doctor.rules import examine_branch, examine_pin_branches, examine_tags
 from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
 from mlir_release.doctor.signer import examine_signer
 from mlir_release.doctor.token import examine_token
@@ -36,7 +37,7 @@ def examine_forge(
 ) -> list[Finding]:
     """Observe a release repository and run every check that applies to it.
 
-    :param branch: that holds the pin; None: the default branch
+    :param branch: that the toolkit comes from; None: the default branch
     :param index_url: the simple index to ask about our project; empty: PyPI's; None: ask none
     :param owners: users or organizations that must own the project there; none: those of the repository's variable
     :raises UsageError: ``branch-missing``
@@ -50,6 +51,7 @@ def examine_forge(
     contents, findings = examine(seen, lambda repository, path, ref: services.file_of(repository, path, ref=ref))
     findings += tuple(examine_green(contents, os.environ))
     if contents.releases and contents.matrix is not None:
+        findings += (examine_newest_pin(forge, contents.matrix.release),)
         findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
     if index_url is not None and contents.releases:
         known = owners or configured_owners(seen.variables)
@@ -87,6 +89,7 @@ def examine(seen: Observations, read: Read) -> tuple[Contents, tuple[Finding, ..
 def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Finding]:
     """Checks that only a release repository needs."""
     yield from examine_branch(seen)
+    yield from examine_pin_branches(seen)
     yield from examine_tags(seen)
     yield from examine_releases(seen)
     yield from examine_reviews(seen)

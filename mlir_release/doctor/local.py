@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.doctor.pin_branch import examine_newest_pin
 from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
 from mlir_release.doctor.repository_files import FILES, read_files
 from mlir_release.doctor.results import Finding, of_error, verdict
@@ -36,10 +37,11 @@ def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
     contents, findings = read_files(found, branch=branch, github=False)
     yield from findings
     if contents.matrix is not None:
+        yield examine_newest_pin(forge, contents.matrix.release)
         yield from examine_pythons(contents.matrix, today=forge.now().date())
         yield from examine_exclusions(forge)
     if contents.matrix is not None and contents.matrix.release.branch != branch:
-        text = f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {branch}"
+        text = f"targets.toml names {contents.matrix.release.branch} as its branch, but this is {branch}"
         remedy = "correct branch in [release], or examine the other branch with --branch"
         yield Finding("default-branch", "problem", text, remedy)
 

@@ -1,4 +1,4 @@
-"""Rules for tags and for the pin's branch: whether they protect releases and admit the jobs."""
+"""Rules for branches and tags: whether they protect the toolkit, the pins and the releases, and admit the jobs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from mlir_release.doctor.results import Finding, hidden, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
-    from mlir_release.forge.github.observations import Observations, Rule
+    from mlir_release.forge.github.observations import BranchRules, Observations, Rule
 
 #: A tag of each kind, to apply rules to.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
 
-#: Rules (and fields of classic protection) that keep a job from committing directly to a branch.
-BLOCKING = frozenset(
-    {
-        "update",
-        "pull_request",
-        "required_status_checks",
-        "merge_queue",
-        "workflows",
-        "required_deployments",
-        "code_scanning",
-        "required_pull_request_reviews",
-        "restrictions",
-        "lock_branch",
-    }
+#: Rules (and fields of classic protection) that keep a job from changing a branch without a person's consent. Checks
+#: that must pass are not among them: who may write may report that they have.
+CLOSED = frozenset(
+    {"update", "pull_request", "merge_queue", "required_pull_request_reviews", "restrictions", "lock_branch"}
 )
+
+#: Those that keep a job from committing to a branch at all. A pin commit has two parents, and begins its branch.
+BLOCKING = CLOSED | {
+    "creation",
+    "required_linear_history",
+    "required_status_checks",
+    "workflows",
+    "required_deployments",
+    "code_scanning",
+}
 
 #: Rules (and fields) that admit some commits. Signatures: GitHub signs what a bot commits through its API
 #: (docs.github.com, "About commit signature verification"), which is not checked here.
@@ -36,33 +37,92 @@ CHOOSY = frozenset(
     {"commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern", "required_signatures"}
 )
 
+#: What keeps a branch's past, by what happens without it; classic protection does, unless it allows them.
+_KEEPING = (("non_fast_forward", "allow_force_pushes", "force-pushed"), ("deletion", "allow_deletions", "deleted"))
+
 
 def examine_branch(seen: Observations) -> Iterator[Finding]:
-    """Whether the snapshot job may commit the pin to its branch."""
-    rules = [rule for rule in seen.branch_rules or () if rule.bypass != "asker"]
+    """Whether the branch that the toolkit comes from can be changed by no job."""
+    branch, found = seen.branch, seen.rules
+    remedy = (
+        f"Settings > Rules > New branch ruleset: active, target {branch}; require a pull request before merging, with "
+        "a review from code owners; restrict deletions, block force pushes; no App on the bypass list. Nothing else "
+        "need change: pins have a branch of their own (docs/operating.md, 'Moving an existing repository')"
+    )
+    rules = [rule for rule in found.rules or () if rule.kind in CLOSED]
+    closed = {_named(rule) for rule in rules if rule.bypass == "nobody"} | _classic(found, CLOSED)
+    passing = {_named(rule) for rule in rules if rule.bypass not in ("nobody", "asker")}
+    if not closed:
+        yield from _hidden(seen, "protected-branch", branch, found)
+    if passing and not closed:
+        text = f"{branch} may be open to an App that passes {', '.join(sorted(passing))}"
+        yield Finding("protected-branch", "unknown", text, remedy)
+    if found.rules is None or (found.protection is None and not closed) or (passing and not closed):
+        return
+    open_to = [*([] if closed else ["changed by any job that may write contents"]), *_open_to(found)]
+    if open_to:
+        text = f"{branch}, which every release's toolkit comes from, can be {' and '.join(open_to)}"
+        yield Finding("protected-branch", "problem", text, remedy)
+    else:
+        yield Finding("protected-branch", "ok", f"jobs can't change {branch}: {', '.join(sorted(closed))}")
+
+
+def examine_pin_branches(seen: Observations) -> Iterator[Finding]:
+    """Whether jobs may commit pins to their branches, and nobody can take back what was pinned."""
+    for branch, found in seen.pins.items():
+        yield from _examine_pin_branch(seen, branch, found)
+
+
+def _examine_pin_branch(seen: Observations, branch: str, found: BranchRules) -> Iterator[Finding]:
+    rules = [rule for rule in found.rules or () if rule.bypass != "asker"]
     blocking = {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass == "nobody"}
     unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY}
     unclear |= {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"}
-    for kinds, found in ((BLOCKING, blocking), (CHOOSY, unclear)):
-        found |= {f"{field} (classic protection)" for field in (seen.protection or frozenset()) & kinds}
+    blocking, unclear = blocking | _classic(found, BLOCKING), unclear | _classic(found, CHOOSY)
     remedy = (
-        "remove the rule from the branch (Settings > Rules or Branches), or keep the pin in a repository without it: "
-        "a job's own token can't be put on a bypass list"
+        f"exclude {branch} from that rule (Settings > Rules or Branches): a job's own token can't be put on a bypass "
+        "list, and what it commits there is checked before anything is built or published"
     )
     if blocking:
-        text = f"jobs may not commit to {seen.branch}: {', '.join(sorted(blocking))}"
+        text = f"jobs may not commit pins to {branch}: {', '.join(sorted(blocking))}"
         yield Finding("pin-branch", "problem", text, remedy)
         return
     if unclear:
-        text = f"{seen.branch} has rules that may block jobs: {', '.join(sorted(unclear))}"
+        text = f"{branch} has rules that may block jobs: {', '.join(sorted(unclear))}"
         yield Finding("pin-branch", "unknown", text, remedy)
-    if seen.branch_rules is None:
-        yield hidden(seen, "pin-branch", f"the rules for {seen.branch}", asked="rules", usual="metadata: read")
-    if seen.protection is None:
-        text = f"how {seen.branch} is protected"
-        yield hidden(seen, "pin-branch", text, asked="protection", usual="administration: read")
-    if not unclear and seen.branch_rules is not None and seen.protection is not None:
-        yield Finding("pin-branch", "ok", f"jobs may commit the pin to {seen.branch}")
+    yield from _hidden(seen, "pin-branch", branch, found)
+    if unclear or found.rules is None or found.protection is None:
+        return
+    open_to = _open_to(found)
+    shown = f"jobs may commit pins to {branch}"
+    yield verdict(
+        "pin-branch",
+        not open_to,
+        f"{shown}; it can be {' and '.join(open_to)}" if open_to else shown,
+        f"Settings > Rules > New branch ruleset: active, targets {' and '.join(_patterns(seen))}; restrict deletions "
+        "and block force pushes, nothing else, no bypass",
+    )
+
+
+def _patterns(seen: Observations) -> list[str]:
+    return [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in seen.pins]
+
+
+def _open_to(found: BranchRules) -> list[str]:
+    """What can happen to a branch's past."""
+    classic = found.protection or frozenset()
+    return [word for kind, allowed, word in _KEEPING if kind not in found.kinds and (not classic or allowed in classic)]
+
+
+def _hidden(seen: Observations, check: str, branch: str, found: BranchRules) -> Iterator[Finding]:
+    if found.rules is None:
+        yield hidden(seen, check, f"the rules for {branch}", asked="rules", usual="metadata: read")
+    if found.protection is None:
+        yield hidden(seen, check, f"how {branch} is protected", asked="protection", usual="administration: read")
+
+
+def _classic(found: BranchRules, kinds: AbstractSet[str]) -> set[str]:
+    return {f"{field} (classic protection)" for field in (found.protection or frozenset()) & kinds}
 
 
 def _named(rule: Rule) -> str:

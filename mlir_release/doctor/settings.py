@@ -30,11 +30,14 @@ def examine_branches(seen: Observations, contents: Contents) -> Iterator[Finding
         remedy = "Settings > General > Unarchive this repository"
         yield Finding("archived", "problem", "the repository is archived: nothing can be written", remedy)
     if contents.releases and seen.branch != seen.default_branch:
-        text = f"the pin is on {seen.branch}, but the default branch is {seen.default_branch}"
-        remedy = "schedules and dispatches run from the default branch: make the two the same (Settings > General)"
+        text = f"the toolkit is on {seen.branch}, but the default branch is {seen.default_branch}"
+        remedy = (
+            "schedules and dispatches run from the default branch, and tags are checked against it: make the two the "
+            "same (Settings > General)"
+        )
         yield Finding("default-branch", "problem", text, remedy)
     if contents.matrix is not None and contents.matrix.release.branch != seen.branch:
-        text = f"targets.toml names {contents.matrix.release.branch} as the pin's branch, but this is {seen.branch}"
+        text = f"targets.toml names {contents.matrix.release.branch} as its branch, but this is {seen.branch}"
         remedy = f'set branch = "{seen.default_branch}" in its [release], or examine the other branch with --branch'
         yield Finding("default-branch", "problem", text, remedy)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Permissions that commands need, and what each is for.
 _NEEDED = {
-    "contents": "commits the pin and makes tags and releases",
+    "contents": "commits pins and makes tags and releases",
     "actions": "dispatches the build",
     "issues": "maintains the issues of failing targets",
 }

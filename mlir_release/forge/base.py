@@ -1,7 +1,7 @@
 """The forge port: what the release side needs from the place where the release repository lives.
 
 Adapters: :mod:`mlir_release.forge.local` (a folder) and :mod:`mlir_release.forge.github`. Every method is safe to
-repeat; the methods that decide races (``commit``, ``create_branch``, ``create_tag``, ``upload``) are atomic on the
+repeat; the methods that decide races (``commit``, ``create_tag``, ``upload``) are atomic on the
 forge and raise :class:`Taken` or :class:`BranchMoved` for the loser, which then reads the current state and retries.
 
 Listings (``tags``, ``releases``) are for commands that need all of them. One tag or one release is looked up, and what
@@ -94,6 +94,11 @@ class Run:
     commit: str = ""  #: that it ran at; empty where the forge does not tell
 
 
+def parents_of(expected: str | None, base: str | None) -> list[str]:
+    """The parents of the commit that :meth:`Forge.commit` makes, each once; it begins with the tree of the last."""
+    return list(dict.fromkeys(commit for commit in (expected, base) if commit is not None))
+
+
 class Forge(Protocol):
     """A release repository with its releases. Raises :class:`~mlir_release.errors.ForgeError` when it can't answer."""
 
@@ -118,17 +123,20 @@ class Forge(Protocol):
     def commit_message(self, commit: str) -> str:
         """The message of a commit."""
 
-    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
-        """Commit ``files`` on ``branch`` if its head still is ``expected``. :raises BranchMoved:"""
+    def commit(
+        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+    ) -> str:
+        """Commit ``files`` on ``branch`` if its head still is ``expected``. :raises BranchMoved:
+
+        :param expected: None: the branch must not exist, and begins with this commit, which needs a ``base``
+        :param base: takes the place of ``expected`` as the commit whose other files are kept, and is the last parent
+        """
 
     def pin_facts(self, commit: str) -> PinFacts | None:
         """What tells whether a commit is a pin commit of the forge's default branch; None if there is no such commit.
 
         The protected branch is the default one: it is a setting, which no commit, tag or branch can change.
         """
-
-    def create_branch(self, branch: str, commit: str) -> None:
-        """Create ``branch`` at ``commit``; nothing if it is already exactly there. :raises Taken: if elsewhere."""
 
     # -- tags ---------------------------------------------------------------------------------------------------
 

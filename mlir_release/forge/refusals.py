@@ -8,23 +8,19 @@ from mlir_release.forge.base import BranchMoved, Taken
 _RETRY = "run this again: it looks at the forge anew"
 
 
-def branch_moved(branch: str, expected: str, *, where: str) -> BranchMoved:
-    """A commit was made for ``expected``, which is no longer the head of ``branch``."""
-    return BranchMoved("branch-moved", f"{branch} is no longer at {expected}", where=where, remedy=_RETRY)
-
-
-def branch_taken(branch: str, *, where: str) -> Taken:
-    """The branch exists at another commit."""
-    return Taken("branch-taken", f"the branch {branch} exists already, at another commit", where=where, remedy=_RETRY)
+def branch_moved(branch: str, expected: str | None, *, where: str) -> BranchMoved:
+    """A commit was made for ``expected``, which is no longer the head of ``branch`` (None: there was no branch)."""
+    what = f"{branch} is no longer at {expected}" if expected else f"somebody else has made the branch {branch}"
+    return BranchMoved("branch-moved", what, where=where, remedy=_RETRY)
 
 
 def branch_missing(branch: str, *, where: str) -> UsageError:
-    """The branch that holds ``targets.toml`` and the pin does not exist."""
+    """The branch that holds ``targets.toml`` does not exist."""
     return UsageError(
         "branch-missing",
         f"the release repository has no branch {branch}",
         where=where,
-        remedy="create it, or name the branch that holds targets.toml and the pin: --branch, or branch in targets.toml",
+        remedy="create it, or name the branch that holds targets.toml: --branch, or branch in targets.toml",
     )
 
 

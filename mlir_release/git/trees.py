@@ -87,10 +87,23 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, signa
     return done.stdout.decode().strip()
 
 
-def commit_files(git: Git, parent: str | None, files: Mapping[str, bytes], message: str, signature: Signature) -> str:
-    """Make a commit object on ``parent`` that sets ``files`` and keeps the rest; no ref moves. Returns its id."""
-    tree = tree_with(git, parent, {path: make_blob(git, content) for path, content in files.items()})
-    return commit_tree(git, tree, [parent] if parent is not None else [], message, signature)
+def commit_files(
+    git: Git,
+    base: str | None,
+    files: Mapping[str, bytes],
+    message: str,
+    signature: Signature,
+    *,
+    parents: Sequence[str] | None = None,
+) -> str:
+    """Make a commit object with the tree of ``base``, in which ``files`` are set; no ref moves. Returns its id.
+
+    :param parents: None: ``base`` alone
+    """
+    tree = tree_with(git, base, {path: make_blob(git, content) for path, content in files.items()})
+    if parents is None:
+        parents = [base] if base is not None else []
+    return commit_tree(git, tree, parents, message, signature)
 
 
 def replay_commit(git: Git, commit: str, tree: str, parent: str, *, message: bytes | None = None) -> str:

@@ -80,6 +80,15 @@ class PinFacts:
         return self.parents[-1] if self.parents else ""
 
 
+#: The branch that snapshots are pinned on, unless ``targets.toml`` names another.
+PINS_BRANCH = "snapshots"
+
+
+def numbered_branch(version: str) -> str:
+    """The branch that the numbered releases of an LLVM version are pinned on. ``version``: canonical"""
+    return f"release/{version}"
+
+
 #: The mode of a plain file that is not executable.
 PLAIN = "100644"
 
@@ -126,18 +135,13 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
             "pin-malformed", f"the commit that {where} names has no proper pin", facts, where, why=error.what
         ) from error
     if pin != revision:
-        raise tag_contradicts_pin(where, revision, pin, commit=facts.commit)
-
-
-def tag_contradicts_pin(tag: str, revision: str, pin: str, *, commit: str) -> NeedsPersonError:
-    """The error for a tag whose message names another revision than its commit pins."""
-    return NeedsPersonError(
-        "tag-contradicts-pin",
-        f"tag {tag} says llvm-project {revision}, but the commit that it names pins {pin}",
-        where=commit,
-        why="someone made or moved that tag by hand",
-        remedy=f"mlir-release release abandon {tag}, then make another",
-    )
+        raise NeedsPersonError(
+            "tag-contradicts-pin",
+            f"tag {where} says llvm-project {revision}, but the commit that it names pins {pin}",
+            where=facts.commit,
+            why="someone made or moved that tag by hand",
+            remedy=f"mlir-release release abandon {where}, then make another",
+        )
 
 
 def _check_parents(facts: PinFacts, where: str) -> None:

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct, structs
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
@@ -60,6 +61,10 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     """A table of the file. What its types do not say, ``__post_init__`` checks."""
 
 
+#: Branches that git, GitHub and a job's log all show as they are.
+_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
+
+
 class GreenPolicy(_Table, frozen=True):
     """What "green" means for `snapshot --policy green`: a revision on which every check has succeeded."""
 
@@ -75,11 +80,16 @@ class GreenPolicy(_Table, frozen=True):
 
 
 class ReleaseConfig(_Table, frozen=True):
-    """Where revisions come from and where the pin lives."""
+    """Where revisions come from, and where the toolkit and the pins live."""
 
     upstream: Annotated[str, doc("URL or path of llvm-project that git can fetch from.")]
     upstream_branch: Annotated[str, doc("The branch that snapshots follow.")] = "main"
-    branch: Annotated[str, doc("The branch of the release repository that holds the pin.")] = "main"
+    branch: Annotated[
+        str, doc("The protected branch of the release repository, which the toolkit of every release comes from.")
+    ] = "main"
+    pins: Annotated[str, doc("The branch that snapshots are pinned on, by commits that change nothing else.")] = (
+        PINS_BRANCH
+    )
     workflow: Annotated[str, doc("The workflow that is dispatched on each new tag.")] = "release.yml"
     deadline: Annotated[
         Hours,
@@ -96,6 +106,13 @@ class ReleaseConfig(_Table, frozen=True):
         Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
     ] = LINKED_DAYS
     green: GreenPolicy | None = None
+
+    def __post_init__(self) -> None:
+        if not _BRANCH.fullmatch(self.pins) or self.pins.endswith(".lock"):
+            raise MalformedError("pins", f"is {self.pins!r}, which is no plain name of a branch", 'write "snapshots"')
+        if self.pins == self.branch:
+            problem = f"is {self.pins!r}, as branch is, which only people may change"
+            raise MalformedError("pins", problem, "name a branch that jobs may commit to, such as snapshots")
 
 
 class LlvmTable(_Table, frozen=True):

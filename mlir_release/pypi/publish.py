@@ -31,6 +31,7 @@ from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
+from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def publish_to_index(
     :param owners: users or the organization that must own the project where the index tells owners
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``pypi-not-numbered``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
-    :raises VerificationError: ``pypi-*``: something is not fit for the index; nothing was uploaded
+    :raises VerificationError: ``pypi-*``: something is not fit for the index, or the tag is not of a pin commit
+        (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
     """
@@ -183,6 +185,7 @@ def prepared(
     project_limit: int = PROJECT_LIMIT,
 ) -> Iterator[Prepared]:
     """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
+    check_pinned(forge, find_state(forge, tag))
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = _published(forge, tag)

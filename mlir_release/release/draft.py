@@ -14,6 +14,7 @@ from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
+from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class Draft(RemoteRelease):
         if self.release.draft and self.forge.tag(ABANDONED_PREFIX + self.tag) is not None:
             raise tag_abandoned(self.tag)
 
+    def need_pinned(self) -> None:
+        """Refuse to build or publish a tag whose commit does more than pin (:func:`~.pinned.check_pinned`)."""
+        check_pinned(self.forge, self.state)
+
     def previous(self, folder: Path) -> Manifest | None:
         """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
         return previous_manifest(self.forge, (tag.name for tag in self.tags), self.tag, folder)
@@ -137,7 +142,9 @@ class Draft(RemoteRelease):
         """The jobs that make what it still lacks, as rows for a workflow's matrix.
 
         :param only: a filter of the matrix
+        :raises VerificationError: see :meth:`need_pinned`
         """
+        self.need_pinned()
         if only:
             self.matrix = self.due.only(only)
         lacking = self.missing()

@@ -70,13 +70,15 @@ def publish(
     """Verify a draft from its own assets and publish it, once.
 
     :param dry_run: verify only
-    :raises VerificationError: see :func:`verify`; :raises NeedsPersonError: ``version-published``
+    :raises VerificationError: see :func:`verify` and :meth:`Draft.need_pinned`
+    :raises NeedsPersonError: ``version-published``
     """
     draft.refresh()
     draft.need_pending()
     url = draft.forge.page_url(draft.tag)
     if not draft.release.draft:
         return _published_already(draft, url)
+    draft.need_pinned()
     rivals = _rivals(draft)
     _check_version(draft, rivals)
     try:

@@ -17,6 +17,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
 from mlir_release.release.remote import find_release
 from mlir_release.release.sweep_plan import PATIENCE, Item, Limits, Observed, Pending, make_plan
+from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, read_states
 from mlir_release.snapshot.transaction import open_draft
 
@@ -261,6 +262,7 @@ class _Steps:
     def _dispatch(self, state: TagState) -> str:
         """Open the draft if there is none, and dispatch the build."""
         forge, workflow = self.world.forge, self.world.config.workflow
+        check_pinned(forge, state)
         if find_release(forge, state.name) is None:
             open_draft(forge, state.tag, state.revision)
         if forge.tag(ABANDONED_PREFIX + state.name) is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.github.checks import SUCCESS
+from mlir_release.model.pin import SHA_PATTERN
+from mlir_release.snapshot.on_github import ON_GITHUB, github_of
+from mlir_release.snapshot.reachable import need_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
 
 #: Of a check that a commit does not have (yet).
 MISSING = "missing"
-
-#: ``https://github.com/llvm/llvm-project.git``, ``ssh://git@github.com/…``, ``git@github.com:…``.
-_ON_GITHUB = re.compile(
-    r"(?:(?P<scheme>https?|ssh)://(?:[^@/]+@)?(?P<host>[^/]+)/|[^@/:]+@(?P<ssh_host>[^:/]+):)"
-    r"(?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
-)
 
 
 class Checks(Protocol):
@@ -173,7 +168,8 @@ def select(
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
     :param explain: is given what policy ``green`` looked at, whatever came of it
-    :raises UsageError: ``green-not-configured``, ``green-not-on-github``, and those of :meth:`Upstream.resolve`
+    :raises UsageError: ``green-not-configured``, ``green-not-on-github``, ``revision-not-upstream``, and those of
+        :meth:`Upstream.resolve`
     :raises NeedsPersonError: ``nothing-green``, ``green-check-unseen``, if no commit is green and the fallback is to
         stop
     """
@@ -182,7 +178,7 @@ def select(
 
         upstream = Upstream.of(config)
     if policy != "green":
-        return upstream.resolve(policy)
+        return _named(upstream, policy)
     green = config.green
     if green is None:
         raise UsageError(
@@ -197,6 +193,14 @@ def select(
         return _fall_back(green, upstream, found)
     console.say(found.text())
     return upstream.resolve(found.chosen.sha)
+
+
+def _named(upstream: Upstream, policy: str) -> Revision:
+    """What a person named; by its id, only a commit that is upstream's own."""
+    revision = upstream.resolve(policy)
+    if SHA_PATTERN.fullmatch(policy):
+        need_upstream(upstream, policy)
+    return revision
 
 
 def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revision:
@@ -237,16 +241,16 @@ def checks_of_upstream(url: str, environ: Mapping[str, str]) -> Checks:
 
 
 def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
-    """The client of a repository on GitHub that git fetches from ``url``.
-
-    The environment's token is shown to the environment's own server only: an Enterprise server's is no business of
-    github.com, nor the other way round.
+    """The client of a repository on GitHub that git fetches from ``url``; any other host may be an Enterprise server.
 
     :raises UsageError: ``green-not-on-github``
     """
-    from mlir_release.forge.github.client import DEFAULT_SERVER, GitHubClient
+    from mlir_release.forge.github.client import GitHubClient
 
-    match = _ON_GITHUB.fullmatch(url)
+    known = github_of(url, environ)
+    if known is not None:
+        return known
+    match = ON_GITHUB.fullmatch(url)
     if match is None:
         raise UsageError(
             "green-not-on-github",
@@ -254,10 +258,5 @@ def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
             where=url,
             remedy="use head, a full sha, a tag or a branch",
         )
-    host = match["host"] or match["ssh_host"]
-    if host == urlsplit(environ.get("GITHUB_SERVER_URL") or DEFAULT_SERVER).netloc:
-        return GitHubClient.of_environment(match["name"], environ)
-    if host == urlsplit(DEFAULT_SERVER).netloc:
-        return GitHubClient(match["name"], token=None)
-    server = f"https://{host}"
+    server = f"https://{match['host'] or match['ssh_host']}"
     return GitHubClient(match["name"], token=None, api=f"{server}/api/v3", server=server)

@@ -23,12 +23,16 @@ def check_pinned(forge: Forge, state: TagState) -> PinFacts:
     :raises VerificationError: ``pin-commit-missing``, and those of :func:`~mlir_release.model.pin.check_pin_commit`
     :raises NeedsPersonError: ``tag-contradicts-pin``
     """
-    facts = forge.pin_facts(state.commit)
+    return check_facts(forge.pin_facts(state.commit), state)
+
+
+def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
+    """As :func:`check_pinned`, of what the forge has said about the tag's commit."""
     if facts is None:
         raise VerificationError(
             "pin-commit-missing",
             f"{state.name} names no commit",
-            where=f"{state.commit} in {forge.description}",
+            where=state.commit,
             why="someone made that tag by hand",
             remedy=f"mlir-release release abandon {state.name}, then make another",
         )

@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mlir_release.errors import NeedsPersonError
+from mlir_release.errors import NeedsPersonError, ReleaseError
 from mlir_release.forge.refusals import branch_missing
-from mlir_release.model.pin import PIN_FILE, parse_pin, tag_contradicts_pin
+from mlir_release.model.pin import check_pin_commit
 from mlir_release.model.release_tags import (
     NumberedTag,
     ReleaseTag,
@@ -30,12 +30,14 @@ from mlir_release.model.release_tags import (
     next_snapshot,
     numbered_wheel_version,
 )
+from mlir_release.snapshot.pinned import check_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from mlir_release.forge.base import Release, Run
+    from mlir_release.model.pin import PinFacts
     from mlir_release.snapshot.state import TagState
 
 
@@ -45,8 +47,8 @@ class Request:
 
     revision: str
     request_id: str
-    branch: str  #: holds the pin: the configured branch, or the numbered release's own
-    base_branch: str  #: where ``branch`` begins if it does not exist yet; the same for snapshots
+    branch: str  #: takes the pin commit: that of all snapshots, or the numbered version's own
+    base_branch: str  #: the protected one, whose head gives everything but the pin
     workflow: str
     version: str | None = None
     force: bool = False
@@ -70,7 +72,6 @@ class ForgeState:
     now: datetime
     head: str | None  #: of the request's branch
     base_head: str | None  #: of its base branch
-    pin: bytes | None  #: content of the pin file there
     tag_names: frozenset[str]
     allocated: Sequence[ReleaseTag]  #: every release tag that we made
     states: Sequence[TagState]  #: of the tags for this job, and of all of the same numbered version
@@ -79,7 +80,8 @@ class ForgeState:
     others: Sequence[TagState]  #: pending for other jobs, by their recent drafts
     runs: Sequence[Run]  #: of the request's workflow, on the tag that :func:`focus` names
     dispatched: bool = False  #: by this process; its run may appear later
-    focus_pin: bytes | None = None  #: the pin file at that tag
+    focus_facts: PinFacts | None = None  #: about that tag's commit
+    head_facts: PinFacts | None = None  #: about ``head``, if it pins the revision and no tag is for the job
     pinned: str | None = None  #: the commit by which this process pinned the revision
     made: str | None = None  #: the tag that this process has just made
 
@@ -88,26 +90,16 @@ class ForgeState:
 
 
 @dataclass(frozen=True)
-class CreateBranch:
-    """Begin a numbered release's branch."""
-
-    branch: str
-    commit: str
-
-    def __str__(self) -> str:
-        return f"create branch {self.branch} at {self.commit[:12]}"
-
-
-@dataclass(frozen=True)
 class CommitPin:
-    """Pin the revision, if the branch still is at ``expected``."""
+    """Pin the revision in the tree of ``base``, if the branch still is at ``expected`` (None: does not exist)."""
 
     branch: str
-    expected: str
+    expected: str | None
+    base: str
     revision: str
 
     def __str__(self) -> str:
-        return f"pin llvm-project {self.revision[:12]} on {self.branch}"
+        return f"pin llvm-project {self.revision[:12]} on {self.branch}, with the toolkit of {self.base[:12]}"
 
 
 @dataclass(frozen=True)
@@ -167,7 +159,7 @@ class Dispatch:
         return f"dispatch {self.workflow} on {self.tag}"
 
 
-Step = CreateBranch | CommitPin | CreateTag | YieldTag | DeleteDraft | CreateDraft | Dispatch
+Step = CommitPin | CreateTag | YieldTag | DeleteDraft | CreateDraft | Dispatch
 
 Verdict = Literal["published", "resume", "start"]
 
@@ -205,8 +197,9 @@ def focus(request: Request, states: Iterable[TagState], drafts: Iterable[Release
 def make_plan(request: Request, world: ForgeState) -> ReleasePlan:
     """The steps that remain.
 
-    :raises UsageError: if the branch or the pin file is missing or malformed
-    :raises NeedsPersonError: if no tag can be allocated, or the tag to resume contradicts its pin
+    :raises UsageError: if the base branch is missing
+    :raises NeedsPersonError: if no tag can be allocated
+    :raises VerificationError: if the tag to resume is not of a pin commit (:func:`~.pinned.check_facts`)
     """
     ours = _just_made(request, world)
     if ours is not None:
@@ -254,9 +247,7 @@ def _about(state: TagState, verdict: Verdict, *steps: Step, notes: tuple[str, ..
 
 
 def _resume(request: Request, world: ForgeState, state: TagState) -> ReleasePlan:
-    pin = parse_pin(world.focus_pin, where=f"{PIN_FILE} at {state.name}")
-    if pin != state.revision:
-        raise tag_contradicts_pin(state.name, state.revision, pin, commit=state.commit)
+    check_facts(world.focus_facts, state)
     drafts = [draft for draft in world.drafts if draft.tag == state.name]
     empty = [release for release in drafts[1:] if not release.assets]
     # Another process may have been about to create the draft of a tag when it was abandoned.
@@ -274,16 +265,12 @@ def _resume(request: Request, world: ForgeState, state: TagState) -> ReleasePlan
 def _start(request: Request, world: ForgeState) -> ReleasePlan:
     tag, wheel_version, notes = _allocate(request, world)
     steps: list[Step] = []
-    head = world.head or world.base_head
-    if head is None:
+    if world.base_head is None:
         raise branch_missing(request.base_branch, where=request.base_branch)
-    if world.head is None:
-        steps.append(CreateBranch(request.branch, head))
-    pin = parse_pin(world.pin, where=f"{PIN_FILE} at {head}")
-    # Where the branch has moved on since we pinned the revision, our commit still is the one that the tag is for.
-    commit = world.pinned or (head if pin == request.revision else None)
+    # Where a branch has moved on since we pinned the revision, our commit still is the one that the tag is for.
+    commit = world.pinned or _reusable(request, world)
     if commit is None:
-        steps.append(CommitPin(request.branch, head, request.revision))
+        steps.append(CommitPin(request.branch, world.head, world.base_head, request.revision))
     steps.append(CreateTag(tag, commit, request.revision, wheel_version))
     steps.append(CreateDraft(tag, request.revision))
     steps.append(Dispatch(request.workflow, tag))
@@ -296,6 +283,18 @@ def _start(request: Request, world: ForgeState) -> ReleasePlan:
         steps=tuple(steps),
         notes=notes,
     )
+
+
+def _reusable(request: Request, world: ForgeState) -> str | None:
+    """The branch's head, if it pins the revision with the newest toolkit: another process was killed, or is as fast."""
+    facts = world.head_facts
+    if facts is None or facts.base != world.base_head:
+        return None
+    try:
+        check_pin_commit(facts, request.revision, where=request.branch)
+    except ReleaseError:
+        return None  # someone committed to the branch by hand; a new commit on top has nothing of it
+    return facts.commit
 
 
 def _allocate(request: Request, world: ForgeState) -> tuple[ReleaseTag, str, tuple[str, ...]]:

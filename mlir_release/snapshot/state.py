@@ -189,6 +189,24 @@ def newest_states(forge: Forge, tags: Sequence[Tag], rows: Sequence[ReleaseRow],
     return [state for state in read_states(tags, published) if state.name in names]
 
 
+def latest_snapshot(forge: Forge) -> TagState:
+    """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``snapshot-none``"""
+    published = {row.tag for row in forge.recent(RECENT) if not row.draft}
+    living = [
+        state
+        for state in read_states(forge.tags(), published)
+        if isinstance(state.tag, SnapshotTag) and state.state != "abandoned"
+    ]
+    if not living:
+        raise UsageError(
+            "snapshot-none",
+            "there is no snapshot yet",
+            where=forge.description,
+            remedy="make one: mlir-release snapshot; `mlir-release pin show` prints the pin of development",
+        )
+    return living[-1]
+
+
 def find_state(forge: Forge, name: str) -> TagState:
     """The state of one release tag, by lookups.
 

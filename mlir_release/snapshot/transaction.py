@@ -18,7 +18,7 @@ from mlir_release import __version__
 from mlir_release.errors import UsageError
 from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.host.races import Races
-from mlir_release.model.pin import PIN_FILE, format_pin
+from mlir_release.model.pin import PIN_FILE, format_pin, numbered_branch
 from mlir_release.model.release_tags import (
     TRAILER_REQUEST,
     TRAILER_REVISION,
@@ -32,7 +32,6 @@ from mlir_release.model.trailers import format_message
 from mlir_release.snapshot.installable import Answers, ask
 from mlir_release.snapshot.plan import (
     CommitPin,
-    CreateBranch,
     CreateDraft,
     CreateTag,
     DeleteDraft,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Release, Run
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.pin import PinFacts
     from mlir_release.model.release_tags import ReleaseTag
     from mlir_release.model.targets import ReleaseConfig
     from mlir_release.snapshot.upstream import Revision
@@ -118,9 +118,10 @@ def snapshot(
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
         :func:`default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
-    :raises UsageError: ``branch-missing``, ``pin-*``, ``request-id-invalid``, ``no-target-for-revision``, and those of
+    :raises UsageError: ``branch-missing``, ``request-id-invalid``, ``no-target-for-revision``, and those of
         :meth:`Revision.facts`
-    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``tag-contradicts-pin``
+    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``
+    :raises VerificationError: if the tag to resume is not of a pin commit (:mod:`~mlir_release.snapshot.pinned`)
     :raises ConflictError: if the forge keeps changing meanwhile
     """
     request = _request(revision, matrix.release, request_id, force=force)
@@ -139,13 +140,13 @@ def number(
 ) -> TransactionOutcome:
     """Make a numbered release of ``version`` from ``revision``, or resume the one that was begun.
 
-    The pin goes to the branch ``release/<version>``, which begins at the configured branch. Errors as
+    The pin goes to the branch ``release/<version>``. Errors as
     :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid`` and ``llvm-version-differs`` (from the
     version in the revision's own tree), NeedsPersonError ``numbered-release-pending``.
     """
     version = canonical_version(version)
     request = _request(revision, matrix.release, request_id, force=force)
-    request = replace(request, branch=f"release/{version}", version=version)
+    request = replace(request, branch=numbered_branch(version), version=version)
     return _Transaction(forge, request, revision, matrix).run(dry_run=dry_run)
 
 
@@ -160,7 +161,7 @@ def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, 
     return Request(
         revision=revision.sha,
         request_id=default_request_id() if request_id is None else request_id,
-        branch=config.branch,
+        branch=config.pins,
         base_branch=config.branch,
         workflow=config.workflow,
         force=force,
@@ -188,6 +189,7 @@ class _Transaction:
         self.pinned: str | None = None
         self.made: str | None = None  #: about which we have not looked again
         self.dispatched: dict[str, Run | None] = {}  #: by tag; the run may not be listed yet
+        self.known: dict[str, PinFacts | None] = {}  #: about commits
 
     def run(self, *, dry_run: bool) -> TransactionOutcome:
         done: list[str] = []
@@ -295,15 +297,12 @@ class _Transaction:
         gone = {state.name for state in known if state.state == "abandoned"} - published
         orphans = [forge.refresh(row) for row in rows if row.draft and row.tag in gone]
         head = forge.head(request.branch)
-        base_head = forge.head(request.base_branch)
-        at = head or base_head
         chosen = focus(request, mine, drafts)
         resumed = None if chosen is None or chosen.state == "published" else chosen
         return ForgeState(
             now=forge.now(),
             head=head,
-            base_head=base_head,
-            pin=forge.read(PIN_FILE, commit=at) if at else None,
+            base_head=forge.head(request.base_branch),
             tag_names=frozenset(tag.name for tag in tags),
             allocated=[state.tag for state in every],
             states=mine,
@@ -311,22 +310,32 @@ class _Transaction:
             orphans=[draft for draft in orphans if draft is not None and draft.draft],
             others=[s for s in known if s.state == "pending" and s.name in drafted - names],
             runs=forge.runs(request.workflow, ref=resumed.name) if resumed else (),
-            focus_pin=forge.read(PIN_FILE, commit=resumed.commit) if resumed else None,
+            focus_facts=self.facts_about(resumed.commit) if resumed else None,
+            head_facts=self.facts_about(head) if head and not chosen and self.pins_revision(head) else None,
             dispatched=resumed is not None and resumed.name in self.dispatched,
             pinned=self.pinned,
             made=self.made,
         )
 
+    def facts_about(self, commit: str) -> PinFacts | None:
+        """What the forge says about a commit; asked once, because a branch that only moves forward does not undo it."""
+        if commit not in self.known:
+            self.known[commit] = self.forge.pin_facts(commit)
+        return self.known[commit]
+
+    def pins_revision(self, head: str) -> bool:
+        """Whether the branch's head pins our revision, by a commit that is not ours."""
+        return self.pinned is None and self.forge.read(PIN_FILE, commit=head) == format_pin(self.request.revision)
+
     def apply(self, step: Step) -> None:
         """Do one step. :raises BranchMoved: or :raises Taken: if another process was faster"""
         forge, request = self.forge, self.request
         match step:
-            case CreateBranch():
-                forge.create_branch(step.branch, step.commit)
             case CommitPin():
                 self.pinned = forge.commit(
                     step.branch,
                     expected=step.expected,
+                    base=step.base,
                     files={PIN_FILE: format_pin(step.revision)},
                     message=format_message(
                         f"Pin llvm-project {step.revision[:12]}",

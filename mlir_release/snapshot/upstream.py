@@ -50,7 +50,9 @@ class Upstream:
         self.branch = branch
         folder = cache if cache is not None else cache_directory()
         # One bare repository an upstream: it holds the few commits that were ever selected.
-        self._git = SharedGit(folder / "revisions" / hashlib.sha256(url.encode()).hexdigest()[:16])
+        place = folder / "revisions" / hashlib.sha256(url.encode()).hexdigest()[:16]
+        self._git = SharedGit(place)
+        self._history = SharedGit(place.with_suffix(".history"))
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> Upstream:
@@ -107,6 +109,22 @@ class Upstream:
         pairs = (line.split("\t", 1) for line in output.splitlines())
         return {name: sha for sha, name in pairs}
 
+    def tips(self) -> dict[str, str]:
+        """All branches and tags, and where annotated tags lead (``refs/tags/…^{}``), with their objects' ids."""
+        return self._list("refs/heads/*", "refs/tags/*")
+
+    def contains(self, sha: str) -> bool:
+        """Whether a branch or a tag leads to a commit. Fetches their history into the cache: commits alone."""
+        self._ready(self._history)
+        refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+        options = ("--quiet", "--prune", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:0")
+        try:
+            self._history.run("fetch", *options, "origin", *refs)
+        except GitError as error:
+            raise self._unreachable(error) from error
+        # Asked about a commit that it does not have (for-each-ref --contains), git would fetch it, with its folders.
+        return sha in self._history.text("rev-list", "--all").split("\n")
+
     def _fetch(self, sha: str) -> Revision:
         self._ready()
         if self._git.resolve(sha) is None:
@@ -159,17 +177,17 @@ class Upstream:
         shown = {path: self._git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
         return {path: content.decode(errors="replace") for path, content in shown.items()}
 
-    def _ready(self) -> None:
-        folder = self._git.directory
-        with locked(folder.with_suffix(".lock")):
+    def _ready(self, git: SharedGit | None = None) -> None:
+        folder = (git or self._git).directory
+        with locked(folder.with_name(f"{folder.name}.lock")):
             if not folder.is_dir():
-                staging = folder.with_suffix(".new")
+                staging = folder.with_name(f"{folder.name}.new")
                 shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
                 staging.mkdir(parents=True)
-                git = Git(staging)
-                git.run("init", "--quiet", "--bare")
+                made = Git(staging)
+                made.run("init", "--quiet", "--bare")
                 # By its name of a remote, git finds again what it left out of a fetch.
-                git.run("config", "remote.origin.url", self.url)
+                made.run("config", "remote.origin.url", self.url)
                 staging.rename(folder)
 
     def _unreachable(self, error: GitError) -> MachineError:

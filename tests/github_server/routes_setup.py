@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.forge.github.observations import matches
 from tests.github_server.records import Answer, Json, refuse, stamp
 from tests.github_server.routes import REPO, Call, minimal_json, route
 from tests.github_server.routes_checks import commit_row
@@ -221,7 +222,8 @@ def get_ruleset(call: Call) -> Answer:
 
 @route(f"GET {REPO}/rules/branches/{{branch}}")
 def branch_rules(call: Call) -> Answer:
-    rows = [row for row in _rulesets(call) if row["target"] == "branch" and row["enforcement"] == "active"]
+    found = [row for row in _rulesets(call) if row["target"] == "branch" and row["enforcement"] == "active"]
+    rows = [row for row in found if _covers(row, call.names["branch"], call.repository)]
     return Answer(200, [
         {
             **rule, "ruleset_source_type": row["source_type"], "ruleset_source": row["source"], "ruleset_id": row["id"],
@@ -229,6 +231,16 @@ def branch_rules(call: Call) -> Answer:
         for row in rows
         for rule in row["rules"]
     ])  # fmt: skip
+
+
+def _covers(ruleset: Json, branch: str, repository: Repository) -> bool:
+    """Whether a ruleset is about a branch; one without conditions is about the default branch."""
+    patterns = ruleset.get("conditions", {}).get("ref_name", {}).get("include", ["~DEFAULT_BRANCH"])
+    default = repository.settings.get("default_branch", "main")
+    return any(
+        branch == default if pattern == "~DEFAULT_BRANCH" else matches(pattern, f"refs/heads/{branch}")
+        for pattern in patterns
+    )
 
 
 @route(f"GET {REPO}/branches/{{branch}}")

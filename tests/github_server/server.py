@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from tests.workflows.results_service import ResultsService
 
 API = "/api/v3"
-_SLASHES = ("ref", "path")  # the names in GitHub's templates that may have slashes in them
+#: The names in GitHub's templates that may have slashes in them.
+_SLASHES = {"ref": ".+", "path": ".+", "branch": "(?:.+/)?(?!protection$)[^/]+"}
 
 
 def _pattern(template: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", template)
     text = "".join(
-        re.escape(part) if n % 2 == 0 else f"(?P<{part}>{'.+' if part in _SLASHES else '[^/]+'})"
-        for n, part in enumerate(parts)
+        re.escape(part) if n % 2 == 0 else f"(?P<{part}>{_SLASHES.get(part, '[^/]+')})" for n, part in enumerate(parts)
     )
     return re.compile(text)
 

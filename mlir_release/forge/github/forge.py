@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.base import Tag, Taken
+from mlir_release.forge.base import Tag, Taken, parents_of
 from mlir_release.forge.github.client import GitHubClient, fetch_public
 from mlir_release.forge.github.dispatch import Dispatcher
 from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
@@ -25,7 +25,6 @@ from mlir_release.forge.github.tags import TagReader
 from mlir_release.forge.refusals import (
     asset_taken,
     branch_moved,
-    branch_taken,
     release_immutable,
     release_tag_missing,
     tag_taken,
@@ -123,25 +122,42 @@ class GitHubForge:
         """See :class:`Forge`."""
         return self.client.read(lambda: self.repository.get_git_commit(commit), about=commit).message
 
-    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+    def commit(
+        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+    ) -> str:
         """See :class:`Forge`. A fast-forward from ``expected`` alone is what makes it a compare-and-swap."""
+        made = self._make_commit(parents_of(expected, base), files, message)
+        if expected is None:
+            if not self._create_ref(f"heads/{branch}", made):
+                raise branch_moved(branch, expected, where=self.description)
+        else:
+            self._forward(branch, expected, made)
+        return made
+
+    def _make_commit(self, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
+        """A commit with the tree of the last parent in which files are set; no branch moves."""
         import base64
 
         from github import InputGitTreeElement
 
         client, repository = self.client, self.repository
-        parent = client.read(lambda: repository.get_git_commit(expected), about=expected)
+        base = client.read(lambda: repository.get_git_commit(parents[-1]), about=parents[-1])
         elements = []
         for path, content in files.items():
             encoded = base64.b64encode(content).decode()
             blob = client.write(lambda encoded=encoded: repository.create_git_blob(encoded, "base64"), about=path)  # type: ignore[misc]
             elements.append(InputGitTreeElement(path=path, mode="100644", type="blob", sha=blob.sha))
-        tree = client.write(lambda: repository.create_git_tree(elements, base_tree=parent.tree))
-        made = client.write(lambda: repository.create_git_commit(message, tree, [parent]))
+        tree = client.write(lambda: repository.create_git_tree(elements, base_tree=base.tree))
+        commit = {"message": message, "tree": tree.sha, "parents": list(parents)}
+        return str(client.write(lambda: client.request("POST", "/git/commits", input=commit))[1]["sha"])
+
+    def _forward(self, branch: str, expected: str, made: str) -> None:
+        """Move a branch to a commit on top of ``expected``. :raises BranchMoved:"""
+        client = self.client
         if self.head(branch) != expected:  # cheaper than a refused update, and the usual way to lose a race
             raise branch_moved(branch, expected, where=self.description)
         path = f"/git/refs/heads/{quote(branch)}"
-        update = {"sha": made.sha, "force": False}
+        update = {"sha": made, "force": False}
         try:
             # Asked for twice, the update to the same commit answers the same.
             client.write(lambda: client.request("PATCH", path, input=update), about=branch)
@@ -149,16 +165,10 @@ class GitHubForge:
             if self.head(branch) != expected:
                 raise branch_moved(branch, expected, where=self.description) from error
             raise
-        return str(made.sha)
 
     def pin_facts(self, commit: str) -> PinFacts | None:
         """See :class:`Forge`."""
         return self._pins.read(commit)
-
-    def create_branch(self, branch: str, commit: str) -> None:
-        """See :class:`Forge`."""
-        if not self._create_ref(f"heads/{branch}", commit) and self.head(branch) != commit:
-            raise branch_taken(branch, where=self.description)
 
     def _create_ref(self, name: str, object: str) -> bool:
         """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours."""

@@ -42,6 +42,19 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BranchRules:
+    """What is demanded of those who change a branch, which need not exist; None: that is hidden."""
+
+    rules: tuple[Rule, ...] | None
+    protection: frozenset[str] | None  #: classic protection: what it demands of a job, and what it allows
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of the rules that can be seen."""
+        return frozenset(rule.kind for rule in self.rules or ())
+
+
+@dataclass(frozen=True, kw_only=True)
 class Environment:
     """Who may deploy to an environment."""
 
@@ -96,7 +109,7 @@ class Observations:
     repository: str
     private: bool
     archived: bool
-    branch: str  #: that holds the pin
+    branch: str  #: that the toolkit comes from, and that jobs must not change
     default_branch: str
     token: Token
     files: Mapping[str, bytes] | None  #: of the branch: those that were asked for, and all workflows
@@ -107,8 +120,8 @@ class Observations:
     workflows: Mapping[str, str] | None  #: path -> ``active``, ``disabled_inactivity``, …
     immutable: bool | None  #: whether releases are immutable
     tag_rules: tuple[Rule, ...] | None
-    branch_rules: tuple[Rule, ...] | None  #: of the pin's branch
-    protection: frozenset[str] | None  #: classic protection of the pin's branch: what it demands of a job
+    rules: BranchRules  #: of the branch
+    pins: Mapping[str, BranchRules]  #: of the branch that snapshots are pinned on, and of one for a numbered release
     issues: bool  #: whether the repository has issues
     pages: str | None  #: how Pages are built: ``workflow``, ``legacy``; empty: there are none
     environments: Mapping[str, Environment] | None

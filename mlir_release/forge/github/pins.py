@@ -57,7 +57,7 @@ class PinReader:
     def _on_branch(self, commit: str) -> bool:
         """Whether a commit is reachable from the default branch, asked for as a branch: a tag may have its name."""
         head = self._get(f"/git/ref/heads/{quote(self.default_branch)}")["object"]["sha"]
-        return bool(head == commit) or is_reachable(self._client, commit, head)
+        return is_reachable(self._client, commit, head)
 
     def _entries(self, commit: str) -> list[TreeEntry]:
         found = self._get(f"/git/trees/{commit}")
@@ -78,13 +78,13 @@ class PinReader:
 
 
 def is_reachable(client: GitHubClient, commit: str, head: str) -> bool:
-    """Whether ``commit`` is ``head`` or an ancestor of it.
-
-    :param head: a commit, or a name that GitHub finds without doubt
-    """
-    path = f"/compare/{commit}...{quote(head, safe='')}"
+    """Whether one commit is another, or an ancestor of it; a request, unless they are the same."""
+    if commit == head:
+        return True
+    # In this direction an ancestor has nothing that the other lacks, so GitHub lists no commits and no files.
+    path = f"/compare/{head}...{commit}"
     try:
         _, found = client.read(lambda: client.request("GET", path, parameters={"per_page": "1"}), about=path)
     except NotFound:  # no such commit, or no common ancestor
         return False
-    return found["status"] in ("ahead", "identical")
+    return found["status"] in ("behind", "identical")

@@ -10,10 +10,11 @@ import base64
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mlir_release.errors import ForgeError
+from mlir_release.errors import ForgeError, ReleaseError
 from mlir_release.forge.github.client import PER_PAGE
 from mlir_release.forge.github.observations import (
     AllowedActions,
+    BranchRules,
     Bypass,
     Environment,
     Names,
@@ -24,9 +25,12 @@ from mlir_release.forge.github.observations import (
     WorkflowDefaults,
 )
 from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.pin import PINS_BRANCH, numbered_branch
+from mlir_release.model.targets import TARGETS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mlir_release.forge.github.client import GitHubClient
 
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 WORKFLOWS = ".github/workflows"
 
 _PASSES = ("always", "exempt")
+
+#: Of a numbered release, to ask for the rules of its branch.
+SAMPLE_VERSION = "22.1.8"
 
 
 class Setup:
@@ -79,7 +86,7 @@ class Setup:
         """Look at everything.
 
         :param files: paths to read, besides workflows
-        :param branch: that holds the pin; None: the default one
+        :param branch: that the toolkit comes from; None: the default one
         :raises ForgeError: if the repository itself can't be seen
         """
         client = self._client
@@ -95,6 +102,7 @@ class Setup:
         defaults = self._ask("/actions/permissions/workflow")
         workflows = self._rows("/actions/workflows", "workflows")
         environments = self._environments()
+        contents = self._files(files, place)
         return Observations(
             repository=client.name,
             private=bool(data["private"]),
@@ -102,7 +110,7 @@ class Setup:
             branch=place,
             default_branch=data["default_branch"],
             token=token,
-            files=self._files(files, place),
+            files=contents,
             actions_enabled=None if enabled is None else bool(enabled["enabled"]),
             commits_required=None if enabled is None else bool(enabled.get("sha_pinning_required")),
             allowed_actions=self._allowed_actions(enabled),
@@ -115,8 +123,8 @@ class Setup:
             workflows=None if workflows is None else {row["path"]: row["state"] for row in workflows},
             immutable=None if immutable is None else bool(immutable["enabled"]),
             tag_rules=self._tag_rules(token),
-            branch_rules=self._branch_rules(place, token),
-            protection=self._protection(place),
+            rules=self._rules(place, token),
+            pins={name: self._rules(name, token) for name in _pin_branches(contents or {})},
             issues=bool(data["has_issues"]),
             pages=None if pages is None else pages.get("build_type") or "legacy" if pages.get("url") else "",
             environments=environments,
@@ -227,6 +235,9 @@ class Setup:
             ]
         return tuple(found)
 
+    def _rules(self, branch: str, token: Token) -> BranchRules:
+        return BranchRules(rules=self._branch_rules(branch, token), protection=self._protection(branch))
+
     def _branch_rules(self, branch: str, token: Token) -> tuple[Rule, ...] | None:
         """Every active rule for a branch; GitHub itself has matched its name with the rulesets, the parents' too."""
         address = f"/rules/branches/{quote(branch, safe='')}"
@@ -246,7 +257,7 @@ class Setup:
     def _protection(self, branch: str) -> frozenset[str] | None:
         """What classic protection demands of a job. The branch itself says to anybody whether it is protected."""
         name = quote(branch, safe="")
-        shown = self._ask(f"/branches/{name}")
+        shown = self._ask(f"/branches/{name}", absent={"protected": False})
         if shown is not None and not shown["protected"]:
             return frozenset()
         # A ruleset protects it, too. Who may not see classic protection is told Not Found.
@@ -308,6 +319,15 @@ class Setup:
     def _environment_secrets(self, environment: str) -> frozenset[str] | None:
         rows = self._rows(f"/environments/{quote(environment, safe='')}/secrets", "secrets")
         return None if rows is None else frozenset(row["name"] for row in rows)
+
+
+def _pin_branches(files: Mapping[str, bytes]) -> tuple[str, str]:
+    """The branch of snapshots' pins, and one of a numbered release. A mistake in the file is reported elsewhere."""
+    try:
+        pins = Matrix.parse(files.get(TARGETS_FILE, b"").decode(errors="replace"), where=TARGETS_FILE).release.pins
+    except ReleaseError:
+        pins = PINS_BRANCH
+    return pins, numbered_branch(SAMPLE_VERSION)
 
 
 def _admits_jobs(rule: dict[str, Any]) -> bool:

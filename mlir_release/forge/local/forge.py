@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mlir_release.errors import ForgeError, MachineError, UsageError
-from mlir_release.forge.base import Asset, Release, Run, Tag, Taken
+from mlir_release.forge.base import Asset, Release, Run, Tag, Taken, parents_of
 from mlir_release.forge.local.page import render_page
 from mlir_release.forge.local.pins import read_pin_facts
 from mlir_release.forge.local.records import Records
@@ -34,7 +34,6 @@ from mlir_release.forge.local.store import Store, answering
 from mlir_release.forge.refusals import (
     asset_taken,
     branch_moved,
-    branch_taken,
     release_tag_missing,
     tag_taken,
 )
@@ -154,11 +153,14 @@ class LocalForge:
         with answering(self.root, f"read commit {commit}"):
             return self._git.message(commit)
 
-    def commit(self, branch: str, *, expected: str, files: Mapping[str, bytes], message: str) -> str:
+    def commit(
+        self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
+    ) -> str:
         """Commit ``files`` if the branch still is at ``expected``. :raises BranchMoved:"""
+        parents = parents_of(expected, base)
         with answering(self.root, f"commit to {branch}"):
-            made = commit_files(self._git, expected, files, message, self._signature())
-            if not self._set_ref(f"refs/heads/{branch}", made, expected=expected):
+            made = commit_files(self._git, parents[-1], files, message, self._signature(), parents=parents)
+            if not self._set_ref(f"refs/heads/{branch}", made, expected=expected or NO_OBJECT):
                 raise branch_moved(branch, expected, where=self.description)
         return made
 
@@ -166,13 +168,6 @@ class LocalForge:
         """What tells whether a commit is a pin commit."""
         with answering(self.root, f"read commit {commit}"):
             return read_pin_facts(self._git, commit)
-
-    def create_branch(self, branch: str, commit: str) -> None:
-        """Create ``branch`` at ``commit``. :raises Taken: if it is elsewhere."""
-        with answering(self.root, f"create branch {branch}"):
-            created = self._set_ref(f"refs/heads/{branch}", commit, expected=NO_OBJECT)
-        if not created and self.head(branch) != commit:
-            raise branch_taken(branch, where=self.description)
 
     def _set_ref(self, ref: str, new: str, *, expected: str) -> bool:
         with self._store.exclusive() as lock:

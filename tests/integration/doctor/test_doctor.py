@@ -31,6 +31,7 @@ from tests.healthy import (
     ROOT,
     read_used,
 )  # fmt: skip
+from tests.pin_factory import make_pin
 from tests.serving import make_stub, package_index, serve
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ REPOSITORY = "llvm/mlir-wheels"
 FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
 RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
 TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*"], "exclude": []}}
+PINS = {"ref_name": {"include": ["refs/heads/snapshots", "refs/heads/release/*"], "exclude": []}}
 SETTINGS: dict[str, Any] = {
     "workflows": (*WORKFLOWS, "walk.yml"),
     "immutable": True,
@@ -50,7 +52,8 @@ SETTINGS: dict[str, Any] = {
     "environments": {"pypi": ["llvm-*"], "github-pages": None},
     "rulesets": [
         {"target": "tag", "conditions": TAGS, "rules": [{"type": "deletion"}, {"type": "update"}]},
-        {"rules": [{"type": "deletion"}, {"type": "non_fast_forward"}]},
+        {"rules": [{"type": "deletion"}, {"type": "non_fast_forward"}, {"type": "pull_request"}]},
+        {"conditions": PINS, "rules": [{"type": "deletion"}, {"type": "non_fast_forward"}]},
     ],
     "secrets": ("INTEGRATE_TOKEN",),
     "variables": {"MLIR_RELEASE_PYPI_OWNER": "llvm"},
@@ -139,14 +142,13 @@ def test_a_repository_that_is_set_up(github: GitHubServer, doctor: Doctor) -> No
 def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     snapshot = ".github/workflows/snapshot.yml"
     files = {snapshot: FILES[snapshot], "integrate.toml": INTEGRATE, CALLER_PATH: CALLER}
-    bypassed = {"rules": [{"type": "update"}], "current_user_can_bypass": "always"}
+    bypassed = {"conditions": PINS, "rules": [{"type": "update"}], "current_user_can_bypass": "always"}
     github.add_repository(
         REPOSITORY,
         files,
         disabled=("release.yml",),
         issues=False,
-        rulesets=[{"rules": [{"type": "pull_request"}]}, bypassed],
-        protection={"lock_branch": {"enabled": True}, "enforce_admins": {"enabled": False, "url": "http://x/y"}},
+        rulesets=[{"rules": [{"type": "required_status_checks"}]}, bypassed],
     )
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     tokens = {"token-contents", "token-actions", "token-issues", "token-pull-requests"}
@@ -154,8 +156,12 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
                            "job-permissions", "pinned-actions", "action-runtimes"}  # fmt: skip
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7
-    assert doctor.text("pin-branch").endswith(
-        "lock_branch (classic protection), pull_request (rules 1), update (rules 2)"
+    assert doctor.text("pin-branch").splitlines() == [
+        f"jobs may not commit pins to {branch}: update (rules 2)" for branch in ("snapshots", "release/22.1.8")
+    ]
+    assert doctor.text("protected-branch") == (
+        "main, which every release's toolkit comes from, can be changed by any job that may write contents and "
+        "force-pushed and deleted"
     )
 
 
@@ -164,7 +170,7 @@ def test_without_a_token_what_is_hidden_is_unknown(github: GitHubServer, doctor:
     found, code = doctor.ask("")
     assert code == 0
     hidden = {"token", "actions", "default-permissions", "immutable-releases", "pull-request-token",
-              "pull-request-creation", "pin-branch"}  # fmt: skip
+              "pull-request-creation", "protected-branch"}  # fmt: skip
     assert {check for check, level in found.items() if level == "unknown"} == hidden
     assert well(found) == found.keys() - hidden
 
@@ -260,13 +266,18 @@ def test_classic_scopes(
 
 
 def test_protection_that_can_not_be_read_is_unknown(github: GitHubServer, doctor: Doctor) -> None:
-    settings = SETTINGS | {"protection": {"lock_branch": {"enabled": True}}, "rulesets": SETTINGS["rulesets"][:1]}
+    tags, _, pins = SETTINGS["rulesets"]
+    settings = SETTINGS | {"protection": {"lock_branch": {"enabled": True}}, "rulesets": [tags, pins]}
     github.add_repository(REPOSITORY, FILES, **settings)
     found, _ = doctor.ask(github.token(scopes=("contents",)))
-    assert found["pin-branch"] == "unknown"
+    assert (found["protected-branch"], found["pin-branch"]) == ("unknown", "ok")
+    assert "how main is protected" in doctor.text("protected-branch")
+    found, _ = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
+    assert found["protected-branch"] == "ok"
     del github.repositories[REPOSITORY].settings["protection"]
+    github.repositories[REPOSITORY].settings["rulesets"] = [tags]
     found, _ = doctor.ask(github.token(scopes=("contents",)))
-    assert found["pin-branch"] == "ok"  # the branch says itself that it is not protected
+    assert found["protected-branch"] == "problem"  # the branch says itself that it is not protected
 
 
 def test_classic_protection_may_admit_the_jobs(github: GitHubServer, doctor: Doctor) -> None:
@@ -275,22 +286,24 @@ def test_classic_protection_may_admit_the_jobs(github: GitHubServer, doctor: Doc
         **dict.fromkeys(("url", "users_url", "teams_url", "apps_url"), "http://x/y"), "users": [], "teams": [],
         "apps": [actions],
     }  # fmt: skip
-    github.add_repository(REPOSITORY, FILES, **SETTINGS, protection={"restrictions": restrictions})
+    tags, _, pins = SETTINGS["rulesets"]
+    settings = SETTINGS | {"rulesets": [tags, pins]}
+    github.add_repository(REPOSITORY, FILES, **settings, protection={"restrictions": restrictions, "url": "http://x/y"})
     token = github.token(scopes=ADMINISTRATOR, kind="ghp")
-    assert doctor.ask(token)[0]["pin-branch"] == "ok"
+    assert doctor.ask(token)[0]["protected-branch"] == "problem"
     actions["slug"] = "another-app"
-    assert doctor.ask(token)[0]["pin-branch"] == "problem"
+    assert doctor.ask(token)[0]["protected-branch"] == "ok"
 
 
 def test_rulesets_of_the_organisation_count(github: GitHubServer, doctor: Doctor) -> None:
     parent = {"source_type": "Organization", "source": "llvm"}
-    tags, branch = SETTINGS["rulesets"]
-    review = {**parent, "name": "review", "rules": [{"type": "pull_request"}]}
-    settings = SETTINGS | {"rulesets": [{**parent, **tags}, branch, review]}
+    tags, branch, pins = SETTINGS["rulesets"]
+    review = {**parent, "name": "review", "conditions": PINS, "rules": [{"type": "pull_request"}]}
+    settings = SETTINGS | {"rulesets": [{**parent, **tags}, {**parent, **branch}, pins, review]}
     github.add_repository(REPOSITORY, FILES, **settings)
     token = github.token(scopes=ADMINISTRATOR, kind="ghp")
     found, _ = doctor.ask(token)
-    assert found["tag-rules"] == "ok"
+    assert found["tag-rules"] == found["protected-branch"] == "ok"
     assert found["pin-branch"] == "problem"
     assert "review" in doctor.text("pin-branch")
 
@@ -300,28 +313,28 @@ def test_a_plan_without_rulesets(github: GitHubServer, doctor: Doctor) -> None:
     upgrade = Fault(status=403, message="Upgrade to GitHub Pro or make this repository public to enable this feature.")
     github.faults = lambda record: upgrade if "/rule" in record.path else None
     found, _ = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
-    assert found["pin-branch"] == "ok"  # no rule can stand in the way
+    assert found["protected-branch"] == found["pin-branch"] == "problem"  # there are no rules
     assert found["tag-rules"] == "unknown"
     assert "Upgrade to GitHub Pro" in doctor.text("tag-rules")
 
 
 def test_a_ruleset_that_only_watches_is_none(github: GitHubServer, doctor: Doctor) -> None:
-    tags, branch = SETTINGS["rulesets"]
-    review = {"rules": [{"type": "pull_request"}], "enforcement": "evaluate"}
-    settings = SETTINGS | {"rulesets": [{**tags, "enforcement": "evaluate"}, branch, review]}
+    settings = SETTINGS | {"rulesets": [{**rules, "enforcement": "evaluate"} for rules in SETTINGS["rulesets"]]}
     github.add_repository(REPOSITORY, FILES, **settings)
     found, _ = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
-    assert found["tag-rules"] == "problem"
-    assert found["pin-branch"] == "ok"
+    assert found["tag-rules"] == found["protected-branch"] == found["pin-branch"] == "problem"
 
 
 def test_who_passes_a_rule(github: GitHubServer, doctor: Doctor) -> None:
-    review: dict[str, Any] = {"rules": [{"type": "pull_request"}], "current_user_can_bypass": "always"}
+    review: dict[str, Any] = {
+        "conditions": PINS,
+        "rules": [{"type": "pull_request"}],
+        "current_user_can_bypass": "always",
+    }
     github.add_repository(REPOSITORY, FILES, **SETTINGS | {"rulesets": [*SETTINGS["rulesets"], review]})
     person, app = github.token(scopes=ADMINISTRATOR, kind="ghp"), github.token(scopes=("contents",))
     assert doctor.ask(person)[0]["pin-branch"] == "problem"  # an administrator passes, but jobs don't
-    assert doctor.ask(app)[0]["pin-branch"] == "unknown"  # this App passes; classic protection is hidden from it
-    assert "how main is protected" in doctor.text("pin-branch")
+    assert doctor.ask(app)[0]["pin-branch"] == "ok"  # this App passes
     review["bypass_actors"] = [{"actor_id": 7, "actor_type": "Integration", "bypass_mode": "always"}]
     assert doctor.ask(person)[0]["pin-branch"] == "unknown"  # whether that App commits the pin is not known
     review["bypass_actors"] = [{"actor_id": 7, "actor_type": "Integration", "bypass_mode": "pull_request"}]
@@ -588,9 +601,14 @@ def test_a_local_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files=RELEASE_FILES, message="Begin")
-    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "ok", "cpython": "ok"}, 0)
+    well = {"git": "ok", "branch": "ok", "files": "ok", "pins": "ok", "cpython": "ok"}
+    assert local(forge.root, monkeypatch) == (well, 0)
+    make_pin(forge, "c" * 40, {"toolkit.py": b"by hand"})
+    assert local(forge.root, monkeypatch) == (well | {"pins": "problem"}, 7)
+    make_pin(forge, "c" * 40)
+    assert local(forge.root, monkeypatch) == (well, 0)
     assert local(forge.root, monkeypatch, "--branch", "other")[0]["branch"] == "problem"
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files={"llvm-project.version": b"main\n"}, message="Break")
-    assert local(forge.root, monkeypatch) == ({"git": "ok", "branch": "ok", "files": "problem", "cpython": "ok"}, 7)
+    assert local(forge.root, monkeypatch) == (well | {"files": "problem"}, 7)

@@ -100,24 +100,40 @@ class ForgeConformance:
         assert sorted(isinstance(result, BranchMoved) for result in made) == [False] + [True] * 7
         assert self.head(setting) in made
 
-    def test_branches(self, setting: Setting) -> None:
-        forge = setting.forge
-        first = self.head(setting)
-        second = forge.commit("main", expected=first, files={"a": b"1"}, message="One\n")
-        assert forge.head("release/22.1.8") is None
-        forge.create_branch("release/22.1.8", first)
-        forge.create_branch("release/22.1.8", first)
-        assert forge.head("release/22.1.8") == first
-        with pytest.raises(Taken):
-            forge.create_branch("release/22.1.8", second)
-        assert forge.head("release/22.1.8") == first
+    def test_a_branch_begins_with_a_commit_and_takes_files_from_another(self, setting: Setting) -> None:
+        forge, branch = setting.forge, "release/22.1.8"
+        old = forge.commit("main", expected=self.head(setting), files={"a": b"old", "x": b"x"}, message="Old\n")
+        assert forge.head(branch) is None
+        one = forge.commit(branch, expected=None, base=old, files={PIN_FILE: b"1"}, message="One\n")
+        new = forge.commit("main", expected=old, files={"a": b"new"}, message="New\n")
+        two = forge.commit(branch, expected=one, base=new, files={PIN_FILE: b"2"}, message="Two\n")
+        again = forge.commit(branch, expected=two, base=two, files={"a": b"2"}, message="Three\n")
+        assert (setting.again().head(branch), self.head(setting)) == (again, new)
+        found = [forge.pin_facts(commit) for commit in (one, two, again)]
+        assert [facts.parents for facts in found if facts] == [(old,), (one, new), (two,)]
+        assert [facts.changed for facts in found if facts] == [(PIN_FILE,), (PIN_FILE,), ("a",)]
+        assert forge.read("a", commit=two) == b"new"
+        for expected in (None, one):
+            with pytest.raises(BranchMoved):
+                forge.commit(branch, expected=expected, base=new, files={PIN_FILE: b"3"}, message="Late\n")
+        assert forge.head(branch) == again
+
+    def test_one_of_many_begins_a_branch(self, setting: Setting) -> None:
+        base = self.head(setting)
+
+        def begin(number: int) -> str:
+            files = {PIN_FILE: b"%d" % number}
+            return setting.again().commit("snapshots", expected=None, base=base, files=files, message="m\n")
+
+        made = race(8, begin)
+        assert sorted(isinstance(result, BranchMoved) for result in made) == [False] + [True] * 7
+        assert self.head(setting, "snapshots") in made
 
     def test_what_a_commit_changes_is_told(self, setting: Setting) -> None:
         forge = setting.forge
         first = self.head(setting)
         base = forge.commit("main", expected=first, files={PIN_FILE: b"1\n", "a/b/c": b"1"}, message="Base\n")
-        forge.create_branch("topic", base)
-        pin = forge.commit("topic", expected=base, files={PIN_FILE: b"2\n"}, message="Pin\n")
+        pin = forge.commit("topic", expected=None, base=base, files={PIN_FILE: b"2\n"}, message="Pin\n")
         more = forge.commit("topic", expected=pin, files={"a/b/c": b"2", "new": b""}, message="More\n")
         facts = forge.pin_facts(pin)
         assert facts is not None

@@ -102,13 +102,13 @@ def test_a_commit_is_a_compare_and_swap(forge: GitHubForge) -> None:
 def test_a_branch_and_a_tag_are_made_once(forge: GitHubForge) -> None:
     first = head(forge)
     second = forge.commit("main", expected=first, files={"b": b"1\n"}, message="m\n")
-    forge.create_branch("release", first)
-    forge.create_branch("release", first)
-    with pytest.raises(Taken):
-        forge.create_branch("release", second)
-    assert forge.head("release") == first
-    made = forge.create_tag("snapshot-20261120.01", second, "text\n")
-    assert (made.commit, made.message) == (second, "text\n")
+    made = forge.commit("release", expected=None, base=first, files={"c": b"1\n"}, message="m\n")
+    assert forge.head("release") == made
+    with pytest.raises(BranchMoved):
+        forge.commit("release", expected=None, base=second, files={"c": b"2\n"}, message="m\n")
+    assert forge.head("release") == made
+    tag = forge.create_tag("snapshot-20261120.01", second, "text\n")
+    assert (tag.commit, tag.message) == (second, "text\n")
     with pytest.raises(Taken):
         forge.create_tag("snapshot-20261120.01", first, "text\n")
 

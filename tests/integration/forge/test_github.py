@@ -159,7 +159,7 @@ def test_names_that_an_address_must_escape(github: GitHubServer) -> None:
     assert head is not None
     made = forge.commit("main", expected=head, files={"notes/100% of #1.md": b"all"}, message="m\n")
     assert forge.read("notes/100% of #1.md", commit=made) == b"all"
-    forge.create_branch("integrates/llvm#1", made)
+    made = forge.commit("integrates/llvm#1", expected=None, base=made, files={"a": b"1"}, message="m\n")
     assert forge.head("integrates/llvm#1") == made
 
 

@@ -11,6 +11,7 @@ from mlir_release.model.release_tags import SnapshotTag, parse_release_tag
 from mlir_release.release.draft import Draft
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import tag_message
+from tests.pin_factory import make_pin
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
 
@@ -81,8 +82,7 @@ class SweepStage:
 
     def tag(self, name: str, *, revision: str) -> None:
         """Make a tag that is ours."""
-        commit = self.forge.head("main")
-        assert commit is not None
+        commit = make_pin(self.forge, revision)
         message = tag_message(
             parse_release_tag(name),
             revision=revision,

@@ -64,7 +64,7 @@ def outcome(github: GitHubServer) -> tuple[list[str], int, Counter[str]]:
     names = [tag.name for tag in forge.tags()]
     living = [name for name in names if not name.startswith("abandoned/") and f"abandoned/{name}" not in names]
     git: Git = github.repositories[REPOSITORY].git
-    pins = int(git.text("rev-list", "--count", "main")) - 1
+    pins = int(git.text("rev-list", "--count", "snapshots", "^main"))
     return living, pins, Counter(release.tag for release in forge.releases())
 
 

@@ -74,18 +74,16 @@ def refs(github: GitHubServer) -> str:
         ("a wrong token", "github-unauthorized"),
         ("a missing scope", "github-forbidden"),
         ("a protected branch", "github-protected"),
-        ("a pin file with junk", "pin-junk"),
         ("a typo in targets.toml", "targets-invalid"),
     ],
 )
 def test_nothing_is_done(trouble: str, id: str, github: GitHubServer, targets: str, tmp_path: Path) -> None:
-    pin = b"the newest, please\n" if "junk" in trouble else PIN
     text = targets.replace("suites =", "suits =") if "typo" in trouble else targets
     assert (text == targets) == ("typo" not in trouble)
-    github.add_repository(REPOSITORY, {"llvm-project.version": pin, "targets.toml": text.encode()})
+    github.add_repository(REPOSITORY, {"llvm-project.version": PIN, "targets.toml": text.encode()})
     token = github.token(scopes=()) if "scope" in trouble else github.token()
     if "protected" in trouble:
-        github.repositories[REPOSITORY].settings["protected"] = ("main",)
+        github.repositories[REPOSITORY].settings["rules"] = ("refs/heads/snapshots",)
     before = refs(github)
     code, said = snapshot(github, tmp_path, "ghs_wrong" if "wrong" in trouble else token)
     assert code != 0

@@ -28,6 +28,7 @@ from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import tag_message
 from tests.github_server import GitHubServer
+from tests.pin_factory import make_pin
 from tests.release_stage import TARGETS, Stage, make_stage
 from tests.serving import main_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel, pack
@@ -53,14 +54,13 @@ def make_wheels(folder: Path, tag: str, version: str, *pythons: str, requires: t
 
 def publish_in(forge: Forge, dist: Path, tag: str, version: str, requires: tuple[str, ...] = ()) -> None:
     """Allocate a tag, and publish a wheel for each CPython of the matrix."""
-    head, parsed = forge.head("main"), parse_tag(tag)
-    assert head is not None
+    parsed = parse_tag(tag)
     assert parsed is not None
     message = tag_message(
         parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
     )
     if all(known.name != tag for known in forge.tags()):
-        forge.create_tag(tag, head, message)
+        forge.create_tag(tag, make_pin(forge, REVISION), message)
         forge.create_draft(tag, title=tag, body="", prerelease=False)
     draft = Draft.load(forge, tag, matrix=MATRIX)
     upload(draft, make_wheels(dist, tag, version, OTHER_PYTHON, PYTHON, requires=requires))

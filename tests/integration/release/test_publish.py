@@ -70,7 +70,7 @@ def test_from_a_folder_to_a_release(stage: Stage) -> None:
     names = [asset.name for asset in found.assets]
     assert sorted(names) == sorted([*first.names("uploaded"), "release.json"])
     manifest = outcome.manifest
-    assert (manifest.revision, manifest.version, manifest.commit) == (REVISION, VERSION, stage.forge.head("main"))
+    assert (manifest.revision, manifest.version, manifest.commit) == (REVISION, VERSION, stage.forge.head("snapshots"))
     assert [row.target for row in manifest.left_out] == [EXPERIMENTAL]
     for wheel in manifest.wheels:
         assert f"{wheel.filename}#sha256={wheel.sha256}" in found.body

@@ -26,6 +26,7 @@ from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import tag_message
 from mlir_release.snapshot.transaction import snapshot
 from tests.memory_forge import MemoryForge
+from tests.pin_factory import make_pin
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel
@@ -64,7 +65,7 @@ def pending(tmp_path_factory: pytest.TempPathFactory) -> MemoryForge:
 
 
 def revision_of(tag: str) -> str:
-    """The llvm-project commit of a snapshot. That of the last is pinned."""
+    """The llvm-project commit of a snapshot."""
     return "a" * 40 if tag == BEGUN else tag[15:17].rjust(40, "0")
 
 
@@ -75,7 +76,7 @@ def add(forge: MemoryForge, tag: str, pythons: Sequence[str], folder: Path) -> N
     revision, version = revision_of(tag), str(parsed.version)
     forge.create_tag(
         tag,
-        f"{1:040x}",
+        make_pin(forge, revision),
         tag_message(parsed, revision=revision, request_id=tag, wheel_version=version, toolkit_version="0.1.0"),
     )
     if not pythons:

@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 def pins(folder: Path) -> int:
     git = Git(folder / "forge" / "repository.git")
-    return int(git.text("rev-list", "--count", "main")) - 1
+    return int(git.text("rev-list", "--count", "snapshots", "^main"))
 
 
 def report(capsys: pytest.CaptureFixture[str], text: str) -> None:

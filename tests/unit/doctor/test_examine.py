@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from mlir_release.doctor.reviews import SECURITY_FILE
 from mlir_release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.forge.github.observations import (
     AllowedActions,
+    BranchRules,
     Environment,
     Names,
     Observations,
@@ -21,17 +22,25 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, TAG_RULES, WELL, read_used, signed_by
+from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, KEPT, TAG_RULES, WELL, read_used, signed_by
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 CREATION = Rule(kind="creation", ruleset="closed", include=("~ALL",))
 ELSEWHERE = Environment(refs="selected", branches=("trunk",), tags=("main",))
 REVIEW = Rule(kind="pull_request", ruleset="review")
+KEPT_ONLY = BranchRules(rules=KEPT, protection=frozenset())
 BY_CI = {**FILES, "integrate.toml": INTEGRATE + b'[ci]\nworkflow = "ci.yml"\n', CI_PATH: CI}
 ACTIVE = {**(WELL.workflows or {}), CI_PATH: "active"}
 
 
 def without(path: str) -> dict[str, bytes]:
     return {name: content for name, content in FILES.items() if name != path}
+
+
+def rules_of(*rules: Rule, classic: Collection[str] = ()) -> BranchRules:
+    return BranchRules(rules=rules, protection=frozenset(classic))
 
 
 def findings(seen: Observations, level: str) -> list[Finding]:
@@ -43,7 +52,8 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
     assert [finding for finding in found if finding.level != "ok"] == []
     assert {finding.check for finding in found} == {
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
-        "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "pin-branch", "tag-rules",
+        "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "protected-branch",
+        "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
         "code-owners", "security-policy", "private-reports", "signer",
@@ -75,8 +85,21 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
             },
         ),
         ("workflows", {"workflows": {".github/workflows/snapshot.yml": "disabled_inactivity"}}),
-        ("pin-branch", {"branch_rules": (REVIEW,)}),
-        ("pin-branch", {"protection": frozenset({"lock_branch", "allow_deletions"})}),
+        ("protected-branch", {"rules": BranchRules(rules=KEPT, protection=frozenset())}),
+        ("protected-branch", {"rules": BranchRules(rules=(REVIEW,), protection=frozenset())}),
+        ("protected-branch", {"rules": BranchRules(rules=(REVIEW, KEPT[0]), protection=frozenset())}),
+        ("protected-branch", {"rules": rules_of(*KEPT, replace(REVIEW, bypass="asker"))}),
+        ("protected-branch", {"rules": rules_of(*KEPT, Rule(kind="required_status_checks"))}),
+        ("protected-branch", {"rules": rules_of(classic={"lock_branch", "allow_deletions"})}),
+        ("protected-branch", {"rules": rules_of(classic={"restrictions", "allow_force_pushes"})}),
+        ("protected-branch", {"rules": rules_of(classic={"required_status_checks"})}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, REVIEW)}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, Rule(kind="required_linear_history"))}}),
+        ("pin-branch", {"pins": {"snapshots": KEPT_ONLY, "release/22.1.8": rules_of(*KEPT, Rule(kind="creation"))}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(classic={"lock_branch"})}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of()}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(KEPT[0])}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(classic={"url", "allow_force_pushes"})}}),
         ("tag-rules", {"tag_rules": TAG_RULES[:1]}),
         ("tag-rules", {"tag_rules": tuple(replace(rule, include=("refs/tags/llvm-*",)) for rule in TAG_RULES)}),
         ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/snapshot-*",)) for rule in TAG_RULES)}),
@@ -122,13 +145,17 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
         ("private-reports", {"private_reports": None}),
         ("tag-rules", {"tag_rules": None}),
         ("tag-creation", {"tag_rules": (*TAG_RULES, replace(CREATION, bypass=None))}),
-        ("pin-branch", {"branch_rules": None}),
-        ("pin-branch", {"branch_rules": (replace(REVIEW, bypass=None),)}),
-        ("pin-branch", {"branch_rules": (replace(REVIEW, bypass="another"),)}),
-        ("pin-branch", {"branch_rules": (Rule(kind="commit_message_pattern"),)}),
-        ("pin-branch", {"branch_rules": (Rule(kind="required_signatures"),)}),
-        ("pin-branch", {"protection": frozenset({"required_signatures"})}),
-        ("pin-branch", {"protection": None}),
+        ("protected-branch", {"rules": BranchRules(rules=None, protection=frozenset())}),
+        ("protected-branch", {"rules": BranchRules(rules=KEPT, protection=None)}),
+        ("protected-branch", {"rules": rules_of(*KEPT, replace(REVIEW, bypass=None))}),
+        ("protected-branch", {"rules": rules_of(*KEPT, replace(REVIEW, bypass="another"))}),
+        ("pin-branch", {"pins": {"snapshots": BranchRules(rules=None, protection=frozenset())}}),
+        ("pin-branch", {"pins": {"snapshots": BranchRules(rules=KEPT, protection=None)}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, replace(REVIEW, bypass=None))}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, replace(REVIEW, bypass="another"))}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, Rule(kind="commit_message_pattern"))}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(*KEPT, Rule(kind="required_signatures"))}}),
+        ("pin-branch", {"pins": {"snapshots": rules_of(classic={"required_signatures"})}}),
         ("pages", {"pages": None}),
         ("environment", {"environments": None}),
         ("pull-request-token", {"secrets": Names(seen={}, complete=False)}),
@@ -167,7 +194,7 @@ def test_a_downstream_that_is_only_walked_needs_nothing_of_the_release_side() ->
     files = {path: text for path, text in FILES.items() if path in ("integrate.toml", CALLER_PATH)}
     bare = replace(
         WELL, files=files, branch="main", default_branch="main", immutable=False, tag_rules=(), pages="",
-        environments={}, branch_rules=(REVIEW,), workflows={CALLER_PATH: "active"},
+        environments={}, rules=rules_of(), workflows={CALLER_PATH: "active"},
     )  # fmt: skip
     found = examine(bare, read_used)[1]
     assert {finding.level for finding in found} == {"ok"}
@@ -181,7 +208,7 @@ def test_a_rule_that_who_asks_passes_does_not_stop_it() -> None:
     seen = replace(
         WELL,
         tag_rules=(*TAG_RULES, replace(CREATION, bypass="asker")),
-        branch_rules=(replace(REVIEW, bypass="asker"), Rule(kind="deletion", bypass=None)),
+        pins={"snapshots": rules_of(*KEPT, replace(REVIEW, bypass="asker"), Rule(kind="deletion", bypass=None))},
     )
     assert findings(seen, "problem") == findings(seen, "unknown") == []
 

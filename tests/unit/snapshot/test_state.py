@@ -10,7 +10,7 @@ import pytest
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.base import Tag
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.snapshot.state import TagState, next_tag, read_states, tag_message
+from mlir_release.snapshot.state import TagState, abandon_tag, latest_snapshot, next_tag, read_states, tag_message
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS
 
@@ -74,3 +74,15 @@ def test_a_version_that_is_none_and_a_date_ahead_of_the_clock_are_refused() -> N
     with pytest.raises(NeedsPersonError) as ahead:
         next_tag(forge_with("snapshot-20301120.01"))
     assert ahead.value.id == "tag-in-future"
+
+
+def test_the_newest_snapshot_that_was_not_given_up() -> None:
+    forge = forge_with("snapshot-20261119.01", "snapshot-20261119.02", "snapshot-20261120.01", "llvm-22.1.8.01")
+    assert latest_snapshot(forge).name == "snapshot-20261120.01"
+    assert latest_snapshot(forge).state == "pending"
+    abandon_tag(forge, latest_snapshot(forge), reason="r", by="b")
+    forge.publish(forge.create_draft("snapshot-20261119.02", title="", body="", prerelease=True))
+    assert (latest_snapshot(forge).name, latest_snapshot(forge).state) == ("snapshot-20261119.02", "published")
+    with pytest.raises(UsageError) as caught:
+        latest_snapshot(forge_with("llvm-22.1.8.01", by_hand=("snapshot-20261119.01",)))
+    assert caught.value.id == "snapshot-none"

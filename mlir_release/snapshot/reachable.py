@@ -1,0 +1,63 @@
+"""Whether a commit that someone named by its id is upstream's own.
+
+Forks on GitHub share their objects with the repository that they are forks of: a commit of any of them can be fetched
+from upstream by its id. So what counts is that a branch or a tag of upstream leads to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import UsageError
+from mlir_release.snapshot.on_github import github_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.snapshot.upstream import Upstream
+
+_HEADS = "refs/heads/"
+_RELEASES = _HEADS + "release/"
+_DIGITS = re.compile(r"\d+")
+
+
+def need_upstream(upstream: Upstream, sha: str, *, environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse a commit that no branch and no tag of the upstream leads to.
+
+    A tip of either needs one round trip of git. On GitHub, the branch that is followed and the release branches are
+    asked for, newest first, one request each; elsewhere the history is fetched, without trees and files.
+
+    :raises UsageError: ``revision-not-upstream``
+    :raises MachineError: if the upstream can't be reached
+    """
+    tips = upstream.tips()
+    if sha in tips.values():
+        return
+    client = github_of(upstream.url, environ)
+    found = upstream.contains(sha) if client is None else _on_github(client, sha, tips, upstream.branch)
+    if not found:
+        raise UsageError(
+            "revision-not-upstream",
+            f"no branch of the upstream leads to {sha}",
+            where=upstream.url,
+            why="a commit of a fork, or of a deleted branch, can be fetched by its id as if it were upstream's"
+            + ("" if client is None else f"; looked at {upstream.branch} and the branches release/*"),
+            remedy="check the sha; if it is upstream's, name a branch or a tag that it is the tip of",
+        )
+
+
+def _on_github(client: GitHubClient, sha: str, tips: Mapping[str, str], branch: str) -> bool:
+    from mlir_release.forge.github.pins import is_reachable
+
+    return any(is_reachable(client, sha, tips[name]) for name in _branches(tips, branch))
+
+
+def _branches(tips: Mapping[str, str], branch: str) -> Iterator[str]:
+    """The refs to ask, in order: the branch that is followed, then those of releases, the newest first."""
+    if _HEADS + branch in tips:
+        yield _HEADS + branch
+    releases = [name for name in tips if name.startswith(_RELEASES)]
+    yield from sorted(releases, key=lambda name: [int(digits) for digits in _DIGITS.findall(name)], reverse=True)

@@ -1,0 +1,85 @@
+"""A tag whose commit does more than pin is not built, not published and not uploaded, whoever looks after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ReleaseError, VerificationError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.pypi.publish import publish_to_index
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.sweep import sweep
+from mlir_release.release.upload import upload
+from mlir_release.snapshot.state import tag_message
+from tests.pin_factory import make_pin
+from tests.release_stage import WHO, Stage, make_stage
+from tests.wheel_factory import REVISION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TAMPERED, VERSION = "snapshot-20261120.03", "20261120.3"
+NUMBERED = "llvm-22.1.8.01"
+EVIL = {".github/workflows/release.yml": b"on: push\n"}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def tag(stage: Stage, name: str, version: str) -> None:
+    """A tag as ours, with a draft, on a pin commit that changes a workflow."""
+    commit = make_pin(stage.forge, REVISION, EVIL)
+    message = tag_message(
+        parse_release_tag(name), revision=REVISION, request_id="r", wheel_version=version, toolkit_version="0.1.0"
+    )
+    stage.forge.create_tag(name, commit, message)
+    stage.forge.create_draft(name, title=name, body="", prerelease=True)
+
+
+def refused(stage: Stage, action: Callable[[], object]) -> None:
+    with pytest.raises(VerificationError) as caught:
+        action()
+    assert caught.value.id == "pin-commit-changes-more"
+    assert ".github" in caught.value.why
+    assert not [release.tag for release in stage.forge.releases() if not release.draft]
+
+
+def test_it_is_not_built_and_not_published(stage: Stage) -> None:
+    tag(stage, TAMPERED, VERSION)
+    refused(stage, lambda: Draft.load(stage.forge, TAMPERED).missing_rows("wheels"))
+    upload(Draft.load(stage.forge, TAMPERED), stage.fill(tag=TAMPERED, version=VERSION))
+    refused(stage, lambda: publish(Draft.load(stage.forge, TAMPERED)))
+    refused(stage, lambda: publish(Draft.load(stage.forge, TAMPERED), dry_run=True))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_the_sweep_reports_it(stage: Stage, complete: bool) -> None:
+    tag(stage, TAMPERED, VERSION)
+    if complete:
+        upload(Draft.load(stage.forge, TAMPERED), stage.fill(tag=TAMPERED, version=VERSION))
+        run = stage.forge.dispatch("release.yml", ref=TAMPERED, inputs={})
+        assert run is not None
+        taken = stage.forge.take_run("release.yml")
+        assert taken is not None
+        stage.forge.finish_run(taken, "failure")
+    forge = LocalForge(stage.forge.root, clock=lambda: stage.forge.now().replace(hour=16), identity=WHO)
+    outcome = sweep(forge, branch="main")
+    assert [error.id for error in outcome.failures] == ["pin-commit-changes-more"]
+    assert [row.item.action for row in outcome.rows if row.error] == ["publish" if complete else "dispatch"]
+    assert not forge.published(TAMPERED)
+    assert complete or not forge.runs("release.yml", ref=TAMPERED)
+
+
+def test_a_numbered_one_does_not_go_to_pypi(stage: Stage) -> None:
+    tag(stage, NUMBERED, "22.1.8")
+    stage.forge.publish(stage.forge.drafts(NUMBERED)[0])  # by hand
+    with pytest.raises(ReleaseError) as caught:
+        publish_to_index(stage.forge, NUMBERED, repository_url="http://127.0.0.1:9/legacy/")
+    assert caught.value.id == "pin-commit-changes-more"
