@@ -26,17 +26,19 @@ def make_targets(
     pythons: Sequence[str] = ("cp312", "cp313"),
     upstream: str = UPSTREAM,
     requires: Mapping[str, Mapping[str, str]] | None = None,
+    provenance: str = "none",
 ) -> str:
     """The content of a ``targets.toml`` for Linux x86_64.
 
     :param rows: of :func:`make_row`; the LLVM configurations are those that they name
     :param requires: the overrides of upstream's requirements
+    :param provenance: required, none, or empty: what the kind of forge implies
     """
     runtime = {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"}
     return tomli_w.dumps(
         {
             "schema": 1,
-            "release": {"upstream": upstream},
+            "release": {"upstream": upstream, **({"provenance": provenance} if provenance else {})},
             "llvm": {row["llvm"]: {"distribution": row["llvm"], "profile": _PROFILES[row["llvm"]]} for row in rows},
             "runtime": {RUNTIME: {**runtime, "pythons": list(pythons)}},
             "target": list(rows),

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pypi": ("Release", "Put a published final release on PyPI."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
+    "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),

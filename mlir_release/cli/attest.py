@@ -33,10 +33,10 @@ def attest(tag: str, folder: Path, output: Path, kinds: tuple[str, ...], forge: 
     """Sign the files of TAG's release that are below FOLDER, as the workflow run that this is.
 
     Each gets a statement of how it was built (SLSA provenance). Files that have a valid bundle in the output folder are
-    not signed again. Only attest.yml, called at the protected branch, makes signatures that are accepted.
+    not signed again. Only attest.yml, called at the protected branch, makes signatures that are accepted. TAG has to
+    name a commit of the protected branch that differs in nothing but the pin.
     """
     from mlir_release.provenance.sign import KINDS
-    from mlir_release.provenance.sign import attest as sign
+    from mlir_release.release.check import attest_release
 
-    store = forge.services.keep_attestation if forge.services is not None else None
-    console.outcome(sign(tag, folder, output, kinds=kinds or tuple(KINDS), branch=branch, store=store))
+    console.outcome(attest_release(forge, tag, folder, output, kinds=kinds or tuple(KINDS), branch=branch))

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import branch_option, dry_run_option, forge_option, json_option
+from mlir_release.cli.options import (
+    branch_option,
+    dry_run_option,
+    forge_option,
+    json_option,
+    signer_option,
+    trusted_root_option,
+)
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.release.install import Provenance
+    from mlir_release.release.signed import Expectation
 
 
 @click.command()
@@ -28,9 +35,11 @@ if TYPE_CHECKING:
     "--provenance",
     type=click.Choice(["auto", "require", "skip"]),
     default="auto",
-    show_default="required on GitHub",
-    help="Whether `gh attestation verify` must accept the wheel.",
+    show_default="required if the release is signed, and on GitHub",
+    help="Whether the wheel and the manifest must be signed by the release process.",
 )
+@signer_option
+@trusted_root_option
 @click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
 @branch_option
 @dry_run_option
@@ -40,7 +49,9 @@ def install(
     forge: Forge,
     python: Path | None,
     distribution: str,
-    provenance: Provenance,
+    provenance: Expectation,
+    signed_by: str,
+    trusted_root: Path | None,
     no_deps: bool,
     branch: str,
     dry_run: bool,
@@ -54,6 +65,8 @@ def install(
         python=python,
         distribution=distribution,
         provenance=provenance,
+        repository=signed_by,
+        trusted_root=trusted_root,
         branch=branch,
         pip_options=["--no-deps"] if no_deps else [],
         dry_run=dry_run,

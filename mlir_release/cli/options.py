@@ -67,6 +67,23 @@ repository_option = click.option(
 #: ``jobs``: a number of cores, or None.
 jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
 
+#: ``trusted_root``: the file of a root of trust, or None.
+trusted_root_option = click.option(
+    "--trusted-root",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The Sigstore trusted root to verify with, as `gh attestation trusted-root` prints it: needs no network.  "
+    "[default: Sigstore's own]",
+)
+
+#: ``signed_by``: the address of a repository; or empty.
+signer_option = click.option(
+    "--signed-by",
+    default="",
+    metavar="URL",
+    help="The repository whose workflow must have signed, https://github.com/OWNER/NAME.  "
+    "[default: the release repository; of a mirror, the one that the release names]",
+)
+
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 

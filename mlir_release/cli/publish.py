@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import EXISTING_FOLDER, dry_run_option, forge_option, json_option
+from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, dry_run_option, forge_option, json_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 @click.option("--dist", type=EXISTING_FOLDER, help="Upload the wheels and test reports of this folder first.")
 @click.option("--upload-only", is_flag=True, help="Stop after the upload: more will come from elsewhere.")
 @click.option("--discard", metavar="TARGET", help="Start one target over: delete its wheel and reports from the draft.")
+@click.option(
+    "--manifest-to",
+    type=FOLDER,
+    help="Folder that gets release.json if it has to be signed before TAG can be published.",
+)
 @dry_run_option
 @json_option
 def publish(
@@ -29,9 +34,14 @@ def publish(
     dist: Path | None,
     upload_only: bool,
     discard: str | None,
+    manifest_to: Path | None,
     dry_run: bool,
 ) -> None:
-    """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once."""
+    """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once.
+
+    Where releases are signed, the manifest is signed last: this command writes it, says so (in a workflow by the output
+    attest), and ends well. Called again with its bundle in the folder of --dist, it publishes.
+    """
     from mlir_release.release import decisions
     from mlir_release.release.draft import Draft
     from mlir_release.release.publish import publish as publish_draft
@@ -47,5 +57,6 @@ def publish(
             console.outcome(uploaded)
             return
         console.say(uploaded.text())
-    published = publish_draft(draft, dry_run=dry_run)
+    published = publish_draft(draft, dist=dist, manifest_to=manifest_to, dry_run=dry_run)
     console.outcome(published, title=tag)
+    console.output("attest", published.unsigned)

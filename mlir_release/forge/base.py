@@ -310,6 +310,10 @@ class Services(Protocol):
         """The repository for ``gh --repo``: ``HOST/OWNER/NAME``."""
 
     @property
+    def url(self) -> str:
+        """The repository's address, ``https://HOST/OWNER/NAME``."""
+
+    @property
     def tracker(self) -> Tracker:
         """Its issues."""
 
@@ -339,12 +343,6 @@ class Services(Protocol):
         """Store a Sigstore bundle with the repository's attestations, where ``gh attestation verify`` looks for it.
 
         :returns: False, with a warning, if the service does not take it: the bundle in the release is what counts
-        """
-
-    def verify_provenance(self, path: Path) -> None:
-        """Check that a file was built by the repository's own workflows.
-
-        :raises MachineError: ``gh-missing``; :raises VerificationError: ``provenance-unverified``
         """
 
 

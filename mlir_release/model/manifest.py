@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Struct
@@ -116,6 +116,12 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     previous_tag: Annotated[str, doc("The newest release of the same kind that was published before; or empty")] = ""
     previous_revision: str = ""
     llvm_version: str = ""
+    provenance: Annotated[
+        Literal["required", "none"], doc("`required`: the release's files are signed; each has a `.sigstore.json`")
+    ] = "none"
+    repository: Annotated[
+        str, doc("Address of the repository whose workflows signed, `https://github.com/OWNER/NAME`; or empty")
+    ] = ""
     wheels: tuple[WheelEntry, ...] = ()
     tests: tuple[TestEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()

@@ -102,6 +102,13 @@ class ReleaseConfig(_Table, frozen=True):
     pypi_candidates: Annotated[
         bool, doc("Whether numbered releases of LLVM's release candidates go to PyPI, too, as pre-releases.")
     ] = False
+    provenance: Annotated[
+        Literal["required", "none"] | None,
+        doc(
+            "Whether the files of releases must be signed by attest.yml. Without it they must on GitHub, and need not "
+            "on a local forge. Private repositories need a Sigstore of their own, or none."
+        ),
+    ] = None
     linked_days: Annotated[
         Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
     ] = LINKED_DAYS

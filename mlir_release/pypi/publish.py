@@ -30,7 +30,8 @@ from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, 
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
+from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.signed import read_trusted
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
 
@@ -139,8 +140,9 @@ def publish_to_index(
     :param owners: users or the organization that must own the project where the index tells owners
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``pypi-not-numbered``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
-    :raises VerificationError: ``pypi-*``: something is not fit for the index, or the tag is not of a pin commit
-        (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was uploaded
+    :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
+        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was
+        uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
     """
@@ -189,11 +191,14 @@ def prepared(
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = _published(forge, tag)
-        manifest = fetch_manifest(forge, release, folder)
+        trusted = read_trusted(forge, release, folder)
+        manifest = trusted.manifest
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))
         plan = make_plan(manifest, project, file_limit=file_limit, project_limit=project_limit)
         paths = tuple(fetch_published_wheel(forge, release, wheel, folder) for wheel in plan.upload)
+        for wheel in plan.upload:
+            trusted.check(wheel.filename, wheel.sha256)
         check_metadata(paths)
         yield Prepared(plan=plan, paths=paths, index=simple, url=project.url)
 

@@ -14,10 +14,11 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
-from mlir_release.model.manifest import WheelEntry
+from mlir_release.model.manifest import MANIFEST_NAME, WheelEntry
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.wheels.inspect import corrupt
 
 if TYPE_CHECKING:
@@ -29,13 +30,10 @@ if TYPE_CHECKING:
 #: Suffix of a wheel's core metadata file, as PEP 658 fixes it.
 METADATA_SUFFIX = ".metadata"
 
-#: Suffix of a wheel's provenance file (PEP 740).
-PROVENANCE_SUFFIX = ".provenance"
-
 
 def files_of_wheel(filename: str) -> list[str]:
     """The assets that a wheel can have, itself last: it leads to the others."""
-    return [filename + METADATA_SUFFIX, filename + PROVENANCE_SUFFIX, filename]
+    return [filename + suffix for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX, BUNDLE_SUFFIX, "")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +67,7 @@ class Dist:
     wheels: tuple[Wheel, ...]
     reports: Mapping[Path, TestReport] = field(default_factory=dict)
     provenance: Mapping[str, Path] = field(default_factory=dict)  #: wheel's file name -> provenance file
+    bundles: Mapping[str, Path] = field(default_factory=dict)  #: file name -> its bundle
 
 
 def read_wheel(path: Path) -> Wheel:
@@ -144,7 +143,9 @@ def read_report(path: Path) -> TestReport:
 
 
 def read_dist(folder: Path) -> Dist:
-    """All wheels and test reports below ``folder``, each read and checked; other files are none of our business.
+    """All wheels and test reports below ``folder``, each read and checked, and what is beside them.
+
+    Other files are none of our business.
 
     :raises UsageError: ``dist-empty`` if there is neither
     :raises VerificationError: for the first unsound file, or ``duplicate-file`` for two files of one name
@@ -152,7 +153,7 @@ def read_dist(folder: Path) -> Dist:
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     unique: dict[str, Path] = {}
     for path in files:
-        if not path.name.endswith((".whl", REPORT_SUFFIX, ".whl" + PROVENANCE_SUFFIX)):
+        if not path.name.endswith((".whl", REPORT_SUFFIX, ".whl" + PROVENANCE_SUFFIX, BUNDLE_SUFFIX)):
             continue
         other = unique.setdefault(path.name, path)
         if other is not path and sha256_of(other) != sha256_of(path):
@@ -165,7 +166,8 @@ def read_dist(folder: Path) -> Dist:
             )
     wheels = tuple(read_wheel(path) for name, path in unique.items() if name.endswith(".whl"))
     reports = {path: read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX)}
-    if not wheels and not reports:
+    bundles = {name.removesuffix(BUNDLE_SUFFIX): path for name, path in unique.items() if name.endswith(BUNDLE_SUFFIX)}
+    if not wheels and not reports and MANIFEST_NAME not in bundles:
         raise UsageError(
             "dist-empty",
             "there is neither a wheel nor a test report to upload",
@@ -180,6 +182,7 @@ def read_dist(folder: Path) -> Dist:
             for name, path in unique.items()
             if name.endswith(PROVENANCE_SUFFIX)
         },
+        bundles=bundles,
     )
 
 

@@ -19,6 +19,7 @@ from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
+from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.assets import files_of_wheel
 from mlir_release.release.draft import Draft, tag_abandoned
 from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
@@ -293,7 +294,8 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         for asset in release.assets:
             if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:
                 names += files_of_wheel(asset.name)
-    return [asset for asset in map(release.asset, names) if asset is not None]
+    names += [name + BUNDLE_SUFFIX for name in names if name.endswith((MANIFEST_NAME, REPORT_SUFFIX))]
+    return [asset for asset in map(release.asset, dict.fromkeys(names)) if asset is not None]
 
 
 # -- what all check -------------------------------------------------------------------------------------------

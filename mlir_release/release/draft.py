@@ -12,8 +12,10 @@ from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
 from mlir_release.release.assets import Expected
 from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
+from mlir_release.release.signed import Signatures, is_required, repository_of
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.forge.base import Asset, Forge, Release, Tag
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.test_report import TestReport
@@ -84,6 +86,31 @@ class Draft(RemoteRelease):
     def expected(self) -> Expected:
         """What each wheel must declare."""
         return Expected(tag=self.state.tag, revision=self.state.revision, version=self.state.wheel_version)
+
+    @cached_property
+    def signatures(self) -> Signatures | None:
+        """The check of its files' signatures; None if they need none. :raises UsageError:"""
+        if not is_required(self.forge, self.matrix.release.provenance):
+            return None
+        policy = Policy(
+            repository=repository_of(self.forge),
+            tag=self.tag,
+            commit=self.state.commit,
+            branch=self.matrix.release.branch,
+        )
+        return Signatures(self, policy)
+
+    def is_signed(self, name: str) -> bool:
+        """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
+        return self.signatures is None or self._is_complete(name + BUNDLE_SUFFIX)
+
+    def wheels(self) -> dict[Slot, Asset]:
+        """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
+        return {slot: asset for slot, asset in super().wheels().items() if self.is_signed(asset.name)}
+
+    def reports(self) -> dict[str, TestReport]:
+        """As :meth:`RemoteRelease.reports`, without those that nobody signed."""
+        return {name: report for name, report in super().reports().items() if self.is_signed(name + REPORT_SUFFIX)}
 
     def need_pending(self) -> None:
         """Refuse to continue with a draft whose tag is abandoned by now. :raises NeedsPersonError: ``tag-abandoned``"""

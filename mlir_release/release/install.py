@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
@@ -18,8 +18,10 @@ from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
+from mlir_release.provenance.trust import load_trust
 from mlir_release.release.install_check import best_wheel, check_import
-from mlir_release.release.remote import fetch_manifest, fetch_published_wheel
+from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.signed import read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +30,10 @@ if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.yanks import Yank
+    from mlir_release.release.signed import Expectation
 
 #: Instead of a tag: the newest published snapshot that nobody yanked.
 LATEST = "latest"
-
-#: Whether a wheel's provenance must verify: ``auto`` is ``require`` for releases on GitHub, which attests its builds.
-Provenance = Literal["auto", "require", "skip"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +45,18 @@ class Installed:
     version: str  #: of the wheel
     filename: str
     python: str  #: path of the interpreter
-    provenance: bool  #: it was verified
+    provenance: bool  #: who built it was verified
+    signer: str = ""  #: the workflow that signed it, where that was verified
     cmake_dir: str = ""  #: CMake packages of the release's SDK; empty where none is published
     dry_run: bool = False
 
     def text(self) -> str:
         """For people."""
         verb = "would install" if self.dry_run else "installed"
-        checked = "digest and provenance" if self.provenance else "digest"
-        return f"{verb} {self.filename} of {self.tag} ({self.revision[:12]}) for {self.python}; {checked} verified"
+        line = f"{verb} {self.filename} of {self.tag} ({self.revision[:12]}) for {self.python}"
+        if not self.provenance:
+            return f"{line}; digest verified; not signed, or not checked who signed it"
+        return f"{line}; digest and provenance verified\n  signed by {self.signer}"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; the keys are the action's outputs, too."""
@@ -68,7 +71,9 @@ def install(
     *,
     python: Path | None = None,
     distribution: str = "mlir",
-    provenance: Provenance = "auto",
+    provenance: Expectation = "auto",
+    repository: str = "",
+    trusted_root: Path | None = None,
     branch: str = "main",
     pip_options: Sequence[str] = (),
     dry_run: bool = False,
@@ -79,23 +84,34 @@ def install(
 
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
     :param python: None: the ``python`` of PATH
-    :param branch: where ``yanked.toml`` is
+    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
+    :param trusted_root: a file with the root of trust; None: see :func:`~mlir_release.provenance.trust.load_trust`
+    :param branch: where ``yanked.toml`` is; and the workflow that signs
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
     :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``python-missing``
     :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
-        ``provenance-unverified``, ``install-failed``, ``import-failed``
-    :raises MachineError: ``gh-missing``
+        ``provenance-…``, ``install-failed``, ``import-failed``
     """
     python = _executable(python)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
         release = _find(forge, tag, read_yanks(forge, branch))
-        manifest = fetch_manifest(forge, release, folder)
+        with console.step(f"check who made {release.tag}"):
+            trusted = read_trusted(
+                forge,
+                release,
+                folder,
+                expectation=provenance,
+                repository=repository,
+                branch=branch,
+                trust=load_trust(trusted_root) if trusted_root is not None else None,
+            )
+        manifest = trusted.manifest
         wheel = choose(manifest, interpreter, distribution)
         with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
             path = fetch_published_wheel(forge, release, wheel, folder)
-        verified = _provenance(forge, path, provenance)
+        signer = trusted.check(wheel.filename, wheel.sha256)
         if not dry_run:
             with console.step(f"install {wheel.filename}"):
                 _install(python, path, manifest, pip_options)
@@ -105,7 +121,8 @@ def install(
         version=manifest.version,
         filename=wheel.filename,
         python=str(python),
-        provenance=verified,
+        provenance=signer is not None,
+        signer=signer.workflow if signer is not None else "",
         dry_run=dry_run,
     )
 
@@ -166,26 +183,6 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
     if reason is not None:
         console.warn(f"{tag} is yanked: {reason}")
     return found
-
-
-# -- provenance --------------------------------------------------------------------------------------------------------
-
-
-def _provenance(forge: Forge, path: Path, wanted: Provenance) -> bool:
-    """Verify who built the file. Returns whether that was done."""
-    services = forge.services
-    if wanted == "skip" or (wanted == "auto" and services is None):
-        return False
-    if services is None:
-        raise UsageError(
-            "provenance-not-on-github",
-            "only releases on GitHub have provenance",
-            where=forge.description,
-            remedy="leave --provenance out for this repository",
-        )
-    with console.step(f"verify the provenance of {path.name}"):
-        services.verify_provenance(path)
-    return True
 
 
 # -- pip -----------------------------------------------------------------------------------------------------------

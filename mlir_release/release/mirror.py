@@ -24,7 +24,8 @@ from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.notes import notes, title
-from mlir_release.release.remote import RemoteRelease, fetch, fetch_manifest, release_of
+from mlir_release.release.remote import RemoteRelease, fetch, release_of
+from mlir_release.release.signed import read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = Fa
         for release in wanted:
             with console.step(f"copy {release.tag}"):
                 _ensure_tag(source, destination, tags[release.tag], branch)
-                present.append(_copy(source, destination, release, present))
+                present.append(_copy(source, destination, release, present, branch))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
@@ -92,14 +93,20 @@ def _mirrored(source: Forge) -> Sequence[Release]:
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 
 
-def _copy(source: Forge, destination: Forge, release: Release, present: Sequence[Release]) -> Release:
-    """Copy a release whose tag is there. ``present``: what the mirror has. Returns the published copy."""
+def _copy(source: Forge, destination: Forge, release: Release, present: Sequence[Release], branch: str) -> Release:
+    """Copy a release whose tag is there, if it is signed as it has to be. ``present``: what the mirror has.
+
+    Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
+    """
     begun = release_of(present, release.tag) or destination.create_draft(
         release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
     )
     copy = RemoteRelease(destination, begun)
     with scratch_folder("mirror") as folder:
-        manifest = fetch_manifest(source, release, folder)
+        trusted = read_trusted(source, release, folder, branch=branch)
+        manifest = trusted.manifest
+        for wheel in manifest.wheels:
+            trusted.check(wheel.filename, wheel.sha256)
         for asset in release.assets:
             path = fetch(source, release, asset, folder)
             copy.put(asset.name, path, replace=lambda _: True)

@@ -6,13 +6,17 @@ everything else follows from it.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
+from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.provenance.bundle import is_about
+from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import fetch_manifest
 from mlir_release.release.verify import Verified, verify
@@ -37,10 +41,16 @@ class PublishOutcome:
     url: str  #: its page
     already: bool  #: it was published before, and nothing was done
     dry_run: bool = False
+    unsigned: bool = False  #: it was not published: the manifest is in the draft, and is to be signed first
 
     def text(self) -> str:
         """A line, and one for each thing that is not as it should be."""
         wheels = self.manifest.wheels
+        if self.unsigned:
+            return (
+                f"{self.manifest.tag} is verified, and is published once attest.yml has signed its {MANIFEST_NAME}\n"
+                f"  {self.url}"
+            )
         did = "would be published" if self.dry_run else "was published already" if self.already else "is published"
         lines = [
             f"{self.manifest.tag} {did}: {len(wheels)} wheels, {format_bytes(self.manifest.size)}",
@@ -58,6 +68,7 @@ class PublishOutcome:
             "url": self.url,
             "already": self.already,
             "dry_run": self.dry_run,
+            "unsigned": self.unsigned,
             "manifest": self.manifest.sorted(),
         }
 
@@ -65,10 +76,17 @@ class PublishOutcome:
 def publish(
     draft: Draft,
     *,
+    dist: Path | None = None,
+    manifest_to: Path | None = None,
     dry_run: bool = False,
 ) -> PublishOutcome:
     """Verify a draft from its own assets and publish it, once.
 
+    Where releases are signed, the manifest comes last, and only ``attest.yml`` can sign it: without a signature of this
+    very manifest in ``dist`` or in the draft, the manifest is written, and nothing is published.
+
+    :param dist: a folder that may hold the bundle of the manifest
+    :param manifest_to: a folder that gets the manifest if it is to be signed
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify` and :meth:`Draft.need_pinned`
     :raises NeedsPersonError: ``version-published``
@@ -83,16 +101,50 @@ def publish(
     _check_version(draft, rivals)
     try:
         verified = verify(draft)
-        if not dry_run:
+        bundle = _bundle_of_manifest(draft, verified, dist)
+        unsigned = draft.signatures is not None and bundle is None
+        if unsigned and not dry_run:
+            _hand_out(draft, verified, manifest_to)
+        elif not dry_run:
             with console.step(f"publish {draft.tag}"):
-                _complete(draft, verified, rivals)
+                _complete(draft, verified, rivals, bundle)
     except ReleaseError:
         draft.need_pending()  # or its files were deleted with it
         if draft.forge.published(draft.tag) is None:
             raise
         draft.refresh()
         return _published_already(draft, url)
-    return PublishOutcome(manifest=verified.manifest, url=url, already=False, dry_run=dry_run)
+    return PublishOutcome(
+        manifest=verified.manifest,
+        url=url,
+        already=False,
+        dry_run=dry_run,
+        unsigned=unsigned and not dry_run,
+    )
+
+
+def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> bytes | None:
+    """The bundle of this very manifest, from a folder or from the draft; None if there is none.
+
+    :raises VerificationError: ``provenance-…``: someone else signed it
+    """
+    if draft.signatures is None:
+        return None
+    digest = hashlib.sha256(verified.manifest.to_text().encode()).hexdigest()
+    given = dist / (MANIFEST_NAME + BUNDLE_SUFFIX) if dist is not None else None
+    for bundle in (read_if_there(given) if given is not None else None, draft.signatures.bundle(MANIFEST_NAME)):
+        if bundle is not None and is_about(bundle, digest):
+            draft.signatures.accept(MANIFEST_NAME, digest, bundle)
+            return bundle
+    return None
+
+
+def _hand_out(draft: Draft, verified: Verified, folder: Path | None) -> None:
+    """Write the manifest into the draft, and into a folder, for whoever signs it."""
+    content = verified.manifest.to_text().encode()
+    draft.put_bytes(MANIFEST_NAME, content, replace=lambda _: True)
+    if folder is not None:
+        write_atomically(folder / MANIFEST_NAME, content)
 
 
 def _published_already(draft: Draft, url: str) -> PublishOutcome:
@@ -132,7 +184,7 @@ def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
             )
 
 
-def _complete(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
+def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: bytes | None) -> None:
     """Remove what the manifest leaves out, add what is lacking, write the notes, and publish."""
     forge, manifest = draft.forge, verified.manifest
     for asset in verified.excluded:
@@ -145,11 +197,15 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str]) -> None:
         manifest.to_text().encode(),
         replace=lambda _: True,  # an earlier run's, from before a waiver or another report
     )
+    digests = {**verified.digests, MANIFEST_NAME: added.sha256}
+    if bundle is not None:
+        name = MANIFEST_NAME + BUNDLE_SUFFIX
+        digests[name] = draft.put_bytes(name, bundle, replace=lambda _: True).sha256
     draft.refresh()
     release = draft.release
     if not release.draft:
         return
-    _check_unchanged(release, {**verified.digests, MANIFEST_NAME: added.sha256})
+    _check_unchanged(release, digests)
     body = notes(
         manifest,
         page_url=forge.page_url(manifest.tag),

@@ -243,6 +243,10 @@ class _Steps:
                 return self._dispatch(state)
             case "publish":
                 published = publish(self.world.looked_at[item.tag])
+                if published.unsigned:
+                    # Only attest.yml signs. The workflow finds nothing else to do, has it sign, and publishes.
+                    forge.dispatch(self.world.config.workflow, ref=item.tag, inputs={})
+                    return f"dispatched {self.world.config.workflow}, which has the manifest signed and publishes"
                 return "it was published already" if published.already else ""
             case "pages":
                 dispatch_pages(forge, item.tag, branch=self.world.branch)

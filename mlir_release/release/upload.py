@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ForgeError, UsageError
+from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.names import Slot
+from mlir_release.provenance.bundle import is_about
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
-    PROVENANCE_SUFFIX,
     Dist,
     Wheel,
     check_slots,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Asset
     from mlir_release.model.matrix import Matrix
     from mlir_release.release.draft import Draft
+    from mlir_release.release.signed import Signatures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,8 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
     for wheel in content.wheels:
         check_wheel(wheel, draft.expected)
         _check_target(wheel, draft.matrix)
+    if draft.signatures is not None:
+        _check_signed(draft.signatures, content)
     if draft.release.draft and not dry_run:
         try:
             return _apply(draft, content)
@@ -88,6 +93,15 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
                 raise
             # A sweep published it meanwhile, without what still was to come.
     return _planned(draft, content, dry_run=dry_run)
+
+
+def _check_signed(signatures: Signatures, content: Dist) -> None:
+    """Check the bundles of a folder, before any file of it is sent. :raises VerificationError: ``provenance-…``"""
+    digests = {wheel.filename: wheel.sha256 for wheel in content.wheels}
+    digests |= {path.name: sha256_of(path) for path in content.reports}
+    for name, digest in digests.items():
+        bundle = content.bundles.get(name)
+        signatures.accept(name, digest, bundle.read_bytes() if bundle is not None else None)
 
 
 def _check_target(wheel: Wheel, matrix: Matrix) -> None:
@@ -121,7 +135,7 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
     puts: list[Put] = []
     notes: list[str] = []
     for wheel in content.wheels:
-        done = _put_wheel(draft, wheel, content.provenance.get(wheel.filename))
+        done = _put_wheel(draft, wheel, content)
         puts += done
         if done[0].action == "kept":
             notes.append(
@@ -135,25 +149,43 @@ def _apply(draft: Draft, content: Dist) -> UploadOutcome:
             continue
         put = draft.put(report.filename, path, replace=partial(_is_worthless, draft))
         puts.append(put)
+        if put.action != "kept":
+            puts += _put_bundle(draft, put, content)
         if put.action == "uploaded" and not report.passed:
             notes.append(f"{report.target} failed: {', '.join(report.failed[:5]) or 'no test is named'}")
     return UploadOutcome(tag=draft.tag, puts=tuple(puts), notes=tuple(notes))
 
 
 def _is_worthless(draft: Draft, asset: Asset) -> bool:
-    """Whether a report in the draft failed or is about no wheel there, so that another may replace it."""
+    """Whether another may replace a report in the draft: it failed, is about no wheel there, or is not signed."""
     present = draft.report(asset)
-    return not present.passed or not draft.is_tested_by(present)
+    return not draft.is_signed(asset.name) or not present.passed or not draft.is_tested_by(present)
 
 
-def _put_wheel(draft: Draft, wheel: Wheel, provenance: Path | None) -> list[Put]:
-    """Upload a wheel, its metadata and its provenance; the metadata is always that of the wheel in the draft."""
+def _put_bundle(draft: Draft, file: Put, content: Dist) -> list[Put]:
+    """Upload the bundle of a file that is in the draft, in place of one that is about another content of it."""
+    bundle = content.bundles.get(file.name)
+    if bundle is None:
+        return []
+
+    def is_stale(there: Asset) -> bool:
+        now = draft.release.asset(file.name)  # another process may have replaced the file meanwhile
+        return (now is None or now.sha256 == file.sha256) and not is_about(draft.content(there), file.sha256)
+
+    return [draft.put(file.name + BUNDLE_SUFFIX, bundle, replace=is_stale)]
+
+
+def _put_wheel(draft: Draft, wheel: Wheel, content: Dist) -> list[Put]:
+    """Upload a wheel and what is beside it; the metadata is always that of the wheel in the draft.
+
+    A wheel in the draft that nobody signed does not count, and is replaced.
+    """
     present = draft.wheels().get(wheel.slot)
     if present is not None and present.name != wheel.filename:
         return [Put(name=wheel.filename, action="kept", sha256=present.sha256)]
     if present is None:
         console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
-    first = draft.put(wheel.filename, wheel.path)
+    first = draft.put(wheel.filename, wheel.path, replace=lambda asset: not draft.is_signed(asset.name))
     metadata = wheel.metadata
     if first.action == "kept":
         draft.refresh()
@@ -165,6 +197,11 @@ def _put_wheel(draft: Draft, wheel: Wheel, provenance: Path | None) -> list[Put]
             metadata = read_wheel(draft.fetch(asset, folder)).metadata
     ours = first.action != "kept"
     done = [first, draft.put_bytes(wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: ours)]
-    if provenance is not None and ours:
-        done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance))
+    provenance = content.provenance.get(wheel.filename)
+    if ours:
+        bundles = _put_bundle(draft, first, content)
+        done += bundles
+        if provenance is not None:
+            fresh = any(put.action == "uploaded" for put in bundles)  # it is made from the bundle
+            done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance, replace=lambda _: fresh))
     return done

@@ -14,9 +14,10 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
 from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.pep740 import publish_provenance
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
-    PROVENANCE_SUFFIX,
     Wheel,
     check_wheel,
     files_of_wheel,
@@ -58,15 +59,16 @@ def verify(draft: Draft) -> Verified:
         with console.step(f"check the {len(draft.release.assets)} assets of {draft.tag}"):
             wheels, restored = _read_wheels(draft, folder)
             reports = draft.reports()
+            _check_reports(draft)
             waivers = draft.waivers()
         judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
         if judgement.problems:
             _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)
         previous = draft.previous(folder)
-    excluded = _excluded(draft.release, judgement)
-    gone = {asset.name for asset in excluded} | {MANIFEST_NAME}
-    kept = {wheel.filename + METADATA_SUFFIX for wheel in judgement.wheels}
+    excluded = _excluded(draft, judgement)
+    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
+    kept = {wheel.filename + suffix for wheel in judgement.wheels for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
         manifest=_manifest(draft, judgement, previous),
@@ -78,6 +80,15 @@ def verify(draft: Draft) -> Verified:
         excluded=excluded,
         restored=restored,
     )
+
+
+def _check_reports(draft: Draft) -> None:
+    """Check who signed the reports that vouch for the wheels. :raises VerificationError: ``provenance-…``"""
+    if draft.signatures is None:
+        return
+    for asset in draft.release.assets:
+        if asset.complete and asset.name.endswith(REPORT_SUFFIX) and draft.is_signed(asset.name):
+            draft.signatures.check(asset.name, asset.sha256)
 
 
 def _check_whole(release: Release) -> None:
@@ -97,9 +108,10 @@ def _check_names(release: Release) -> None:
     """Every asset must have a known use: what is published is never removed."""
     for asset in release.assets:
         known = (
-            asset.name.endswith((".whl", ".whl" + METADATA_SUFFIX, ".whl" + PROVENANCE_SUFFIX, REPORT_SUFFIX))
+            (signed := asset.name.removesuffix(BUNDLE_SUFFIX)).endswith((".whl", REPORT_SUFFIX))
+            or signed == MANIFEST_NAME
+            or asset.name.endswith((".whl" + METADATA_SUFFIX, ".whl" + PROVENANCE_SUFFIX))
             or asset.name.startswith(WAIVER_PREFIX)
-            or asset.name == MANIFEST_NAME
         )
         if not known:
             raise VerificationError(
@@ -118,7 +130,7 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, byt
     """
     found, restored = [], {}
     for asset in draft.release.assets:
-        if not (asset.name.endswith(".whl") and asset.complete):
+        if not (asset.name.endswith(".whl") and asset.complete and draft.is_signed(asset.name)):
             continue
         wheel = read_wheel(draft.fetch(asset, folder))
         check_wheel(wheel, draft.expected)
@@ -134,8 +146,29 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, byt
                 why="pip would resolve with it and then install something else",
                 remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
             )
+        if draft.signatures is not None and (made := _read_provenance(draft, wheel, folder)) is not None:
+            restored[wheel.filename + PROVENANCE_SUFFIX] = made
         found.append(wheel)
     return found, restored
+
+
+def _read_provenance(draft: Draft, wheel: Wheel, folder: Path) -> bytes | None:
+    """Check a wheel's provenance file, which is made from its bundle. Returns its content if the draft lacks it."""
+    assert draft.signatures is not None
+    draft.signatures.check(wheel.filename, wheel.sha256)
+    made = publish_provenance(draft.signatures.bundle(wheel.filename) or b"")
+    beside = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
+    if draft.release.draft and (beside is None or not beside.complete):
+        return made
+    if beside is None or draft.fetch(beside, folder).read_bytes() != made:
+        raise VerificationError(
+            "provenance-file-mismatch",
+            f"the provenance file of {wheel.filename} is not made from its bundle",
+            where=beside.url if beside is not None else draft.tag,
+            why="indexes would show another attestation than the one that was verified",
+            remedy=f"mlir-release publish {draft.tag} --discard {wheel.filename}{PROVENANCE_SUFFIX}; it is made again",
+        )
+    return None
 
 
 def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
@@ -149,16 +182,24 @@ def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
     )
 
 
-def _excluded(release: Release, judgement: Judgement) -> tuple[Asset, ...]:
-    names = {name for wheel in judgement.excluded for name in files_of_wheel(wheel.filename)}
-    return tuple(asset for asset in release.assets if asset.name in names or not asset.complete)
+def _excluded(draft: Draft, judgement: Judgement) -> tuple[Asset, ...]:
+    gone = {wheel.filename for wheel in judgement.excluded}
+    gone |= {asset.name for asset in draft.release.assets if not _may_stay(draft, asset)}
+    names = {name for file in gone for name in files_of_wheel(file)}
+    return tuple(asset for asset in draft.release.assets if asset.name in names or not asset.complete)
+
+
+def _may_stay(draft: Draft, asset: Asset) -> bool:
+    """Whether an asset is published: not a wheel or a report that nobody signed and that therefore did not count."""
+    return not asset.name.endswith((".whl", REPORT_SUFFIX)) or draft.is_signed(asset.name)
 
 
 def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
-    state, wheels = draft.state, []
+    state, wheels, signed = draft.state, [], draft.signatures
     for wheel in judgement.wheels:
-        provenance = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
-        wheels.append(wheel.entry(provenance=provenance.name if provenance else ""))
+        provenance = wheel.filename + PROVENANCE_SUFFIX
+        there = signed is not None or draft.release.asset(provenance) is not None
+        wheels.append(wheel.entry(provenance=provenance if there else ""))
     return Manifest(
         tag=state.name,
         kind=state.tag.kind,
@@ -169,6 +210,8 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         # GitHub dates a release by the commit of its tag.
         created_at=format_time(state.created_at or draft.release.created_at),
         toolkit_version=state.toolkit_version,
+        provenance="none" if signed is None else "required",
+        repository="" if signed is None else signed.policy.repository,
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",

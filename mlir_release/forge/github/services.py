@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.errors import ForgeError, MachineError, VerificationError
+from mlir_release.errors import ForgeError
 from mlir_release.forge.github.issues import GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.forge.github.settings import Setup
-from mlir_release.host.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from mlir_release.forge.github.client import GitHubClient
     from mlir_release.forge.github.observations import Observations
@@ -28,6 +24,7 @@ class GitHubServices:
     def __init__(self, client: GitHubClient) -> None:
         self._client = client
         self.address = f"github:{client.name}"
+        self.url = client.where
         self.location = client.where.partition("://")[2]
         self.tracker = GitHubTracker(client)
         self.timings = self.job_logs = GitHubRuns(client)
@@ -49,27 +46,3 @@ class GitHubServices:
             console.warn(f"GitHub does not store the attestation: {error.what}: {error.why}")
             return False
         return True
-
-    def verify_provenance(self, path: Path) -> None:
-        """See :class:`~mlir_release.forge.base.Services`. GitHub's own ``gh`` verifies its attestations."""
-        gh = shutil.which("gh")
-        if gh is None:
-            raise MachineError(
-                "gh-missing",
-                "GitHub's gh, which verifies provenance, is not installed",
-                remedy="install it (https://cli.github.com; GitHub's runners have it), or pass --provenance skip",
-            )
-        client = self._client
-        # gh takes the token of GH_TOKEN or GITHUB_TOKEN; public repositories need none.
-        environment = {**os.environ, "GH_HOST": client.server.partition("://")[2], "GH_PROMPT_DISABLED": "1"}
-        command = [gh, "attestation", "verify", str(path), "--repo", client.name]
-        done = capture(command, environment=environment)
-        if not done.ok:
-            raise VerificationError(
-                "provenance-unverified",
-                f"{path.name} does not verify as built by {client.name}",
-                where=client.where,
-                why=done.complaint,
-                remedy="do not use it, and tell the repository's owners; if gh only lacks a token, provide one in "
-                "GITHUB_TOKEN; nothing was installed",
-            )

@@ -1,0 +1,190 @@
+"""Signing the files of a release, and saying of a file, or of a release's, who made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.host.files import read_if_there, sha256_of
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
+from mlir_release.provenance.sign import attest
+from mlir_release.provenance.verify import verify_file
+from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.signed import read_trusted
+from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.snapshot.state import find_state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
+    from mlir_release.provenance.policy import Signer
+    from mlir_release.provenance.sign import Attested
+    from mlir_release.provenance.trust import Trust
+    from mlir_release.release.signed import TrustedRelease
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedFile:
+    """A file that was made by the release process."""
+
+    name: str
+    sha256: str
+    signer: Signer
+
+    def text(self) -> str:
+        """What is known of it."""
+        rows = {
+            "file": self.name,
+            "sha256": self.sha256,
+            "repository": self.signer.repository,
+            "release": self.signer.ref.removeprefix("refs/tags/"),
+            "commit": self.signer.commit,
+            "signed by": self.signer.workflow,
+            "run": self.signer.run,
+        }
+        return "\n".join(f"{name:<10} {value}" for name, value in rows.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A file of a release. ``error``: why it is refused; None: it is as it has to be."""
+
+    name: str
+    result: str  #: signed, not signed, refused
+    error: ReleaseError | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        """As :attr:`CheckedRelease.COLUMNS`."""
+        return self.name, self.result, f"{self.error.id}: {self.error.why}" if self.error is not None else ""
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "name": self.name,
+            "result": self.result,
+            "error": self.error.as_json() if self.error is not None else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedRelease:
+    """A release, and each of its files."""
+
+    COLUMNS = ("file", "result", "why")
+
+    tag: str
+    provenance: str  #: required or none, as its manifest says
+    repository: str  #: whose workflow signed
+    rows: tuple[Row, ...]
+
+    @property
+    def refused(self) -> tuple[ReleaseError, ...]:
+        """Why files are refused."""
+        return tuple(row.error for row in self.rows if row.error is not None)
+
+    def text(self) -> str:
+        """The sum."""
+        good = len(self.rows) - len(self.refused)
+        whose = f", signed by {self.repository}" if self.repository else ""
+        return f"{self.tag}: provenance {self.provenance}{whose}; {good} of {len(self.rows)} files as they have to be"
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "tag": self.tag,
+            "provenance": self.provenance,
+            "repository": self.repository,
+            "files": [row.to_json() for row in self.rows],
+        }
+
+
+def attest_release(
+    forge: Forge, tag: str, folder: Path, output: Path, *, kinds: Sequence[str], branch: str
+) -> Attested:
+    """Sign the files of a release, if its tag is one of ours that only pins a revision.
+
+    Whoever can push can make a tag whose workflows call the one that signs. So this is where a signature is refused,
+    and a signature proves that the tag was checked.
+
+    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; see :func:`attest`, too
+    """
+    check_pinned(forge, find_state(forge, tag))
+    store = forge.services.keep_attestation if forge.services is not None else None
+    return attest(tag, folder, output, kinds=kinds, branch=branch, store=store)
+
+
+def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) -> CheckedFile:
+    """Check a file by the bundle beside it. :raises VerificationError: ``provenance-…``"""
+    content = read_if_there(bundle or path.with_name(path.name + BUNDLE_SUFFIX))
+    subject = Subject(name=path.name, sha256=sha256_of(path))
+    signer = verify_file(subject, content, policy, trust)
+    return CheckedFile(name=subject.name, sha256=subject.sha256, signer=signer)
+
+
+def check_release(
+    forge: Forge, tag: str, *, repository: str = "", branch: str = "main", trust: Trust | None = None
+) -> CheckedRelease:
+    """Check a published release: its tag, its manifest, and each file that is signed.
+
+    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
+    :raises UsageError: ``verify-not-published``; :raises VerificationError: if the tag or the manifest is refused
+    """
+    release = forge.published(tag)
+    if release is None:
+        raise UsageError(
+            "verify-not-published",
+            f"{tag} is not published",
+            where=forge.description,
+            remedy="check the tag and the repository; give the path of a file to check one",
+        )
+    commit = ""
+    if forge.services is not None:  # a mirror's commits are its own
+        state = find_state(forge, tag)
+        check_pinned(forge, state)
+        commit = state.commit
+    with scratch_folder("check") as folder:
+        trusted = read_trusted(forge, release, folder, repository=repository, commit=commit, branch=branch, trust=trust)
+        rows = [Row(name=MANIFEST_NAME, result=_word(trusted))]
+        rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.wheels))]
+        rows += [_check_report(trusted, name) for name in _reports(release)]
+    signer = trusted.signer
+    return CheckedRelease(
+        tag=tag,
+        provenance=trusted.manifest.provenance,
+        repository=signer.repository if signer is not None else "",
+        rows=tuple(rows),
+    )
+
+
+def _word(trusted: TrustedRelease) -> str:
+    return "signed" if trusted.signatures is not None else "not signed"
+
+
+def _check_wheel(forge: Forge, trusted: TrustedRelease, number: int, folder: Path) -> Row:
+    wheel = trusted.manifest.wheels[number]
+    try:
+        fetch_published_wheel(forge, trusted.release, wheel, folder).unlink()
+        trusted.check(wheel.filename, wheel.sha256)
+    except ReleaseError as error:
+        return Row(name=wheel.filename, result="refused", error=error)
+    return Row(name=wheel.filename, result=_word(trusted))
+
+
+def _reports(release: Release) -> list[str]:
+    return sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
+
+
+def _check_report(trusted: TrustedRelease, name: str) -> Row:
+    asset = trusted.release.asset(name)
+    assert asset is not None
+    try:
+        trusted.check(name, asset.sha256)
+    except ReleaseError as error:
+        return Row(name=name, result="refused", error=error)
+    return Row(name=name, result=_word(trusted))

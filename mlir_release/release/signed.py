@@ -1,0 +1,137 @@
+"""Which releases must be signed, and the check of their files against the bundles beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.errors import UsageError
+from mlir_release.forge.files import matrix_of_branch
+from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Signer, Subject, need_provenance
+from mlir_release.provenance.trust import Trust, load_trust
+from mlir_release.provenance.verify import verify_file
+from mlir_release.release.remote import RemoteRelease, fetch_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge, Release
+
+#: What is asked of a release: ``auto``: what its repository and its manifest say; ``require``: a signature; ``skip``.
+Expectation = Literal["auto", "require", "skip"]
+
+
+def is_required(forge: Forge, configured: str | None) -> bool:
+    """Whether the releases of a forge must be signed.
+
+    :param configured: ``provenance`` of ``targets.toml``; None: on GitHub they must, on a local forge not
+    """
+    return (configured or ("required" if forge.services is not None else "none")) == "required"
+
+
+def repository_of(forge: Forge, known: str = "") -> str:
+    """The address of the repository whose workflows sign.
+
+    :param known: what a mirrored manifest says, which is all that a local forge knows
+    :raises UsageError: ``provenance-repository-unknown``
+    """
+    found = forge.services.url if forge.services is not None else known
+    if not found:
+        raise UsageError(
+            "provenance-repository-unknown",
+            "nothing says whose workflows must have signed the release",
+            where=forge.description,
+            remedy="name the repository: --repository https://github.com/OWNER/NAME; a local forge's own releases are "
+            "not signed",
+        )
+    return found
+
+
+class Signatures:
+    """Checks the files of a release, or of a draft, against the bundles beside them.
+
+    :param remote: the release or draft
+    :param policy: who must have signed
+    :param trust: None: :func:`~mlir_release.provenance.trust.load_trust`, when it is needed first
+    """
+
+    def __init__(self, remote: RemoteRelease, policy: Policy, trust: Trust | None = None) -> None:
+        self._remote = remote
+        self._trust = trust
+        self.policy = policy
+
+    @cached_property
+    def trust(self) -> Trust:
+        """The roots that count."""
+        return self._trust or load_trust()
+
+    def bundle(self, name: str) -> bytes | None:
+        """The content of a file's bundle; None if there is none."""
+        asset = self._remote.release.asset(name + BUNDLE_SUFFIX)
+        return self._remote.content(asset) if asset is not None and asset.complete else None
+
+    def check(self, name: str, sha256: str) -> Signer:
+        """Check a file of the release. :raises VerificationError: ``provenance-…``"""
+        return self.accept(name, sha256, self.bundle(name))
+
+    def accept(self, name: str, sha256: str, bundle: bytes | None) -> Signer:
+        """Check a file against a bundle. :raises VerificationError: ``provenance-…``"""
+        return verify_file(Subject(name=name, sha256=sha256), bundle, self.policy, self.trust)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedRelease:
+    """A published release with its manifest, which was checked; ``signatures``: None if nothing is to be signed."""
+
+    release: Release
+    manifest: Manifest
+    signatures: Signatures | None = None
+    signer: Signer | None = None  #: of the manifest
+
+    def check(self, name: str, sha256: str) -> Signer | None:
+        """Check another of its files. :raises VerificationError: ``provenance-…``"""
+        return self.signatures.check(name, sha256) if self.signatures is not None else None
+
+
+def read_trusted(
+    forge: Forge,
+    release: Release,
+    folder: Path,
+    *,
+    expectation: Expectation = "auto",
+    repository: str = "",
+    commit: str = "",
+    branch: str = "main",
+    trust: Trust | None = None,
+) -> TrustedRelease:
+    """The manifest of a published release, if it is signed as it has to be.
+
+    :param folder: to download into
+    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
+    :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
+        attest.yml looks before it signs.
+    :param branch: the protected branch of that repository
+    :raises VerificationError: ``provenance-…``, and what :func:`~.remote.fetch_manifest` raises
+    :raises UsageError: ``provenance-repository-unknown``
+    """
+    manifest = fetch_manifest(forge, release, folder)
+    if expectation == "skip":
+        return TrustedRelease(release=release, manifest=manifest)
+    required = expectation == "require" or manifest.provenance == "required"
+    if not required and forge.head(branch) is not None:
+        required = is_required(forge, matrix_of_branch(forge, branch).release.provenance)
+    if not need_provenance(required, manifest.provenance, where=forge.page_url(release.tag)):
+        return TrustedRelease(release=release, manifest=manifest)
+    policy = Policy(
+        repository=repository or repository_of(forge, manifest.repository),
+        tag=release.tag,
+        commit=commit or manifest.commit,
+        branch=branch,
+    )
+    signatures = Signatures(RemoteRelease(forge, release), policy, trust)
+    asset = release.asset(MANIFEST_NAME)
+    assert asset is not None  # else there were no manifest
+    signer = signatures.check(MANIFEST_NAME, asset.sha256)
+    return TrustedRelease(release=release, manifest=manifest, signatures=signatures, signer=signer)

@@ -1,0 +1,318 @@
+"""Releases that have to be signed: what is published, what is refused, and that nothing is ever taken on trust."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import ConflictError, ReleaseError, VerificationError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.manifest import Manifest
+from mlir_release.release.check import check_release
+from mlir_release.release.draft import Draft
+from mlir_release.release.mirror import mirror
+from mlir_release.release.signed import read_trusted
+from mlir_release.release.upload import upload
+from tests.integration.release.signed_stage import REPORT, TAG, TARGETS, SignedStage, signed_stage
+from tests.sigstore.instance import MadeSigstore, statement_of
+from tests.wheel_factory import PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BUNDLE = ".sigstore.json"
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedStage]:
+    with signed_stage(tmp_path, monkeypatch) as stage:
+        yield stage
+
+
+def refusal(act: Callable[[], object]) -> str:
+    """The id with which something is refused."""
+    with pytest.raises(ReleaseError) as caught:
+        act()
+    return caught.value.id
+
+
+# -- how it goes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_published_in_two_steps(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    wheel = stage.wheel.name
+    beside = {f"{wheel}{suffix}" for suffix in ("", ".metadata", BUNDLE, ".provenance")}
+    assert stage.names() == {*beside, REPORT, REPORT + BUNDLE}
+    first = stage.publish()
+    assert first.unsigned
+    assert stage.release.draft
+    assert stage.publish().unsigned  # nothing has changed
+    stage.sign_manifest()
+    done = stage.publish()
+    assert not done.unsigned
+    assert not stage.release.draft
+    assert stage.names() == {*beside, REPORT, REPORT + BUNDLE, "release.json", "release.json" + BUNDLE}
+    manifest = Manifest.from_text(stage.asset("release.json").content, where="")
+    assert (manifest.provenance, manifest.repository) == ("required", stage.url)
+    assert manifest.wheels[0].provenance == f"{wheel}.provenance"
+    assert stage.publish().already
+
+
+def test_what_a_killed_upload_did_not_come_to_is_added(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    release = stage.release
+    for name in (stage.wheel.name + BUNDLE, stage.wheel.name + ".provenance", REPORT + BUNDLE):
+        release.own = [asset for asset in release.own if asset.name != name]
+    # Nothing could sign them any more without the build's own folder: so they are to be made again.
+    missing = Draft.load(stage.forge, TAG).missing()
+    assert (missing.wheels, missing.tests) == ((f"mlir-linux-x86_64-{PYTHON}",), (REPORT.removesuffix(".tests.json"),))
+    assert refusal(stage.publish) == "release-incomplete"
+    stage.upload()
+    assert stage.publish().unsigned
+
+
+def test_another_build_takes_the_place_of_one_that_nobody_signed(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    release = stage.release
+    release.own = [asset for asset in release.own if asset.name != stage.wheel.name + BUNDLE]
+    first = stage.asset(stage.wheel.name).content
+    stage.build(content="another")
+    stage.upload()
+    assert stage.asset(stage.wheel.name).content != first
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    assert not stage.publish().unsigned
+
+
+def test_a_provenance_file_is_made_from_the_bundle(stage: SignedStage) -> None:
+    stage.build()
+    (stage.dist / f"{stage.wheel.name}.provenance").unlink()
+    stage.upload()
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    stage.publish()
+    assert json.loads(stage.asset(f"{stage.wheel.name}.provenance").content)["version"] == 1
+
+
+def test_none_is_a_choice_of_targets_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = TARGETS.replace("[release]\n", '[release]\nprovenance = "none"\n')
+    assert targets != TARGETS
+    with signed_stage(tmp_path, monkeypatch, targets=targets) as stage:
+        stage.build()
+        for path in stage.dist.glob(f"*{BUNDLE}"):
+            path.unlink()
+        stage.upload()
+        assert not stage.publish().unsigned
+        manifest = Manifest.from_text(stage.asset("release.json").content, where="")
+        assert (manifest.provenance, manifest.repository) == ("none", "")
+
+
+# -- what is not uploaded ---------------------------------------------------------------------------------------------
+
+
+def test_what_nobody_signed_is_not_uploaded(stage: SignedStage) -> None:
+    stage.build()
+    (stage.dist / f"{REPORT}{BUNDLE}").unlink()
+    assert refusal(stage.upload) == "provenance-missing"
+    assert stage.names() == set()
+
+
+@pytest.mark.parametrize(
+    ("id", "claims"),
+    [
+        ("provenance-repository", {"repository": "octo/fork"}),
+        ("provenance-signer", {"job_workflow_ref": "octo/releases/.github/workflows/release.yml@refs/heads/main"}),
+        ("provenance-signer-ref", {"job_workflow_ref": f"octo/releases/.github/workflows/attest.yml@refs/tags/{TAG}"}),
+        ("provenance-tag", {"tag": "snapshot-20261120.02"}),
+        ("provenance-commit", {"commit": "e" * 40}),
+        ("provenance-self-hosted", {"runner_environment": "self-hosted"}),
+    ],
+)
+def test_what_another_run_signed_is_not_uploaded(stage: SignedStage, id: str, claims: dict[str, str]) -> None:
+    stage.build()
+    stage.sign(stage.wheel, **claims)
+    assert refusal(stage.upload) == id
+    assert stage.names() == set()
+
+
+# -- what is not published: a draft in which someone who may write has changed something ------------------------------
+
+
+def test_a_wheel_that_was_replaced_is_not_published(stage: SignedStage, tmp_path: Path) -> None:
+    stage.build()
+    stage.upload()
+    other = SignedStage(stage.server, stage.made, tmp_path / "other", stage.token)
+    other.folder.mkdir()
+    other.build(content="evil")
+    for name in (stage.wheel.name, stage.wheel.name + ".metadata"):
+        stage.asset(name).content = other.wheel.read_bytes() if name.endswith(".whl") else stage.asset(name).content
+    assert refusal(stage.publish) == "provenance-digest"
+    assert stage.release.draft
+
+
+def test_a_report_that_was_swapped_is_not_published(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    report = json.loads(stage.asset(REPORT).content)
+    stage.asset(REPORT).content = json.dumps(report, indent=3).encode()
+    assert refusal(stage.publish) == "provenance-digest"
+    stage.asset(f"{REPORT}{BUNDLE}").content = stage.asset(f"{stage.wheel.name}{BUNDLE}").content
+    assert refusal(stage.publish) == "provenance-name"
+    assert stage.release.draft
+
+
+@pytest.mark.parametrize(
+    ("id", "make"),
+    [
+        ("provenance-predicate", lambda stage, file: stage.made.bundle(
+            statement_of(file, predicate_type="https://spdx.dev/Document"), stage.claims())),
+        ("provenance-subjects", lambda stage, file: stage.made.bundle(
+            statement_of(file, ("b.whl", "b" * 64)), stage.claims())),
+        ("provenance-root-untrusted", lambda stage, file: MadeSigstore().bundle(statement_of(file), stage.claims())),
+        ("provenance-malformed", lambda stage, file: b"{}"),
+        ("provenance-tag", lambda stage, file: stage.made.bundle(
+            statement_of(file), stage.claims(tag="snapshot-20261120.02"))),
+    ],
+)  # fmt: skip
+def test_a_bundle_that_was_replaced_is_not_published(
+    stage: SignedStage, id: str, make: Callable[[SignedStage, tuple[str, str]], bytes]
+) -> None:
+    stage.build()
+    stage.upload()
+    asset = next(a for a in stage.forge.drafts(TAG)[0].assets if a.name == stage.wheel.name)
+    stage.asset(stage.wheel.name + BUNDLE).content = make(stage, (asset.name, asset.sha256))
+    assert refusal(stage.publish) == id
+    assert stage.release.draft
+
+
+def test_a_provenance_file_that_was_replaced_is_not_published(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    stage.asset(f"{stage.wheel.name}.provenance").content = b'{"version": 1, "attestation_bundles": []}'
+    assert refusal(stage.publish) == "provenance-file-mismatch"
+    assert stage.release.draft
+
+
+def test_a_manifest_that_someone_else_signed_is_not_published(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    assert stage.publish().unsigned
+    stage.sign_manifest(repository="octo/fork")
+    assert refusal(stage.publish) == "provenance-repository"
+    assert stage.release.draft
+
+
+def test_the_signature_of_another_manifest_does_not_count(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    assert stage.publish().unsigned
+    path = stage.folder / "manifest" / "release.json"
+    path.write_bytes(path.read_bytes().replace(b'"required"', b'"none"'))
+    stage.sign_manifest()
+    assert stage.publish().unsigned
+    assert stage.release.draft
+
+
+def test_an_asset_replaced_between_the_check_and_the_publication_is_seen(
+    stage: SignedStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlir_release.release import publish as module
+
+    stage.build()
+    stage.upload()
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    complete = module._complete
+
+    def swapped(*arguments: object) -> None:
+        stage.asset(stage.wheel.name).content += b"\0"
+        complete(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_complete", swapped)
+    with pytest.raises(ConflictError) as caught:
+        stage.publish()
+    assert caught.value.id == "draft-changed"
+    assert stage.wheel.name in caught.value.where
+    assert stage.release.draft
+
+
+def test_wheels_that_someone_added_unsigned_do_not_count(stage: SignedStage) -> None:
+    stage.build()
+    upload(Draft.load(stage.forge, TAG), stage.dist)
+    draft = Draft.load(stage.forge, TAG)
+    name = stage.wheel.name.replace("mlir-", "mlir_core-")
+    draft.put_bytes(name, b"whatever")
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    stage.publish()
+    assert name not in stage.names()
+
+
+# -- what users see ---------------------------------------------------------------------------------------------------
+
+
+def trusted(stage: SignedStage, folder: Path, **options: object) -> object:
+    release = stage.forge.published(TAG)
+    assert release is not None
+    folder.mkdir(exist_ok=True)
+    found = read_trusted(stage.forge, release, folder, **options)  # type: ignore[arg-type]
+    for wheel in found.manifest.wheels:
+        found.check(wheel.filename, wheel.sha256)
+    return found.signer
+
+
+def test_a_published_release_is_checked_file_by_file(stage: SignedStage) -> None:
+    stage.whole()
+    checked = check_release(stage.forge, TAG)
+    assert [row.result for row in checked.rows] == ["signed"] * 3
+    assert not checked.refused
+    assert checked.repository == stage.url
+    stage.asset(REPORT).content += b" "
+    stage.asset(stage.wheel.name + BUNDLE).content = b"{}"
+    checked = check_release(stage.forge, TAG)
+    assert [error.id for error in checked.refused] == ["provenance-malformed", "provenance-digest"]
+
+
+def test_a_downgraded_manifest_is_refused(stage: SignedStage, tmp_path: Path) -> None:
+    stage.whole()
+    assert trusted(stage, tmp_path / "a")
+    asset = stage.asset("release.json")
+    good = asset.content
+    asset.content = good.replace(b'"provenance": "required"', b'"provenance": "none"')
+    assert asset.content != good
+    assert refusal(lambda: trusted(stage, tmp_path / "b")) == "provenance-downgraded"
+    assert trusted(stage, tmp_path / "c", expectation="skip") is None
+    asset.content = good.replace(b'"version"', b' "version"')
+    assert refusal(lambda: trusted(stage, tmp_path / "d")) == "provenance-digest"
+    asset.content = good
+    stage.release.own = [found for found in stage.release.own if found.name != "release.json" + BUNDLE]
+    assert refusal(lambda: trusted(stage, tmp_path / "e")) == "provenance-missing"
+
+
+def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Path) -> None:
+    stage.whole()
+    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+    copy = LocalForge.create(tmp_path / "mirror", files)
+    assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
+    checked = check_release(copy, TAG)
+    assert (checked.repository, len(checked.rows), checked.refused) == (stage.url, 3, ())
+    assert check_release(copy, TAG, repository=stage.url).refused == ()
+    with pytest.raises(VerificationError) as caught:
+        check_release(copy, TAG, repository="https://github.com/octo/other")
+    assert caught.value.id == "provenance-repository"
+
+
+def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path: Path) -> None:
+    stage.whole()
+    stage.asset(stage.wheel.name + BUNDLE).content = b"{}"
+    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+    copy = LocalForge.create(tmp_path / "mirror", files)
+    assert refusal(lambda: mirror(stage.forge, copy, branch="main")) == "provenance-malformed"
+    assert copy.published(TAG) is None
