@@ -52,6 +52,8 @@ class PaperForge(MemoryForge):
             assets.append(self.make_asset(tag, wheel.filename + ".metadata", 900, wheel.metadata_sha256))
             if wheel.provenance:
                 assets.append(self.make_asset(tag, wheel.provenance, 4000, "c" * 64))
+        if manifest.provenance == "required":
+            assets += [self.make_asset(tag, f"{asset.name}.sigstore.json", 8000, "d" * 64) for asset in assets]
         self.release_list.append(
             Release(
                 id=id,

@@ -11,6 +11,7 @@ from mlir_release.forge.files import read_yanks
 from mlir_release.index.site import Published
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.remote import asset_corrupt, parse_manifest
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
@@ -92,8 +93,11 @@ def _read(forge: Forge, tag: str, scratch: Path, *, whole: bool) -> str | None:
 
 
 def _needed(manifest: Manifest) -> set[str]:
-    """The files that a manifest names."""
-    return {wheel.filename for wheel in manifest.wheels} | {wheel.provenance for wheel in manifest.wheels} - {""}
+    """The files that a manifest names, and the bundles of those that are signed."""
+    wheels = {wheel.filename for wheel in manifest.wheels}
+    signed = {*wheels, MANIFEST_NAME} if manifest.provenance == "required" else set()
+    bundles = {name + BUNDLE_SUFFIX for name in signed}
+    return wheels | bundles | {wheel.provenance for wheel in manifest.wheels} - {""}
 
 
 def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:

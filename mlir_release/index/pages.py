@@ -229,6 +229,7 @@ class Pages:
             "pin": installs[0]["pin"] if installs else "",
             "requirements": installs[0]["requirements"] if installs else "",
             "page_url": release.page_url,
+            "signed_by": manifest.repository,
             "pythons": [python_name(python) for python in pythons],
             "groups": [self._group(release, previous, name, pythons) for name in manifest.distributions],
             "files": [
@@ -238,6 +239,7 @@ class Pages:
                     "sha256": link.wheel.sha256,
                     "yanked": link.yanked,
                     "provenance": link.provenance,
+                    "bundle": link.bundle,
                 }
                 for link in release.links
             ],

@@ -13,6 +13,7 @@ from packaging.version import Version
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
+from mlir_release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +43,7 @@ class WheelLink:
     provenance: str  #: URL, or empty
     yanked: str | None  #: the reason; None: not yanked
     uploaded: datetime
+    bundle: str = ""  #: URL of its signature, or empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,7 @@ class Published:
                 wheel=wheel,
                 url=self.urls[wheel.filename],
                 provenance=self.urls[wheel.provenance] if wheel.provenance else "",
+                bundle=self.urls.get(wheel.filename + BUNDLE_SUFFIX, ""),
                 yanked=yank_reason(self.yanks, self.tag, wheel.filename),
                 uploaded=self.published_at,
             )

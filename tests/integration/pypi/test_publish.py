@@ -31,6 +31,7 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
+from tests.integration.release.signed_stage import signed_stage
 from tests.release_stage import Stage, make_stage
 from tests.serving import make_stub, package_index
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
@@ -415,3 +416,24 @@ def test_killed_at_each_upload_and_run_again(world: World) -> None:
                 assert digest == hashlib.sha256((world.stage.dist / TAG / name).read_bytes()).hexdigest()
             shutil.rmtree(world.packages)
             world.packages.mkdir()
+
+
+# -- releases that are signed ------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_signed_is_uploaded(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with signed_stage(tmp_path, monkeypatch) as snapshots:
+        stage = snapshots.number(TAG, VERSION)
+        stage.whole()
+        name = stage.wheel.name
+        bundle = stage.asset(f"{name}.sigstore.json")
+        good = bundle.content
+        bundle.content = stage.bundle(name, b"another", repository="octo/fork")
+        with pytest.raises(VerificationError) as caught:
+            publish_to_index(stage.forge, TAG, repository_url=world.url)
+        assert caught.value.id == "provenance-repository"
+        assert world.files == []
+        bundle.content = good
+        outcome = publish_to_index(stage.forge, TAG, repository_url=world.url)
+        assert isinstance(outcome, PypiOutcome)
+        assert world.files == [name]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.release_tags import parse_tag
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PublishOutcome, publish
 from mlir_release.release.upload import UploadOutcome, upload
+from mlir_release.snapshot.state import tag_message
 from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
@@ -48,6 +50,7 @@ class SignedStage:
     folder: Path
     token: str
     tag: str = TAG
+    version: str = VERSION
 
     @property
     def forge(self) -> GitHubForge:
@@ -75,8 +78,8 @@ class SignedStage:
 
     @property
     def release(self) -> Release:
-        (found,) = self.server.repositories[REPOSITORY].releases.values()
-        return found
+        releases = self.server.repositories[REPOSITORY].releases.values()
+        return next(release for release in releases if release.tag == self.tag)
 
     def asset(self, name: str) -> Asset:
         """A file of the release, which a test may change as who may write can."""
@@ -103,10 +106,23 @@ class SignedStage:
     def build(self, *, content: str = "") -> None:
         """Build, test and sign."""
         self.dist.mkdir(exist_ok=True)
-        wheel = make_wheel(self.dist, tag=self.tag, version=VERSION, python=PYTHON, content=content)
+        wheel = make_wheel(self.dist, tag=self.tag, version=self.version, python=PYTHON, content=content)
         report = make_report(self.dist, wheel, target=REPORT.removesuffix(".tests.json"))
         self.sign(wheel)
         self.sign(report)
+
+    def number(self, tag: str, version: str) -> SignedStage:
+        """The same with a numbered release of the same revision."""
+        parsed = parse_tag(tag)
+        assert parsed is not None
+        message = tag_message(
+            parsed, revision=REVISION, request_id=f"r-{tag}", wheel_version=version, toolkit_version="0.1.0"
+        )
+        self.forge.create_tag(tag, self.commit, message)
+        self.forge.create_draft(tag, title=tag, body="", prerelease=False)
+        folder = self.folder / tag
+        folder.mkdir()
+        return replace(self, tag=tag, version=version, folder=folder)
 
     def upload(self) -> UploadOutcome:
         return upload(Draft.load(self.forge, self.tag), self.dist)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.cli.app import app
 from mlir_release.errors import ConflictError, ReleaseError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.manifest import Manifest
-from mlir_release.release.check import check_release
+from mlir_release.release.check import attest_release, check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
 from mlir_release.release.signed import read_trusted
+from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from tests.integration.release.signed_stage import REPORT, TAG, TARGETS, SignedStage, signed_stage
+from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
 from tests.sigstore.instance import MadeSigstore, statement_of
 from tests.wheel_factory import PYTHON
 
@@ -112,6 +115,62 @@ def test_none_is_a_choice_of_targets_toml(tmp_path: Path, monkeypatch: pytest.Mo
         assert not stage.publish().unsigned
         manifest = Manifest.from_text(stage.asset("release.json").content, where="")
         assert (manifest.provenance, manifest.repository) == ("none", "")
+
+
+def test_a_sweep_has_the_manifest_signed(stage: SignedStage) -> None:
+    stage.build()
+    stage.upload()
+    repository = stage.server.repositories[REPOSITORY]
+    for run in repository.runs:
+        run.update(status="completed", conclusion="failure")
+    dispatched = len(repository.dispatches)
+    outcome = sweep(stage.forge, branch="main")
+    assert not outcome.failures
+    (row,) = outcome.rows
+    assert (row.item.action, row.result) == ("publish", "done")
+    assert "signed" in row.detail
+    assert [(run.workflow, run.ref) for run in repository.dispatches[dispatched:]] == [("release.yml", TAG)]
+    assert stage.release.draft
+    # What release.yml then does.
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    assert not stage.publish().unsigned
+
+
+def test_the_command_says_what_is_to_be_signed(
+    stage: SignedStage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stage.build()
+    for name, value in stage.server.environment(REPOSITORY, stage.token).items():
+        monkeypatch.setenv(name, value)
+    outputs = tmp_path / "outputs"
+    command = ["publish", TAG, "--forge", f"github:{REPOSITORY}", "--dist", str(stage.dist)]
+    command += ["--manifest-to", str(tmp_path / "manifest"), "--python", sys.executable]
+    for attest in ("true", "false"):
+        monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+        app(command, standalone_mode=False)
+        assert outputs.read_text().splitlines()[1] == attest
+        outputs.unlink()
+        if attest == "true":
+            assert stage.release.draft
+            stage.sign_manifest()
+    assert not stage.release.draft
+
+
+def test_nothing_is_signed_for_a_tag_that_was_made_by_hand(stage: SignedStage, tmp_path: Path) -> None:
+    """Its workflows call attest.yml of main, which looks at what the tag names before it signs."""
+    stage.build()
+    head = stage.forge.head("main")
+    assert head is not None
+    evil = stage.forge.commit("main", expected=head, files={"tools/evil.py": b"evil"}, message="Evil\n")
+    message = stage.forge.tag(TAG).message  # type: ignore[union-attr]
+    stage.forge.create_tag("snapshot-20261120.09", evil, message)
+    with pytest.raises(ReleaseError) as caught:
+        attest_release(
+            stage.forge, "snapshot-20261120.09", stage.dist, tmp_path / "out", kinds=["wheels"], branch="main"
+        )
+    assert caught.value.id.startswith(("pin-", "tag-"))
+    assert not (tmp_path / "out").exists()
 
 
 # -- what is not uploaded ---------------------------------------------------------------------------------------------

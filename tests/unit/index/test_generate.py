@@ -385,6 +385,16 @@ def test_provenance_is_linked_where_there_is_any(tmp_path: Path) -> None:
     assert "provenance" in Page(found[f"snapshots/{manifest.tag}/index.html"]).text
 
 
+def test_signatures_are_linked_where_there_are_any(tmp_path: Path) -> None:
+    (manifest,) = many(1, **SMALL)
+    assert "signature" not in Page(site(tmp_path / "none", manifest)[f"snapshots/{manifest.tag}/index.html"]).text
+    signed = structs.replace(manifest, provenance="required", repository="https://github.com/octo/releases")
+    page = Page(site(tmp_path / "signed", signed)[f"snapshots/{manifest.tag}/index.html"])
+    links = [str(link["href"]) for link in page.links if str(link.get("href")).endswith(".sigstore.json")]
+    assert [link.rpartition("/")[2] for link in links] == [f"{wheel.filename}.sigstore.json" for wheel in signed.wheels]
+    assert f"mlir-release verify {manifest.tag}" in page.text
+
+
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     forge = PaperForge()
     for manifest in many(2, **SMALL):
