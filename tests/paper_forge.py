@@ -53,6 +53,7 @@ class PaperForge(MemoryForge):
             if wheel.provenance:
                 assets.append(self.make_asset(tag, wheel.provenance, 4000, "c" * 64))
         if manifest.provenance == "required":
+            self.contents[id, "release.json.sigstore.json"] = b"{}"
             assets += [self.make_asset(tag, f"{asset.name}.sigstore.json", 8000, "d" * 64) for asset in assets]
         self.release_list.append(
             Release(

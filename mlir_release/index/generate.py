@@ -39,6 +39,7 @@ from mlir_release.index.site import Channel
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
+from mlir_release.release.signed import is_required
 from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
@@ -108,7 +109,8 @@ def generate(
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
     :param linked_days: days of snapshots that the shared pages link
-    :param matrix: what the status page is about, the branch's; None: there is no such page
+    :param matrix: what the status page is about, and whether releases must be signed: the branch's; None: there is no
+        such page, and those must be that say so
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -124,7 +126,8 @@ def generate(
             scratch.mkdir()
             try:
                 known = {} if afresh else read_known(forge, output, base_url, scratch)
-                published, new = observe(forge, known, scratch, branch=branch)
+                required = matrix is not None and is_required(forge, matrix.release.provenance)
+                published, new = observe(forge, known, scratch, branch=branch, required=required)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
                 pages = Pages(base_url=base_url, title=title, has_status=matrix is not None)

@@ -13,6 +13,7 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.remote import asset_corrupt, parse_manifest
+from mlir_release.release.signed import Manifests
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
 if TYPE_CHECKING:
@@ -30,11 +31,15 @@ FEW = 20
 
 
 def observe(
-    forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str
+    forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str, required: bool = False
 ) -> tuple[list[Published], tuple[str, ...]]:
     """The published releases, and the tags of those that are not known yet.
 
+    A release whose manifest is not signed as it has to be is left out, with a warning: whoever can push can publish one
+    by hand, and must not keep the others from being shown.
+
     :param known: releases that need not be read again
+    :param required: whether releases must be signed
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``, ``asset-corrupt``
     :raises UsageError: ``yanks-invalid``
     """
@@ -44,8 +49,9 @@ def observe(
     same = {tag for tag, when in there.items() if tag in known and known[tag].published_at == when}
     new = sorted(there.keys() - same)
     found = [_published(forge, tag, known[tag].text, there[tag], yanks) for tag in sorted(same)]
+    manifests = Manifests(forge, required=required, branch=branch)
     for tag in new:
-        text = _read(forge, tag, scratch, whole=len(new) <= FEW)
+        text = _read(forge, tag, scratch, manifests, whole=len(new) <= FEW)
         if text is not None:
             found.append(_published(forge, tag, text, there[tag], yanks))
     return found, tuple(release.manifest.tag for release in found[len(same) :])
@@ -76,8 +82,8 @@ def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, dat
     return {tag: when for tag, when in found.items() if when is not None and parse_tag(tag) is not None}
 
 
-def _read(forge: Forge, tag: str, scratch: Path, *, whole: bool) -> str | None:
-    """A published release's manifest, from its public address; None, with a warning, if it has none.
+def _read(forge: Forge, tag: str, scratch: Path, manifests: Manifests, *, whole: bool) -> str | None:
+    """A published release's manifest, from its public address; None, with a warning, if it has none that counts.
 
     :param whole: also look at the release itself: the manifest's digest, and that every file is there
     """
@@ -87,9 +93,22 @@ def _read(forge: Forge, tag: str, scratch: Path, *, whole: bool) -> str | None:
         console.warn(f"{tag} is published without {MANIFEST_NAME}; no page shows it")
         return None
     content = place.read_bytes()
+    manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
+    try:
+        if manifests.is_signed(manifest):
+            manifests.check(manifest, content, _bundle(forge, tag, place))
+    except VerificationError as error:
+        console.warn(f"{tag}: {error.what} ({error.why}); no page shows it")
+        return None
     if whole and (release := forge.published(tag)) is not None:
-        _check_whole(release, content, parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME)))
+        _check_whole(release, content, manifest)
     return content.decode()
+
+
+def _bundle(forge: Forge, tag: str, manifest: Path) -> bytes | None:
+    """The bundle of a manifest that was fetched, from its public address; None if there is none."""
+    place = manifest.with_name(MANIFEST_NAME + BUNDLE_SUFFIX)
+    return place.read_bytes() if forge.fetch_published(tag, place.name, place) else None
 
 
 def _needed(manifest: Manifest) -> set[str]:

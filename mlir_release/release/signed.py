@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -135,3 +136,35 @@ def read_trusted(
     assert asset is not None  # else there were no manifest
     signer = signatures.check(MANIFEST_NAME, asset.sha256)
     return TrustedRelease(release=release, manifest=manifest, signatures=signatures, signer=signer)
+
+
+class Manifests:
+    """Checks the manifests of a forge's published releases, one after the other.
+
+    :param required: whether the releases of that forge must be signed (:func:`is_required`)
+    :param branch: the protected branch of the repository that signs
+    """
+
+    def __init__(self, forge: Forge, *, required: bool, branch: str) -> None:
+        self._forge = forge
+        self._required = required
+        self._branch = branch
+
+    @cached_property
+    def _trust(self) -> Trust:
+        return load_trust()
+
+    def is_signed(self, manifest: Manifest) -> bool:
+        """Whether there must be a bundle. :raises VerificationError: ``provenance-downgraded``"""
+        return need_provenance(self._required, manifest.provenance, where=self._forge.page_url(manifest.tag))
+
+    def check(self, manifest: Manifest, content: bytes, bundle: bytes | None) -> None:
+        """Check the manifest's text against its bundle. :raises VerificationError: ``provenance-…``"""
+        policy = Policy(
+            repository=repository_of(self._forge, manifest.repository),
+            tag=manifest.tag,
+            commit=manifest.commit,
+            branch=self._branch,
+        )
+        subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
+        verify_file(subject, bundle, policy, self._trust)

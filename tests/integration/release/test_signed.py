@@ -11,7 +11,9 @@ import pytest
 from mlir_release.cli.app import app
 from mlir_release.errors import ConflictError, ReleaseError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
+from mlir_release.model.matrix import Matrix
 from mlir_release.release.check import attest_release, check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
@@ -375,3 +377,22 @@ def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path:
     copy = LocalForge.create(tmp_path / "mirror", files)
     assert refusal(lambda: mirror(stage.forge, copy, branch="main")) == "provenance-malformed"
     assert copy.published(TAG) is None
+
+
+def test_no_page_shows_what_someone_published_by_hand(stage: SignedStage, tmp_path: Path) -> None:
+    stage.whole()
+    matrix = Matrix.parse(TARGETS)
+
+    def shown(name: str) -> int:
+        address = f"{stage.server.url}/pages/{name}/"
+        return generate(stage.forge, tmp_path / name, base_url=address, matrix=matrix).releases
+
+    assert shown("good") == 1
+    manifest, bundle = stage.asset("release.json"), stage.asset("release.json" + BUNDLE)
+    good = manifest.content
+    for change in (b'"none"', b'"required" '):
+        manifest.content = good.replace(b'"required"', change)
+        assert shown(f"changed{len(change)}") == 0
+    manifest.content = good
+    bundle.content = stage.bundle("release.json", good, repository="octo/fork")
+    assert shown("forked") == 0

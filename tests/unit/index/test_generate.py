@@ -21,6 +21,7 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.release.signed import Manifests
 from mlir_release.snapshot.state import RECENT
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 
@@ -385,7 +386,8 @@ def test_provenance_is_linked_where_there_is_any(tmp_path: Path) -> None:
     assert "provenance" in Page(found[f"snapshots/{manifest.tag}/index.html"]).text
 
 
-def test_signatures_are_linked_where_there_are_any(tmp_path: Path) -> None:
+def test_signatures_are_linked_where_there_are_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Manifests, "check", lambda *arguments: None)  # the integration tests have signatures that count
     (manifest,) = many(1, **SMALL)
     assert "signature" not in Page(site(tmp_path / "none", manifest)[f"snapshots/{manifest.tag}/index.html"]).text
     signed = structs.replace(manifest, provenance="required", repository="https://github.com/octo/releases")
