@@ -57,6 +57,8 @@ def matrix(
         draft = Draft.load(open_forge(forge), missing)
         rows = draft.missing_rows(kind, only=only or "")
         found = draft.due
+        if github:
+            console.output("provenance", "none" if draft.signatures is None else "required")
     else:
         found = matrix_of_checkout(repository) if tag is None else _matrix_of_tag(open_forge(forge), tag)
         found = found.only(only) if only else found

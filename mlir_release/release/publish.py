@@ -24,6 +24,7 @@ from mlir_release.snapshot.state import read_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.release.draft import Draft

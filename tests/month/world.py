@@ -45,6 +45,7 @@ TARGETS = """\
 schema = 1
 [release]
 upstream = "https://github.com/llvm/llvm-project.git"
+provenance = "none"
 [llvm.mlir]
 distribution = "mlir"
 profile = "host"

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.git.repository import Git
@@ -29,9 +30,15 @@ from mlir_release.rehearsal.run import FIRST_PROGRAM
 from mlir_release.rehearsal.world import choose, make_targets, make_upstream
 from mlir_release.sdk.provision import available_releases, source_of
 from tests.github_server import Dispatch, GitHubServer
+from tests.sigstore.services import serve_sigstore
 from tests.workflows.real_actions import USES, RealActions
 from tests.workflows.results_service import ResultsService
 from tools import go_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.sigstore.services import Services
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "llvm/mlir-wheels"
@@ -65,6 +72,7 @@ class Runner:
     folders: dict[str, Path] = field(default_factory=dict)  #: of repositories that are there, by OWNER/NAME@REF
     variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
     real: RealActions | None = None  #: take the place of stand-ins
+    sigstore: Services | None = None  #: where attest.yml signs
     log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
     run_ids: list[int] = field(default_factory=list)
     waiting: list[Dispatch] = field(default_factory=list)
@@ -112,7 +120,7 @@ class Runner:
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
             done = subprocess.run(
-                self._command(workflow, checkout), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
+                self._command(workflow, checkout, self._identity(checkout, ref)), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
                 check=False,
             )  # fmt: skip
         text = log.read_text(errors="replace")
@@ -123,6 +131,16 @@ class Runner:
         self._clear(checkout)
         self.log.append((workflow, ref, done.returncode == 0))
         return done.returncode == 0
+
+    def _identity(self, checkout: Path, ref: str) -> dict[str, str]:
+        """What lets the run sign, as the run on a tag that it is."""
+        if self.sigstore is None:
+            return {}
+        commit = Git(checkout).resolve("HEAD")
+        assert commit is not None
+        return self.sigstore.environment(
+            tag=ref, repository=self.repository, commit=commit, server=self.github.url, run_id=str(self.run_ids[-1])
+        )
 
     def _check_out_main(self) -> None:
         """What ``OWNER/NAME/…@main`` names in the workflows (attest.yml): the branch, whatever the run is for."""
@@ -153,7 +171,7 @@ class Runner:
         """Where the artifacts of a run are."""
         return self.workspace / f"artifacts-{run_id}"
 
-    def _command(self, workflow: str, checkout: Path) -> list[str]:
+    def _command(self, workflow: str, checkout: Path, identity: Mapping[str, str]) -> list[str]:
         run_id = self.run_ids[-1]
         variables = self.github.environment(self.repository) | {
             "GITHUB_RUN_ID": str(run_id),
@@ -164,6 +182,7 @@ class Runner:
             "INSTALLED": str(self.workspace / "installed"),
             "PYTHONS": ":".join(str(python.executable) for python in installed()),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
+            **identity,
             **self.variables,
         }
         # actions/cache/restore is a folder of the repository actions/cache.
@@ -210,8 +229,11 @@ def toolkit_files() -> dict[str, bytes]:
     return {name: (ROOT / name).read_bytes() for name in map(os.fsdecode, tracked) if name and (ROOT / name).is_file()}
 
 
-def make_runner(github: GitHubServer, workspace: Path) -> Runner:
-    """The release repository (this checkout's files, an older pin, one target) on ``github``, and its runner."""
+def make_runner(github: GitHubServer, workspace: Path, sigstore: Services | None = None) -> Runner:
+    """The release repository (this checkout's files, an older pin, one target) on ``github``, and its runner.
+
+    :param sigstore: None: releases are not signed
+    """
     release, pythons = choose(available_releases(cache=cache_directory()))
     upstream = workspace / "upstream.git"
     older = make_upstream(upstream, release, source_of(release, cache=cache_directory()))
@@ -219,10 +241,16 @@ def make_runner(github: GitHubServer, workspace: Path) -> Runner:
     assert pin is not None
     files = installed_once(toolkit_files()) | {
         PIN_FILE: format_pin(pin),
-        TARGETS_FILE: make_targets(str(upstream), pythons[:1], ("host",), runner=RUNNER),
+        TARGETS_FILE: _targets(make_targets(str(upstream), pythons[:1], ("host",), runner=RUNNER), sigstore),
     }
     github.add_repository(REPOSITORY, files, workflows=DISPATCHED)
-    return Runner(github, workspace, github.token())
+    scopes = ("contents", "actions", "issues", "attestations")
+    return Runner(github, workspace, github.token(scopes=scopes), sigstore=sigstore)
+
+
+def _targets(content: bytes, sigstore: Services | None) -> bytes:
+    """On GitHub, releases are signed unless ``targets.toml`` says that they are not."""
+    return content if sigstore is not None else content.replace(b"[release]\n", b'[release]\nprovenance = "none"\n')
 
 
 def install_from_pages(runner: Runner, tag: str) -> str:
@@ -248,8 +276,12 @@ def main() -> None:
     workspace = asked.workspace.absolute()
     shutil.rmtree(workspace, ignore_errors=True)
     workspace.mkdir(parents=True)
-    with GitHubServer(workspace / "github") as github, ResultsService(workspace / "results") as results:
-        runner = make_runner(github, workspace)
+    with (
+        GitHubServer(workspace / "github") as github,
+        ResultsService(workspace / "results") as results,
+        serve_sigstore(workspace / "sigstore") as sigstore,
+    ):
+        runner = make_runner(github, workspace, sigstore)
         if asked.actions:
             github.results = results
             runner.real = RealActions(asked.actions.absolute(), workspace / "actions", results)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -147,7 +146,7 @@ def test_the_command_says_what_is_to_be_signed(
         monkeypatch.setenv(name, value)
     outputs = tmp_path / "outputs"
     command = ["publish", TAG, "--forge", f"github:{REPOSITORY}", "--dist", str(stage.dist)]
-    command += ["--manifest-to", str(tmp_path / "manifest"), "--python", sys.executable]
+    command += ["--manifest-to", str(tmp_path / "manifest")]
     for attest in ("true", "false"):
         monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
         app(command, standalone_mode=False)
