@@ -119,10 +119,8 @@ class Runner:
         secrets.write_text(f"GITHUB_TOKEN={self.token}\n")
         log = self.workspace / f"run-{number}-{workflow}.log"
         with console.step(f"{workflow} on {ref}"), log.open("wb") as file:
-            done = subprocess.run(
-                self._command(workflow, checkout, self._identity(checkout, ref)), cwd=checkout, stdout=file, stderr=subprocess.STDOUT,
-                check=False,
-            )  # fmt: skip
+            command = self._command(workflow, checkout, self._identity(checkout, ref))
+            done = subprocess.run(command, cwd=checkout, stdout=file, stderr=subprocess.STDOUT, check=False)
         text = log.read_text(errors="replace")
         assert self.token not in text, f"the token is in {log}"
         jobs = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", text, re.MULTILINE)
