@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("Release", "Look at releases; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),
     "pypi": ("Release", "Put a published final release on PyPI."),
+    "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.github.observations import Observations
+    from mlir_release.forge.pulls import PullRequests
     from mlir_release.model.pin import PinFacts
 
 
@@ -316,6 +317,10 @@ class Services(Protocol):
     @property
     def tracker(self) -> Tracker:
         """Its issues."""
+
+    @property
+    def pulls(self) -> PullRequests:
+        """Its pull requests."""
 
     @property
     def timings(self) -> Timings:

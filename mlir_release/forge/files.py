@@ -20,16 +20,21 @@ DEFAULT_BRANCH = "main"
 
 def matrix_at(forge: Forge, commit: str) -> Matrix:
     """The build matrix at a commit. :raises UsageError: if there is none, or it has a mistake"""
-    content = forge.read(TARGETS_FILE, commit=commit)
     where = f"{TARGETS_FILE} at {commit[:12]}, {forge.description}"
+    return Matrix.parse(targets_at(forge, commit), where=where)
+
+
+def targets_at(forge: Forge, commit: str) -> str:
+    """The text of ``targets.toml`` at a commit. :raises UsageError: ``targets-missing``"""
+    content = forge.read(TARGETS_FILE, commit=commit)
     if content is None:
         raise UsageError(
             "targets-missing",
             f"there is no {TARGETS_FILE} in the release repository",
-            where=where,
+            where=f"{TARGETS_FILE} at {commit[:12]}, {forge.description}",
             remedy=f"commit a {TARGETS_FILE} there (mlir-release forge init makes a repository that has one)",
         )
-    return Matrix.parse(content.decode("utf-8", errors="replace"), where=where)
+    return content.decode("utf-8", errors="replace")
 
 
 def matrix_of_branch(forge: Forge, branch: str = DEFAULT_BRANCH) -> Matrix:

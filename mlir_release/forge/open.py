@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.forge.base import Forge
+    from mlir_release.forge.pulls import PullRequests
 
 #: Names the forge of commands that are given none.
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
@@ -68,3 +69,14 @@ def served_at(forge: Forge, url: str) -> Forge:
             remedy="leave --files-url out: the pages link to the forge's own addresses",
         )
     return LocalForge(forge.root, base_url=url)
+
+
+def open_pulls() -> PullRequests | None:
+    """The pull requests of ``$GITHUB_REPOSITORY``, with ``$GITHUB_TOKEN``; None unless both are set."""
+    repository, token = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("GITHUB_TOKEN")
+    if not repository or not token:
+        return None
+    from mlir_release.forge.github.client import GitHubClient
+    from mlir_release.forge.github.pulls import GitHubPullRequests
+
+    return GitHubPullRequests(GitHubClient.of_environment(repository))

@@ -1,8 +1,7 @@
-"""The port for pull requests: what integrates need of them. The adapter is in ``forge/github/pulls.py``."""
+"""The port for pull requests, by branch. The adapter is in ``forge/github/pulls.py``."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -26,14 +25,3 @@ class PullRequests(Protocol):
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
         """Start a workflow as it is on ``branch`` (what a job's own token pushes starts none)."""
-
-
-def open_pulls() -> PullRequests | None:
-    """The pull requests of ``$GITHUB_REPOSITORY``, with ``$GITHUB_TOKEN``; None unless both are set."""
-    repository, token = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("GITHUB_TOKEN")
-    if not repository or not token:
-        return None
-    from mlir_release.forge.github.client import GitHubClient
-    from mlir_release.forge.github.pulls import GitHubPullRequests
-
-    return GitHubPullRequests(GitHubClient.of_environment(repository))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
-from mlir_release.forge import pulls as forge_pulls
+from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.open import open_walk
@@ -44,7 +44,7 @@ def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
     :raises NeedsPersonError: with the walk's end and the report, which has been delivered then
     :raises UnreachableError: if a remote can't be read; while waiting, that is retried
     """
-    pulls = forge_pulls.open_pulls() if options.push else None
+    pulls = forges.open_pulls() if options.push else None
     waiting = False
     while True:
         walk = open_walk(directory, push=options.push)

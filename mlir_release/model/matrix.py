@@ -147,12 +147,7 @@ class Matrix:
     def parse(cls, text: str, *, where: str = TARGETS_FILE) -> Matrix:
         """Parse ``targets.toml``. :raises UsageError: for the first mistake, with the table and key it is in."""
         file = Targets.parse(text, where=where)
-        configurations, runtimes = file.configurations, file.runtimes
-        wheels = [
-            replace(wheel, overrides=file.overrides)
-            for row in file.target
-            for wheel in _expand(row, configurations[row.llvm], runtimes[row.runtime])
-        ]
+        wheels = [wheel for row in file.target for wheel in expand(file, row)]
         _check_unique(wheels, where)
         return cls(release=file.release, wheels=tuple(wheels), overrides=file.overrides)
 
@@ -278,8 +273,9 @@ class Matrix:
         )
 
 
-def _expand(row: TargetRow, configuration: Configuration, runtime: Runtime) -> list[WheelTarget]:
-    """The wheels of a row."""
+def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
+    """The wheels of a row of a file."""
+    configuration, runtime = file.configurations[row.llvm], file.runtimes[row.runtime]
     pythons = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
     return [
         WheelTarget(
@@ -289,6 +285,7 @@ def _expand(row: TargetRow, configuration: Configuration, runtime: Runtime) -> l
             required=row.required,
             suites=row.suites,
             tags=frozenset(row.tags),
+            overrides=file.overrides,
         )
         for python in pythons
     ]

@@ -18,11 +18,11 @@ from mlir_release.console import console
 @click.pass_obj
 def start(directory: Path, push: bool) -> None:
     """Begin: main up to date, and a dated branch."""
-    from mlir_release.forge import pulls
+    from mlir_release.forge.open import open_pulls
     from mlir_release.integrate.open import open_project
     from mlir_release.integrate.start import start as begin
 
-    opened = pulls.open_pulls() if push else None
+    opened = open_pulls() if push else None
     name = begin(open_project(directory), publish=push, pulls=opened)
     if push and opened is None:
         console.say("    no pull request opened: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
@@ -114,11 +114,11 @@ def sync(directory: Path, push: bool) -> None:
 @click.pass_obj
 def land(directory: Path, squash: bool) -> None:
     """Check that everything can be fetched, push, write the pull request, mark it ready."""
-    from mlir_release.forge import pulls
+    from mlir_release.forge.open import open_pulls
     from mlir_release.integrate.land import land as finish
     from mlir_release.integrate.open import open_walk
 
-    walk, opened = open_walk(directory), pulls.open_pulls()
+    walk, opened = open_walk(directory), open_pulls()
     commit = finish(walk, squash=squash, pulls=opened)
     if opened is None:
         console.say("    no pull request was changed: that needs GITHUB_REPOSITORY and GITHUB_TOKEN")
@@ -145,7 +145,7 @@ def export(directory: Path) -> None:
 @click.pass_obj
 def report(directory: Path, log: Path | None, send: bool) -> None:
     """What the last failed test says: errors, culprit, suspects. With --log, of any build log."""
-    from mlir_release.forge import pulls
+    from mlir_release.forge.open import open_pulls
     from mlir_release.integrate.deliver import deliver
     from mlir_release.integrate.open import open_observer
     from mlir_release.integrate.report import report_known, report_log
@@ -157,5 +157,5 @@ def report(directory: Path, log: Path | None, send: bool) -> None:
     console.summary(markdown)
     if send:
         variable = observer.project.config.notify.variable
-        for failure in deliver(made, markdown=markdown, variable=variable, pulls=pulls.open_pulls()):
+        for failure in deliver(made, markdown=markdown, variable=variable, pulls=open_pulls()):
             raise failure

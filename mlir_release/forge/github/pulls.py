@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ForgeError
-from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.forge.github.dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,4 +88,4 @@ class GitHubPullRequests:
 
     def dispatch(self, *, workflow: str, branch: str, inputs: Mapping[str, str] | None = None) -> None:
         """See :class:`~mlir_release.forge.pulls.PullRequests`."""
-        GitHubForge(self._client).dispatch(workflow, ref=branch, inputs=inputs or {})
+        Dispatcher(self._client).start(workflow, ref=branch, inputs=inputs or {})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github.issues import GitHubTracker
+from mlir_release.forge.github.pulls import GitHubPullRequests
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.forge.github.settings import Setup
 
@@ -27,6 +28,7 @@ class GitHubServices:
         self.url = client.where
         self.location = client.where.partition("://")[2]
         self.tracker = GitHubTracker(client)
+        self.pulls = GitHubPullRequests(client)
         self.timings = self.job_logs = GitHubRuns(client)
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:

@@ -160,7 +160,7 @@ def test_a_walk_that_stops_reports_though_the_forge_refuses(
     world = miniature.build(tmp_path / "world", small=True, patched=False)
     for name, value in {**world.environment(), VARIABLE: f"json://{service.address}/hook"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("mlir_release.forge.pulls.open_pulls", Refusing)
+    monkeypatch.setattr("mlir_release.forge.open.open_pulls", Refusing)
     start(open_project(world.checkout), publish=True)
     with pytest.raises(NeedsPersonError) as caught:
         integrate.main(["-C", str(world.checkout), "run", "--push"], standalone_mode=False)

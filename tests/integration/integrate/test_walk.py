@@ -58,7 +58,7 @@ def test_the_next_round_is_dispatched_while_probes_are_needed(make_world: Any, m
     world = make_world()
     start(world.open(), publish=True)
     pulls = Pulls()
-    monkeypatch.setattr("mlir_release.forge.pulls.open_pulls", lambda: pulls)
+    monkeypatch.setattr("mlir_release.forge.open.open_pulls", lambda: pulls)
     monkeypatch.setenv("GITHUB_REF_NAME", "main")
     arguments = ["-C", str(world.checkout), "run", "--no-probes", "--push", "--strategy", "parallel", "--width", "3"]
     done = CliRunner().invoke(integrate, [*arguments, "--next-round", "llvm.yml"], catch_exceptions=False)

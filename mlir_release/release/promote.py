@@ -1,0 +1,175 @@
+"""Require a platform's wheels: the release that proves them, and the edit of ``targets.toml``, as a pull request.
+
+A row that nobody has ever built must not hold up releases. Once a release has been published with all of a row's wheels
+and tests, built on that platform's own runners, the row can be required; a person reviews that, and ``main`` is not
+touched.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.forge.base import need_services
+from mlir_release.forge.files import head_of, targets_at
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.matrix import expand
+from mlir_release.model.targets import TARGETS_FILE, Targets
+from mlir_release.release.remote import fetch_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.manifest import Manifest
+
+#: How many of the newest published releases are looked at: a month of two a day.
+RECENT = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """A release that was built with wheels of a platform."""
+
+    runtime: str
+    tag: str
+    rows: tuple[int, ...]  #: of ``[[target]]``, from 0: all of their tests passed in this release
+    tests: int  #: that passed in those rows' suites
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteOutcome:
+    """What was proposed, or, with ``dry_run``, would be."""
+
+    proof: Proof
+    rows: tuple[str, ...]  #: that become required: ``mlir on windows-x64``
+    diff: str  #: of targets.toml
+    branch: str  #: of the pull request
+    url: str = ""  #: of the pull request; empty for a dry run, and where there is nothing to change
+
+    def text(self) -> str:
+        """What proves it, the edit, and where it can be reviewed."""
+        proof = self.proof
+        lines = [f"{proof.runtime} is proven by {proof.tag}: {proof.tests} tests passed in {', '.join(self.rows)}"]
+        if not self.diff:
+            return f"{lines[0]}\n{TARGETS_FILE} says so already"
+        return "\n".join([*lines, self.diff.rstrip("\n"), *([f"review it: {self.url}"] if self.url else [])])
+
+
+def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) -> Proof:
+    """The first release in which every test of at least one row of a runtime's own CPythons has passed.
+
+    A row with other CPythons than the runtime's is an experiment of its own, which this leaves alone.
+
+    :param manifests: of published releases, the newest first
+    :raises UsageError: ``runtime-unknown``, ``runtime-without-tests``
+    :raises NeedsPersonError: ``runtime-unproven``
+    """
+    if runtime not in targets.runtime:
+        raise UsageError(
+            "runtime-unknown",
+            f"{TARGETS_FILE} has no runtime {runtime!r}",
+            why=f"it has {', '.join(targets.runtime)}",
+            remedy="name one of them",
+        )
+    rows = {
+        number: {test.name for wheel in expand(targets, row) for test in wheel.tests}
+        for number, row in enumerate(targets.target)
+        if row.runtime == runtime and row.pythons is None and row.suites
+    }
+    if not rows:
+        raise UsageError(
+            "runtime-without-tests",
+            f"no row of {TARGETS_FILE} tests wheels of {runtime} for its own CPythons",
+            remedy="add a [[target]] row with suites and required = false; a release then shows whether they pass",
+        )
+    missing: dict[str, set[str]] = {}
+    for manifest in manifests:
+        passed = {test.name: test.counts.get("pass", 0) for test in manifest.tests}
+        proven = tuple(number for number, names in rows.items() if names <= passed.keys())
+        if proven:
+            tests = sum(passed[name] for name in set().union(*(rows[number] for number in proven)))
+            return Proof(runtime=runtime, tag=manifest.tag, rows=proven, tests=tests)
+        missing.setdefault(manifest.tag, min((names - passed.keys() for names in rows.values()), key=len))
+    tag, names = min(missing.items(), key=lambda item: len(item[1]), default=("", set()))
+    raise NeedsPersonError(
+        "runtime-unproven",
+        f"no release has proven {runtime}",
+        why=f"the closest is {tag}, which lacks {', '.join(sorted(names))}" if tag else "nothing is published",
+        remedy=f"see why its jobs fail: mlir-release release status; then promote {runtime} after the next release",
+    )
+
+
+def promoted(text: str, proof: Proof) -> str:
+    """``targets.toml`` with a proven platform and its required rows; comments and order stay as they are."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    runtime: Any = document["runtime"]
+    runtime[proof.runtime]["proven"] = proof.tag
+    target: Any = document["target"]
+    for number in proof.rows:
+        target[number]["required"] = True
+    return tomlkit.dumps(document)
+
+
+def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -> PromoteOutcome:
+    """Open, or renew, the pull request that requires a platform's wheels.
+
+    :param branch: whose ``targets.toml`` is to be changed
+    :raises UsageError: ``not-on-github``, ``branch-missing``, ``targets-missing``, those of :func:`find_proof`
+    :raises NeedsPersonError: ``runtime-unproven``
+    """
+    services = need_services(forge)
+    head = head_of(forge, branch)
+    text = targets_at(forge, head)
+    targets = Targets.parse(text, where=f"{TARGETS_FILE} at {head[:12]}")
+    proof = find_proof(targets, runtime, _manifests(forge))
+    changed = promoted(text, proof) if _says_less(targets, proof) else text
+    Targets.parse(changed, where=TARGETS_FILE)
+    place = f"promote/{runtime}"
+    outcome = PromoteOutcome(
+        proof=proof,
+        rows=tuple(f"{targets.target[number].llvm} on {runtime}" for number in proof.rows),
+        diff=_difference(text, changed),
+        branch=place,
+    )
+    if dry_run or not outcome.diff:
+        return outcome
+    title = f"Require {runtime}, which {proof.tag} proves"
+    at = forge.head(place)
+    if at is None or forge.read(TARGETS_FILE, commit=at) != changed.encode():
+        forge.commit(place, expected=at, base=head, files={TARGETS_FILE: changed.encode()}, message=f"{title}\n")
+    url = services.pulls.ensure_draft(branch=place, base=branch, title=title, body=_body(forge, proof, outcome.rows))
+    services.pulls.mark_ready(branch=place)
+    return replace(outcome, url=url)
+
+
+def _difference(text: str, changed: str) -> str:
+    lines = difflib.unified_diff(text.splitlines(True), changed.splitlines(True), TARGETS_FILE, TARGETS_FILE)
+    return "".join(lines)
+
+
+def _says_less(targets: Targets, proof: Proof) -> bool:
+    """Whether the file lacks a proof, or does not require what the proof is about. A newer proof changes nothing."""
+    return not targets.runtime[proof.runtime].proven or not all(targets.target[n].required for n in proof.rows)
+
+
+def _manifests(forge: Forge) -> Iterator[Manifest]:
+    with scratch_folder("promote") as scratch:
+        for release in islice(forge.published_newest_first(), RECENT):
+            folder = scratch / release.tag
+            folder.mkdir()
+            yield fetch_manifest(forge, release, folder)
+
+
+def _body(forge: Forge, proof: Proof, rows: Sequence[str]) -> str:
+    return (
+        f"[{proof.tag}]({forge.page_url(proof.tag)}) was published with wheels that were built on the runners of "
+        f"`{proof.runtime}`; {proof.tests} tests passed on them.\n\n"
+        f"From the next snapshot on, a release waits for: {', '.join(rows)}. If that platform breaks, releases wait "
+        "until it is fixed, or someone waives it.\n\nThis changes nothing before it is merged.\n"
+    )
