@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:
 
     :param workflow: the file name of the one that builds releases
     :raises UsageError: ``run-not-of-snapshot``, and what :func:`~.state.find_state` raises
-    :raises VerificationError: ``run-not-of-release``
+    :raises VerificationError: ``run-not-of-release``, and what :func:`~.pinned.check_pinned` raises
     """
     state = find_state(forge, tag)
     if state.tag.kind != "snapshot":
@@ -29,6 +30,7 @@ def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:
             why="numbered releases neither take compiled code from other runs nor give it to them",
             remedy="name a run of a snapshot",
         )
+    check_pinned(forge, state)
     found = next((run for run in forge.runs(workflow, ref=tag) if run.id == run_id), None)
     if found is None or found.commit != state.commit:
         why = (

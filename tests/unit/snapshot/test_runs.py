@@ -57,3 +57,19 @@ def test_a_run_of_a_numbered_release(forge: MemoryForge) -> None:
     tag = number(forge, "22.1.8", make_revision("b" * 40), MATRIX, request_id="r").tag
     (run,) = forge.runs(WORKFLOW, ref=tag)
     assert refused(forge, run.id, tag) == "run-not-of-snapshot"
+
+
+def test_a_snapshot_that_someone_tagged_on_a_commit_of_their_own(forge: MemoryForge) -> None:
+    """With the message of a real one: whoever may push can do so, and start the build there."""
+    real = snapshot(forge, make_revision("b" * 40), MATRIX, request_id="r").tag
+    head = forge.head("main")
+    assert head is not None
+    files = {"actions/setup/action.yml": b"theirs", "llvm-project.version": b"b" * 40 + b"\n"}
+    commit = forge.commit("theirs", expected=None, base=head, files=files, message="Change the toolkit\n")
+    tag = real[:-2] + "77"
+    found = forge.tag(real)
+    assert found is not None
+    forge.create_tag(tag, commit, found.message)
+    run = forge.dispatch(WORKFLOW, ref=tag, inputs={})
+    assert run is not None
+    assert refused(forge, run.id, tag).startswith("pin-")
