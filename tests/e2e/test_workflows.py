@@ -1,26 +1,34 @@
-"""The workflows, run by act: from a pin bump, through a failed build, to a release that pip installs; and a re-run."""
+"""The workflows, run by act: from a pin bump, through a failed build, to a release that pip installs; and a re-run.
+
+Everything is signed, by attest.yml, with a Sigstore of our own in place of the public one.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.model.platforms import Platform
 from tests.github_server import GitHubServer
+from tests.sigstore.services import serve_sigstore
 from tests.workflows.rehearse import REPOSITORY, Runner, install_from_pages, make_runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     """A runner after the snapshot workflow and those that it dispatched, on a machine without a compiler."""
     workspace = tmp_path_factory.mktemp("workflows")
-    with GitHubServer(workspace / "github") as github:
-        runner = make_runner(github, workspace)
+    with GitHubServer(workspace / "github") as github, serve_sigstore(workspace / "sigstore") as sigstore:
+        runner = make_runner(github, workspace, sigstore)
         kept = workspace / "caches" / f"compiled-sdk-{Platform.of_host()}-1"
         kept.mkdir(parents=True)
         (kept / "entry").touch()
@@ -64,6 +72,26 @@ def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runn
     assert published(runner) == [tag]
     assert [state for _, state in issues(runner)] == ["closed"]
     assert tag in install_from_pages(runner, tag)
+
+
+def test_everything_is_signed_in_jobs_of_their_own_and_verifies_from_outside(runner: Runner, tmp_path: Path) -> None:
+    _, tag, _ = runner.log[1]
+    (release,) = (r for r in runner.github.repositories[REPOSITORY].releases.values() if not r.draft)
+    names = {asset.name for asset in release.assets}
+    signed = {name for name in names if name.endswith((".whl", ".tests.json")) or name == "release.json"}
+    assert {name for name in names if name.endswith(".sigstore.json")} == {f"{name}.sigstore.json" for name in signed}
+    assert len(signed) >= 4  # a wheel, its reports, the manifest
+    log = (runner.workspace / "run-6-release.yml.log").read_text()
+    ended = re.findall(r"^\[(.+?)\s*\] 🏁  Job succeeded", log, re.MULTILINE)
+    attested = sorted(job.rpartition("publish: attest signed-")[2] for job in ended if "/Attest/" in job)
+    assert attested == ["manifest", "reports", f"wheels-{Platform.of_host()}"]
+    assert runner.sigstore is not None
+    environment = os.environ | runner.github.environment(REPOSITORY) | {
+        "MLIR_RELEASE_TRUST_CONFIG": str(runner.workspace / "sigstore" / "trust-config.json")
+    }  # fmt: skip
+    command = [sys.executable, "-m", "mlir_release", "verify", tag, "--forge", f"github:{REPOSITORY}", "--json"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_compiler_caches_are_saved_for_the_next_run(runner: Runner) -> None:
