@@ -30,8 +30,8 @@ VISIBLE = (
 )  # fmt: skip
 VALUE = "seen by foreign code"
 
-#: What runs programs that must authenticate: git, gh and twine. They get this process's environment, explicitly.
-TRUSTED = {"git/repository.py", "forge/github/services.py", "pypi/publish.py"}
+#: What runs programs that must authenticate: git and twine. They get this process's environment, explicitly.
+TRUSTED = {"git/repository.py", "pypi/publish.py"}
 
 
 @pytest.fixture
