@@ -13,6 +13,7 @@ from tests.github_server import GitHubServer
 from tests.workflows.rehearse import REPOSITORY, ROOT, RUNNER, Runner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 WORKFLOWS = ".github/workflows/"
@@ -84,9 +85,21 @@ elif words[:2] == ["wheels", "test"]:
     text = "no wheel" if words[2].startswith("--") else Path(words[2]).read_text()
     write(f"{option('--reports')}/{option('--target')}.tests.json", text)
 elif words[0] == "attest":
-    kind = {"wheels": ".whl", "reports": ".tests.json"}[option("--kind")]
+    kind = {"wheels": ".whl", "reports": ".tests.json", "manifest": "release.json"}[option("--kind")]
     for path in Path(words[2]).rglob(f"*{kind}"):
         write(f"{option('--output')}/{path.name}.sigstore.json", f"{words[1]} signed by the toolkit of WHOSE")
+elif words[:2] == ["release", "dispatch"]:
+    write(artifacts / "dispatched", words[2])
+elif words[0] == "publish" and "--upload-only" not in words:
+    names = sorted(path.name for path in Path(option("--dist")).rglob("*") if path.is_file())
+    with open(os.environ["COMMANDS"], "a") as file:
+        file.write(f"publishing with {' '.join(names)}\\n")
+    if "release.json.sigstore.json" in names:
+        write(artifacts / "published", "signed")
+    else:
+        write(f"{option('--manifest-to')}/release.json", "{}")
+        with open(os.environ["GITHUB_OUTPUT"], "a") as file:
+            file.write("attest=true\\n")
 elif words[0] == "publish":
     wheels = sorted(path.name for path in Path(option("--dist")).rglob("*.whl"))
     write(artifacts / "draft" / wheels[0], " ".join(wheels))
@@ -156,7 +169,12 @@ def caller(*rows: dict[str, str], provenance: str = "none") -> str:
     }
     publish = {key: jobs["publish"][key] for key in ("needs", "if", "runs-on")}
     publish["steps"] = [{"run": 'touch "$ARTIFACTS/published"'}]
-    jobs = {"plan": plan, **{name: jobs[name] for name in ("platform", "attest-reports")}, "publish": publish}
+    chain = {name: jobs[name] for name in ("platform", "attest-reports")}
+    if provenance == "required":
+        chain |= {name: jobs[name] for name in ("publish", "attest-manifest", "publish-signed")}
+    else:
+        chain |= {"publish": publish}
+    jobs = {"plan": plan, **chain}
     return yaml.safe_dump({"name": "Caller", "on": {"workflow_dispatch": {}}, "jobs": jobs})
 
 
@@ -206,6 +224,17 @@ def ended(log: str) -> set[tuple[str, str]]:
     """The jobs that ran, and how they ended. act numbers the jobs of a matrix, which GitHub does not."""
     found = re.findall(r"^\[(.+?)\s*\] 🏁  Job (\w+)", log, re.MULTILINE)
     return {(re.sub(r"-\d+(?=/|$)", "", job).replace("/Platform/", " / "), end) for job, end in found}
+
+
+def publications(workspace: Path) -> list[list[str]]:
+    """The files that each attempt to publish had."""
+    lines = (workspace / "commands").read_text().splitlines()
+    return [line.split()[2:] for line in lines if line.startswith("publishing with ")]
+
+
+def reports_of(bundles: Iterable[str]) -> set[str]:
+    """The reports that bundles are of."""
+    return {name.removesuffix(".sigstore.json") for name in bundles}
 
 
 def test_each_platform_goes_its_own_way_and_resumes_what_ran_out_of_time(tmp_path: Path) -> None:
@@ -293,13 +322,20 @@ def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_h
     assert success, log
     jobs = {job for job, end in ended(log) if end == "succeeded"}
     attested = {job.rpartition("/")[2] for job in jobs if "/Attest/" in job}
-    assert attested == {"publish: attest signed-wheels-quick", "publish: attest signed-reports"}
+    assert attested == {f"publish: attest signed-{what}" for what in ("wheels-quick", "reports", "manifest")}
     signed = {path.name: path.read_text() for path in (artifacts / "draft").glob("*.sigstore.json")}
     assert signed == {"quick-quick-cp312.whl.sigstore.json": f"{tag} signed by the toolkit of main"}
     reports = {path.name: path.read_text() for path in (artifacts / "signed-reports").iterdir()}
     assert {name.partition(".")[0] for name in reports} == {"smoke-quick", "smoke-old", "regression-quick"}
     assert set(reports.values()) == {f"{tag} signed by the toolkit of main"}
     assert not list((artifacts / "signed-wheels-quick").glob("old*"))  # the draft's were signed when they were built
+    # Publication stops at the manifest; once that is signed, it is repeated with the bundle.
+    first, second = (set(names) for names in publications(tmp_path))
+    assert first == {f"{name}{end}" for name in reports_of(reports) for end in ("", ".sigstore.json")}
+    assert second == first | {"release.json.sigstore.json"}
+    assert (artifacts / "signed-manifest" / "release.json.sigstore.json").read_text().endswith("toolkit of main")
+    assert (artifacts / "published").exists()
+    assert (artifacts / "dispatched").read_text() == "pages.yml"
 
 
 def test_nothing_is_uploaded_if_it_can_not_be_signed(tmp_path: Path) -> None:
