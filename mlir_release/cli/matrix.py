@@ -51,14 +51,14 @@ def matrix(
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.model.matrix_jobs import github_matrix, job_rows
 
+    provenance = ""
     if missing is not None:
         from mlir_release.release.draft import Draft  # a plain `matrix` does not wait for this
 
         draft = Draft.load(open_forge(forge), missing)
         rows = draft.missing_rows(kind, only=only or "")
         found = draft.due
-        if github:
-            console.output("provenance", "none" if draft.signatures is None else "required")
+        provenance = "none" if draft.signatures is None else "required"
     else:
         found = matrix_of_checkout(repository) if tag is None else _matrix_of_tag(open_forge(forge), tag)
         found = found.only(only) if only else found
@@ -72,6 +72,8 @@ def matrix(
         console.output("matrix", text)
         console.output("empty", "false" if rows else "true")
         console.output("candidates", "true" if found.release.pypi_candidates else "false")
+        if provenance:
+            console.output("provenance", provenance)
         click.echo(text)
     elif console.json_mode:
         left_out = [{"target": row.name, "reason": row.reason} for row in excluded]

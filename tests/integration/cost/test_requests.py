@@ -72,6 +72,7 @@ def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
         published = veteran.ask("publish", TAG)
     assert '{"include":[]}' in outputs.read_text()
     assert [line for line in outputs.read_text().splitlines() if line == "true"]  # the output "empty"
+    assert "none" in outputs.read_text().splitlines()  # the output "provenance"
     counts = {command.name: command for command in counted().commands}
     assert before.requests["rest"] == counts["matrix --missing"].rest + 1  # the report
     assert again.requests["rest"] == counts["matrix --missing"].rest + 1  # waivers are read by their names

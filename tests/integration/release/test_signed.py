@@ -145,10 +145,14 @@ def test_the_command_says_what_is_to_be_signed(
     for name, value in stage.server.environment(REPOSITORY, stage.token).items():
         monkeypatch.setenv(name, value)
     outputs = tmp_path / "outputs"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+    plan = ["matrix", "--missing", TAG, "--kind", "platforms", "--github", "--forge", f"github:{REPOSITORY}"]
+    app(plan, standalone_mode=False)
+    assert "required" in outputs.read_text().splitlines()  # the output "provenance"
+    outputs.unlink()
     command = ["publish", TAG, "--forge", f"github:{REPOSITORY}", "--dist", str(stage.dist)]
     command += ["--manifest-to", str(tmp_path / "manifest")]
     for attest in ("true", "false"):
-        monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
         app(command, standalone_mode=False)
         assert outputs.read_text().splitlines()[1] == attest
         outputs.unlink()
