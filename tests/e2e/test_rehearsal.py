@@ -39,8 +39,9 @@ def test_the_pin_moved_and_the_tag_names_it(rehearsed: Rehearsed) -> None:
     def git(*args: str) -> str:
         return subprocess.run(["git", "-C", forge, *args], check=True, capture_output=True, text=True).stdout.strip()
 
-    assert git("rev-parse", f"{rehearsed.report.tag}^{{commit}}") == git("rev-parse", "main")
-    assert git("show", "main:llvm-project.version") != git("show", "main~1:llvm-project.version")
+    assert git("rev-parse", f"{rehearsed.report.tag}^{{commit}}") == git("rev-parse", "snapshots")
+    assert git("rev-parse", "snapshots^@").splitlines()[-1] == git("rev-parse", "main")
+    assert git("diff", "--name-only", "main", "snapshots") == "llvm-project.version"
 
 
 def test_upstreams_tests_pass_on_the_wheel_as_the_lists_say(rehearsed: Rehearsed) -> None:
