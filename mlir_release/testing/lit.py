@@ -129,6 +129,10 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     return folder
 
 
+#: What an interpreter runs lit with: the script that pip makes has another name on Windows, and lit has no ``__main__``.
+RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
+
+
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
     program = Path(sys.executable).with_name(executable_name("lit"))

@@ -192,7 +192,7 @@ def _bindings(
     link.symlink_to(libraries, target_is_directory=True)
     return lit.run_lit(
         folder / "python",
-        lit=[environment.python, "-m", "lit.main"],
+        lit=[environment.python, *lit.RUN_LIT],
         environment=environment.variables(),
         title="upstream's tests of the Python bindings",
         only=only,

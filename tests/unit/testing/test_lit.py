@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,7 +9,15 @@ import pytest
 from mlir_release.errors import VerificationError
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk.info import Sdk, SdkInfo
-from mlir_release.testing.lit import LitSetup, fill_in, find_lit, read_results, run_lit, write_site_configuration
+from mlir_release.testing.lit import (
+    RUN_LIT,
+    LitSetup,
+    fill_in,
+    find_lit,
+    read_results,
+    run_lit,
+    write_site_configuration,
+)
 from mlir_release.testing.report import TestOutcome
 
 if TYPE_CHECKING:
@@ -136,3 +146,10 @@ def test_lit_that_stumbles(suite: Path) -> None:
         run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
     assert raised.value.id == "lit-failed"
     assert "broken configuration" in raised.value.why
+
+
+def test_an_interpreter_runs_lit_where_there_is_no_script() -> None:
+    done = subprocess.run([sys.executable, *RUN_LIT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("lit ")
+    done = subprocess.run([sys.executable, *RUN_LIT, "there-is-no-such-folder"], capture_output=True, check=False)
+    assert done.returncode != 0
