@@ -129,7 +129,7 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     return folder
 
 
-#: What an interpreter runs lit with: the script that pip makes has another name on Windows, and lit has no ``__main__``.
+#: What an interpreter runs lit with: pip's script has another name on Windows, and lit has no ``__main__``.
 RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 
