@@ -147,10 +147,9 @@ def test_without_a_token_the_small_limit_is_named(
 
 
 def targets(github: GitHubServer) -> str:
-    upstream = f'upstream = "{github.url}/{UPSTREAM}.git"\n\n[release.green]\nchecks = ["linux"]'
-    found = TARGETS.replace('upstream = "https://github.com/llvm/llvm-project.git"', upstream)
-    assert found != TARGETS
-    return found
+    old, new = 'upstream = "https://github.com/llvm/llvm-project.git"', f'upstream = "{github.url}/{UPSTREAM}.git"'
+    assert old in TARGETS
+    return TARGETS.replace(old, new) + '\n[release.green]\nchecks = ["linux"]\n'
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
