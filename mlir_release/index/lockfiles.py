@@ -86,7 +86,7 @@ def newest_requirements(channel: Channel, distribution: str) -> str:
             machine = _machine(link)
             if link.wheel.distribution != distribution or link.yanked is not None or machine is None:
                 continue
-            if not any(machine.overlaps(other) for other in chosen):
+            if machine not in chosen and not any(machine.overlaps(other) for other in chosen):
                 chosen[machine] = link
     lines = [
         f"# {distribution}: for each machine the newest {channel.kind} that has a wheel for it, when this was written.",
