@@ -151,5 +151,5 @@ def test_lit_that_stumbles(suite: Path) -> None:
 def test_an_interpreter_runs_lit_where_there_is_no_script() -> None:
     done = subprocess.run([sys.executable, *RUN_LIT, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("lit ")
-    done = subprocess.run([sys.executable, *RUN_LIT, "there-is-no-such-folder"], capture_output=True, check=False)
-    assert done.returncode != 0
+    failed = subprocess.run([sys.executable, *RUN_LIT, "there-is-no-such-folder"], capture_output=True, check=False)
+    assert failed.returncode != 0
