@@ -159,7 +159,6 @@ def prepare(
     configuration: str = "release",
     floor: str = "",
     code_generators: Sequence[str] = CODE_GENERATORS,
-    workspace: Path | None = None,
     jobs: int | None = None,
 ) -> BuildTree:
     """Check arguments and machine, and name the build folder: one for each set of settings.
@@ -170,7 +169,6 @@ def prepare(
     :param configuration: a name in :data:`CONFIGURATIONS`
     :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
     :param code_generators: LLVM's names; fewer of them make a *reduced* SDK, which ``sdk show`` tells by its list
-    :param workspace: folder that the build folder is made in; default: beside ``output``
     :param jobs: compilers at once; default: one a core
     :raises UsageError: no complete sources, an unknown configuration
     :raises MachineError: no compiler, no container engine; no disk space
@@ -186,9 +184,10 @@ def prepare(
     settings = cmake_settings(upstream, configuration, floor, code_generators)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
-    root = (workspace or output.parent).absolute() / f".{output.name}.build-{key}"
-    environment = choose_environment(upstream.root, root, floor=floor, cache=cache_directory())
+    folder = output.parent / f".{output.name}.build-{key}"
+    environment = choose_environment(upstream.root, folder, floor=floor, cache=cache_directory())
     environment.check()
+    root = environment.root
     root.mkdir(parents=True, exist_ok=True)
     tree = BuildTree(
         source=upstream,
@@ -201,13 +200,16 @@ def prepare(
         code_generators=code_generators,
         environment=environment,
     )
-    _check_disk(root)
+    _check_disk(tree)
     return tree
 
 
-def _check_disk(root: Path) -> None:
+def _check_disk(tree: BuildTree) -> None:
     """Say how much space there is, and refuse to begin with less than what is still to be written."""
-    needed = max(_DISK_NEEDED - disk_usage(root), _DISK_LEFT)
+    root = tree.root
+    # In a fixed place that may be another build's, which is removed first: as good as free.
+    written = disk_usage(tree.build_dir) + disk_usage(tree.prefix)
+    needed = max(_DISK_NEEDED - written, _DISK_LEFT)
     free = shutil.disk_usage(root).free
     console.say(f"    {format_bytes(free)} of disk space are free, up to {format_bytes(needed)} are needed")
     remedy = "free some space, or give another output folder; what was built is kept and used again"
@@ -218,6 +220,7 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     """Run CMake; quick if it ran before."""
     tree.root.mkdir(parents=True, exist_ok=True)  # one that another process built, and removed, while this one waited
     environment = tree.environment
+    environment.begin()
     settings = (
         cmake_settings(tree.source, tree.configuration, tree.floor, tree.code_generators) | environment.settings()
     )

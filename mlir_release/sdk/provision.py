@@ -208,8 +208,6 @@ def provide_for(
         output=output,
         source_epoch=revision.epoch,
         floor=floor,
-        # So that relative paths between sources and build are the same for every revision: compiler caches need it.
-        workspace=tree.root,
         jobs=jobs,
     )
     return build_sdk(build, revision=revision.sha, budget=budget)

@@ -16,7 +16,7 @@ from mlir_release.host.cache import locked
 from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
 from mlir_release.sdk.debian import DebianPackages
-from mlir_release.sdk.upstream import KEPT_SOURCES, UpstreamSource, read_source
+from mlir_release.sdk.upstream import KEPT_SOURCES, UNUSED_TO_BUILD, UpstreamSource, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,11 +120,10 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
         # Git for Windows changes line ends, which tests and digests would see, and refuses paths over 260 characters.
         git.run("config", "core.autocrlf", "false")
         git.run("config", "core.longpaths", "true")
-        if not whole:
-            git.run("config", "core.sparseCheckout", "true")
-            patterns = "".join(f"/{name}\n" for name in KEPT_SOURCES)
-            (into / ".git" / "info").mkdir(exist_ok=True)
-            (into / ".git" / "info" / "sparse-checkout").write_text(patterns, encoding="utf-8")
+        git.run("config", "core.sparseCheckout", "true")
+        names = ["/*", *(f"!/{name}/" for name in UNUSED_TO_BUILD)] if whole else [f"/{name}" for name in KEPT_SOURCES]
+        (into / ".git" / "info").mkdir(exist_ok=True)
+        (into / ".git" / "info" / "sparse-checkout").write_text("\n".join([*names, ""]), encoding="utf-8")
         with console.waiting(f"fetching llvm-project {revision[:12]} with git"):
             filters = [] if whole else ["--filter=blob:none"]
             git.run("fetch", "--quiet", "--depth=1", "--no-tags", *filters, "origin", revision, env=limits)

@@ -59,6 +59,12 @@ NEEDED_TO_BUILD = (
     "third-party",
 )
 
+#: What building LLVM does not read, and takes most of the room: other projects, and the longest paths.
+UNUSED_TO_BUILD = (
+    "bolt", "clang", "clang-tools-extra", "compiler-rt", "cross-project-tests", "flang", "flang-rt", "libcxx",
+    "libcxxabi", "lldb", "llvm/docs", "offload", "openmp", "polly",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamSource:

@@ -7,7 +7,8 @@ import platform
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,12 +18,17 @@ from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.sdk import build_environment
 from mlir_release.sdk.build_environment import (
     Container,
+    FixedPlace,
     Native,
     choose_environment,
+    fixed_root,
     is_too_new,
     read_ccache_counts,
     read_sccache_counts,
 )
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers are run on Linux")
 
@@ -193,3 +199,67 @@ def test_the_first_process_of_a_container_passes_interrupts_on(tmp_path: Path) -
         assert process.stdout.read() == "interrupted\n"
         assert process.wait(timeout=30) == 7
     assert (tmp_path / "counts").read_text() == "counted\n"
+
+
+RUNNER = PureWindowsPath("C:\\Users\\runneradmin\\AppData\\Local\\mlir-release\\Cache")
+
+
+@pytest.mark.parametrize(
+    ("system", "cache", "named", "expected"),
+    [
+        ("windows", RUNNER, "", "C:\\mlir-sdk\\b"),
+        ("windows", RUNNER, "D:\\s", "D:\\s"),
+        ("macos", PurePosixPath("/Users/runner/Library/Caches/mlir-release"), "",
+         "/Users/runner/Library/Caches/mlir-release/build"),
+        ("linux", PurePosixPath("/home/me/.cache/mlir-release"), "", "None"),
+        ("linux", PurePosixPath("/home/me/.cache/mlir-release"), "/b", "/b"),
+    ],
+)  # fmt: skip
+def test_one_place_for_every_build_of_a_system(system: str, cache: PurePath, named: str, expected: str) -> None:
+    assert str(fixed_root(system, cache, {"MLIR_RELEASE_BUILD_ROOT": named})) == expected
+
+
+def write(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def place(tmp_path: Path, revision: str) -> FixedPlace:
+    source = tmp_path / "sources" / revision
+    return FixedPlace(source=source, root=tmp_path / "b", tools=Tools(root=tmp_path), holds=revision)
+
+
+def test_the_fixed_place_has_one_builds_sources_at_the_same_paths(tmp_path: Path) -> None:
+    for revision in ("one", "two"):
+        write(tmp_path / "sources" / revision / "llvm" / "a.cpp", revision)
+        write(tmp_path / "sources" / revision / "clang" / "b.cpp", "not read by the build")
+        (tmp_path / "sources" / revision / "llvm" / "nowhere").symlink_to("nothing")
+        here = place(tmp_path, revision)
+        here.begin()
+        assert Path(here.path(here.source / "llvm" / "a.cpp")) == tmp_path / "b" / "source" / "llvm" / "a.cpp"
+        assert here.path(here.root / "build") == str(tmp_path / "b" / "build")
+        assert (tmp_path / "b" / "source" / "llvm" / "a.cpp").read_text() == revision
+        assert not (tmp_path / "b" / "source" / "clang").exists()
+        assert not (tmp_path / "b" / "build").exists(), "the other build's"
+        write(tmp_path / "b" / "build" / "a.o", revision)
+
+
+def test_a_build_in_the_fixed_place_resumes_with_the_sources_as_they_are_now(tmp_path: Path) -> None:
+    here = place(tmp_path, "one")
+    edited, kept = (write(here.source / name, "old") for name in ("edited.cpp", "kept.cpp"))
+    here.begin()
+    write(here.root / "build" / "a.o", "compiled")
+    edited.unlink()
+    write(edited, "new text")
+    before = (here.root / "source" / "kept.cpp").stat()
+    here.begin()
+    assert (here.root / "source" / "edited.cpp").read_text() == "new text"
+    after = (here.root / "source" / "kept.cpp").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, kept.stat().st_mtime_ns), "Ninja would compile it again"
+    assert (here.root / "build" / "a.o").exists()
+
+
+def test_compiler_caches_see_one_folder_in_the_fixed_place(tmp_path: Path) -> None:
+    variables = place(tmp_path, "one").variables()
+    assert variables["SCCACHE_BASEDIRS"] == variables["CCACHE_BASEDIR"] == str(tmp_path / "b")
