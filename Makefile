@@ -49,7 +49,7 @@ unit: setup
 
 test: setup-tests lint types
 	$(VENV)/pytest -q tests/unit tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
-	$(VENV)/pytest -q tests/e2e $(ARGS)
+	$(VENV)/pytest -q tests/e2e --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup-tests
 	$(VENV)/pytest -q -m slow $(ARGS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.snapshot.upstream import Revision
 
+UPSTREAM = "llvm/llvm-project"
+
 #: As of LLVM 22.1.8, but without requirements at run time: making a tag would ask an index about them.
 FACTS = LlvmFacts(
     version="22.1.8",

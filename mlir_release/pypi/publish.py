@@ -30,7 +30,7 @@ from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, 
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import read_trusted
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 #: The one distribution that goes to PyPI (docs/design.md, "Versions and tags").
@@ -139,7 +139,7 @@ def publish_to_index(
     :param index_url: the simple index that belongs to it; empty: derived
     :param owners: users or the organization that must own the project where the index tells owners
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
-    :raises UsageError: ``pypi-not-numbered``, ``pypi-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
+    :raises UsageError: ``pypi-not-numbered``, ``release-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
         has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was
         uploaded
@@ -190,7 +190,7 @@ def prepared(
     check_pinned(forge, find_state(forge, tag))
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
-        release = _published(forge, tag)
+        release = need_published(forge, tag)
         trusted = read_trusted(forge, release, folder)
         manifest = trusted.manifest
         project = read_project(simple, DISTRIBUTION)
@@ -361,21 +361,6 @@ def check_metadata(paths: Sequence[Path]) -> None:
                 why=_said(done),
                 remedy="fix the wheel's metadata and number another release; nothing was uploaded",
             )
-
-
-# -- the release ---------------------------------------------------------------------------------------------------
-
-
-def _published(forge: Forge, tag: str) -> Release:
-    release = forge.published(tag)
-    if release is None:
-        raise UsageError(
-            "pypi-not-published",
-            f"{tag} is not published yet",
-            where=forge.description,
-            remedy=f"publish it first: mlir-release publish {tag}",
-        )
-    return release
 
 
 # -- twine -----------------------------------------------------------------------------------------------------------

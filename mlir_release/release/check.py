@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.errors import ReleaseError
 from mlir_release.host.files import read_if_there, sha256_of
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
@@ -13,7 +13,7 @@ from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
 from mlir_release.provenance.sign import attest
 from mlir_release.provenance.verify import verify_file
-from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import read_trusted
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
@@ -133,16 +133,9 @@ def check_release(
     """Check a published release: its tag, its manifest, and each file that is signed.
 
     :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
-    :raises UsageError: ``verify-not-published``; :raises VerificationError: if the tag or the manifest is refused
+    :raises UsageError: ``release-not-published``; :raises VerificationError: if the tag or the manifest is refused
     """
-    release = forge.published(tag)
-    if release is None:
-        raise UsageError(
-            "verify-not-published",
-            f"{tag} is not published",
-            where=forge.description,
-            remedy="check the tag and the repository; give the path of a file to check one",
-        )
+    release = need_published(forge, tag)
     commit = ""
     if forge.services is not None:  # a mirror's commits are its own
         state = find_state(forge, tag)

@@ -20,7 +20,7 @@ from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release.install_check import best_wheel, check_import
-from mlir_release.release.remote import fetch_published_wheel
+from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import read_trusted
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def install(
     :param branch: where ``yanked.toml`` is; and the workflow that signs
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
-    :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``python-missing``
+    :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``release-not-published``,
+        ``python-missing``
     :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
         ``provenance-…``, ``install-failed``, ``import-failed``
     """
@@ -171,14 +172,7 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
             f"{tag!r} is not the tag of a release",
             remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
         )
-    found = forge.published(tag)
-    if found is None:
-        raise UsageError(
-            "install-release-missing",
-            f"{tag} is not published",
-            where=forge.description,
-            remedy="check the tag and the repository; a private repository needs a token in GITHUB_TOKEN",
-        )
+    found = need_published(forge, tag)
     reason = yank_reason(yanks, tag)
     if reason is not None:
         console.warn(f"{tag} is yanked: {reason}")

@@ -61,6 +61,20 @@ def asset_corrupt(tag: str, asset: Asset, found: str) -> VerificationError:
     )
 
 
+def need_published(forge: Forge, tag: str) -> Release:
+    """The published release of a tag. :raises UsageError: ``release-not-published``"""
+    release = forge.published(tag)
+    if release is None:
+        raise UsageError(
+            "release-not-published",
+            f"{tag} is not published",
+            where=forge.description,
+            remedy=f"check the tag and the repository: mlir-release publish {tag} publishes a pending release; a "
+            "private repository needs a token in GITHUB_TOKEN",
+        )
+    return release
+
+
 def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
     """The manifest of a published release.
 

@@ -18,6 +18,8 @@ from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mlir_release.host.pythons import Python
     from mlir_release.rehearsal.report import Report
     from mlir_release.sdk.info import Sdk
@@ -26,10 +28,24 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
+#: The longest first, so that two processes end at about the same time.
+LONGEST = ("test_workflows", "test_rehearsal", "test_sdk_build")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("e2e")
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+    """Let all jobs of all runs share one installation of this checkout, also those of another test process."""
+    base = tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INSTALLED", str((base if worker_id == "master" else base.parent) / "installed"))
+        yield
 
 
 @dataclass(frozen=True)

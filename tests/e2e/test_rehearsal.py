@@ -8,6 +8,8 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mlir_release.host.pythons import find_pythons
 from mlir_release.rehearsal.run import rehearse
 from mlir_release.rehearsal.world import shipped_overrides
@@ -19,8 +21,6 @@ from mlir_release.wheels.request import WheelRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from mlir_release.sdk.info import Sdk
     from tests.e2e.conftest import Rehearsed
 
@@ -29,7 +29,7 @@ def test_a_stranger_gets_a_working_mlir(rehearsed: Rehearsed) -> None:
     report = rehearsed.report
     assert report.rows[-1][1].startswith("MLIR ")
     assert report.rows[-1][1].endswith(" works")
-    assert "mlir>=20200101" in report.command
+    assert report.command.endswith("snapshots/latest/requirements.txt")  # addresses with hashes
     assert len(report.wheels) == 1
 
 
@@ -73,6 +73,7 @@ def test_a_second_run_makes_nothing_again(rehearsed: Rehearsed) -> None:
     assert after == before
 
 
+@pytest.mark.slow  # it compiles everything
 def test_the_same_inputs_give_the_same_bytes_in_another_folder(
     rehearsed: Rehearsed, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

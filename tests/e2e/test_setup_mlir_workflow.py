@@ -74,7 +74,6 @@ class World:
         runner = Runner(
             self.github, place, self.github.token(), repository=repository,
             folders={f"{RELEASES}@main": self.workspace / "toolkit", f"{KIT}@v1": place / "kit"},
-            variables={"INSTALLED": str(self.workspace / "installed")},
         )  # fmt: skip
         done = runner.run(WORKFLOW, "main", {})
         log = (place / f"run-1-{WORKFLOW}.log").read_text()
@@ -111,7 +110,7 @@ def test_setup_mlir_inside_another_action(world: World) -> None:
 def test_setup_mlir_says_that_a_release_does_not_exist(world: World) -> None:
     done, _, log = world.use("missing", ACTION, inputs="tag: llvm-1.2.3.01, provenance: skip")
     assert not done
-    assert "install-release-missing" in log
+    assert "release-not-published" in log
 
 
 def test_a_numbered_release_is_tagged_and_its_build_dispatched(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
+from mlir_release.host.cache import locked
 from mlir_release.host.pythons import find_pythons
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def prepare(cache: Path, pythons: Sequence[Python] = ()) -> Image:
     identity = [Path(__file__).read_text(encoding="utf-8"), suite, mirror, *(f"{p.tag}{p.executable}" for p in pythons)]
     key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:12]
     home = cache / f"podman-{key}"
+    with locked(cache / f"podman-{key}.lock", waiting="another process prepares the container image"):
+        return _prepare(home, suite, mirrors, pythons)
+
+
+def _prepare(home: Path, suite: str, mirrors: Sequence[str], pythons: Sequence[Python]) -> Image:
     image = Image(environment=_configure(home))
     if (home / "complete").is_file() and image.run(["podman", "image", "exists", NAME]).returncode == 0:
         return image

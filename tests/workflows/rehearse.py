@@ -177,7 +177,7 @@ class Runner:
             "ARTIFACTS": str(self.artifacts(run_id)),
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
-            "INSTALLED": str(self.workspace / "installed"),
+            "INSTALLED": os.environ.get("INSTALLED", str(self.workspace / "installed")),
             "PYTHONS": ":".join(str(python.executable) for python in installed()),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
             **identity,

@@ -304,7 +304,7 @@ def test_what_does_not_go_to_an_index(world: World) -> None:
     world.stage.add_tag(TAG, VERSION)
     with pytest.raises(UsageError) as caught:
         world.put()
-    assert caught.value.id == "pypi-not-published"
+    assert caught.value.id == "release-not-published"
     with pytest.raises(UsageError) as caught:
         publish_to_index(world.stage.forge, TAG, repository_url="https://bot:secret@example.org/")
     assert caught.value.id == "pypi-credentials-in-url"

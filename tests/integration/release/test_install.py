@@ -141,7 +141,7 @@ def test_dependencies_come_from_the_index_and_mlir_does_not(
 
 @pytest.mark.parametrize(
     ("tag", "id"),
-    [("nonsense", "install-tag-invalid"), (NEWER, "install-release-missing"), (TAG, "install-release-missing"),
+    [("nonsense", "install-tag-invalid"), (NEWER, "release-not-published"), (TAG, "release-not-published"),
      ("latest", "install-release-missing")],
 )  # fmt: skip
 def test_no_such_release(stage: Stage, python: Path, tag: str, id: str) -> None:
@@ -212,7 +212,7 @@ def test_a_release_that_github_does_not_have(world: World) -> None:
     for tag in (NEWER, "llvm-22.1.9.01"):
         with pytest.raises(ReleaseError) as caught:
             world.install(tag)
-        assert caught.value.id == "install-release-missing"
+        assert caught.value.id == "release-not-published"
 
 
 def outputs_of(file: Path) -> dict[str, str]:

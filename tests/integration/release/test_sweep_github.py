@@ -138,7 +138,7 @@ def test_killed_at_its_requests_a_sweep_is_completed_by_the_next(
     shown = [(tag, draft) for tag, draft, _ in expected["releases"]]  # type: ignore[attr-defined]
     assert shown == [(COMPLETE, False), (UNDER_WAY, True)]
     assert expected["runs"]["pages.yml", "main"] == 1  # type: ignore[index]
-    step = 1 if exhaustive else undisturbed.count // 3
+    step = 1 if exhaustive else undisturbed.count // 2
     tried = range(1 + after, undisturbed.count + 1, step)
     for at in tried:
         with world(tmp_path / f"{at}") as made:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import ForgeError, NeedsPersonError
-from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.checks import GitHubChecks
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
@@ -22,24 +21,11 @@ from mlir_release.snapshot.green import select
 from mlir_release.snapshot.upstream import Upstream
 from tests.github_server import Fault, GitHubServer
 from tests.release_stage import TARGETS
-from tests.revision_factory import LLVM_TREE
+from tests.revision_factory import UPSTREAM
 from tests.wheel_factory import REVISION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-UPSTREAM = "llvm/llvm-project"
-
-
-@pytest.fixture
-def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-    with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(UPSTREAM, LLVM_TREE)
-        for name, value in server.environment("llvm/mlir-wheels", server.token()).items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 def add_commits(github: GitHubServer, count: int) -> list[str]:

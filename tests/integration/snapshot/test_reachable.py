@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.errors import UsageError
-from mlir_release.forge.github import client as github_client
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import commit_files, commit_tree, tree_of
@@ -17,17 +16,15 @@ from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.targets import ReleaseConfig
 from mlir_release.snapshot.green import select
 from mlir_release.snapshot.upstream import Upstream
-from tests.github_server import GitHubServer
 from tests.integration.snapshot.test_pinned import ADA
 from tests.release_stage import TARGETS
-from tests.revision_factory import LLVM_TREE
+from tests.revision_factory import LLVM_TREE, UPSTREAM
 from tests.wheel_factory import REVISION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-UPSTREAM = "llvm/llvm-project"
+    from tests.github_server import GitHubServer
 
 
 class Project:
@@ -53,16 +50,6 @@ class Project:
         if branch:
             self.git.run("update-ref", f"refs/heads/{branch}", commit)
         return commit
-
-
-@pytest.fixture
-def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-    with GitHubServer(tmp_path / "github") as server:
-        server.add_repository(UPSTREAM, LLVM_TREE)
-        for name, value in server.environment("llvm/mlir-wheels", server.token()).items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 def refused(config: ReleaseConfig, sha: str, cache: Path) -> UsageError:
