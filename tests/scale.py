@@ -6,6 +6,7 @@ The past is published without a request; then a snapshot is made, published and 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from mlir_release.cli.app import app
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.index.archive import ARCHIVE_NAME
+from mlir_release.provenance.trust import TRUST_VARIABLE
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past, archive
 from tests.revision_factory import LLVM_TREE
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.github_server import Record
+    from tests.sigstore.services import Services
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
@@ -85,9 +88,14 @@ class Veteran:
         assets: int = ASSETS,
         seconds_of_an_asset: float = 0.0,
         pythons: Sequence[str] = (OTHER_PYTHON, PYTHON),
+        suites: Sequence[str] = ("smoke",),
+        sigstore: Services | None = None,
     ) -> None:
+        """:param sigstore: signs what is released; None: nothing is signed"""
         self.folder = folder
+        self.sigstore = sigstore
         self.pythons = pythons
+        self.suites = suites
         self.now = NOW - timedelta(hours=1)
         self.github = GitHubServer(folder / "github", clock=lambda: self.now)
         self.github.seconds_of_an_asset = seconds_of_an_asset
@@ -99,18 +107,22 @@ class Veteran:
         change = commit_files(upstream, None, LLVM_TREE | {REQUIREMENTS: requirements}, "[mlir] A change\n", ada)
         upstream.run("update-ref", "refs/heads/main", change)
         self.revision = change
-        targets = make_targets(make_row(), pythons=list(pythons), upstream=str(upstream.directory))
+        provenance = "none" if sigstore is None else "required"
+        targets = make_targets(
+            make_row(suites=suites), pythons=list(pythons), upstream=str(upstream.directory), provenance=provenance
+        )
         self.github.add_repository(
             REPOSITORY,
             {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()},
             workflows=("release.yml", "pages.yml"),
         )
         add_past(self.github, REPOSITORY, count, until=NOW - timedelta(hours=12), assets=assets)
-        self.token = self.github.token(scopes=("contents", "actions", "issues"))
+        self.token = self.github.token(scopes=("contents", "actions", "issues", "attestations"))
         self.environment = {
             **self.github.environment(REPOSITORY, self.token),
             "MLIR_RELEASE_FORGE": f"github:{REPOSITORY}",
             "MLIR_RELEASE_CACHE": str(folder / "cache"),
+            **({TRUST_VARIABLE: str(sigstore.folder / "trust-config.json")} if sigstore is not None else {}),
         }
 
     def ask(self, *arguments: str, name: str = "", environment: Mapping[str, str] | None = None) -> Asked:
@@ -172,7 +184,10 @@ class Veteran:
         yield self.ask("doctor", "--no-pypi", name="doctor", environment={"MLIR_RELEASE_PYPI_OWNER": "llvm"})
 
     def a_release(self) -> Iterator[Asked]:
-        """What the workflows run for one snapshot, each command once; those that build only read the tag."""
+        """What the workflows run for one snapshot, each command once; those that build only read the tag.
+
+        What they make is signed.
+        """
         self.index(folder="site")
         self.deploy()
         self.now = NOW
@@ -180,15 +195,30 @@ class Veteran:
         yield self.ask("release", "sweep", name="release sweep")
         yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")
         yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
-        dist, reports = self.dist(), self.folder / "reports"
+        dist, reports, manifest = self.dist(), self.folder / "reports", self.folder / "manifest"
+        yield self.attest(dist, "wheels", dist)
         reports.mkdir()
         for report in dist.glob("*.tests.json"):
             report.rename(reports / report.name)
+        for bundle in dist.glob("*.sigstore.json"):
+            shutil.copy(bundle, reports)
         yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
-        yield self.ask("publish", TAG, "--dist", str(reports), name="publish")
+        yield self.attest(reports, "reports", reports)
+        yield self.ask("publish", TAG, "--dist", str(reports), "--manifest-to", str(manifest), name="publish")
+        yield self.attest(manifest, "manifest", reports)
+        yield self.ask("publish", TAG, "--dist", str(reports), name="publish, signed")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
         yield self.ask("release", "track", TAG, name="release track")
         yield self.index()
+
+    def attest(self, folder: Path, kind: str, output: Path) -> Asked:
+        """Sign what is in a folder, as the run on the tag that a job belongs to."""
+        assert self.sigstore is not None
+        commit = self.github.repositories[REPOSITORY].git.resolve(f"refs/tags/{TAG}^{{commit}}")
+        assert commit is not None
+        identity = self.sigstore.environment(tag=TAG, repository=REPOSITORY, commit=commit, server=self.github.url)
+        arguments = ("attest", TAG, str(folder), "--kind", kind, "--output", str(output))
+        return self.ask(*arguments, name=f"attest, {kind}", environment={**identity, "GITHUB_SHA": commit})
 
     @property
     def installing(self) -> tuple[str, ...]:
@@ -200,5 +230,6 @@ class Veteran:
             wheel = make_wheel(
                 self.folder / "dist", tag=TAG, version="20261120.2", revision=self.revision, python=python
             )
-            make_report(self.folder / "dist", wheel, target=f"smoke-mlir-linux-x86_64-{python}")
+            for suite in self.suites:
+                make_report(self.folder / "dist", wheel, suite=suite, target=f"{suite}-mlir-linux-x86_64-{python}")
         return self.folder / "dist"

@@ -182,6 +182,10 @@ class RemoteRelease:
                 self._small[asset.sha256] = self.fetch(asset, folder).read_bytes()
         return self._small[asset.sha256]
 
+    def know(self, path: Path) -> None:
+        """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
+        self._small[sha256_of(path)] = path.read_bytes()
+
     def wheels(self) -> dict[Slot, Asset]:
         """Its complete wheels by what they are for."""
         return {

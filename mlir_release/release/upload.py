@@ -84,6 +84,8 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
         _check_target(wheel, draft.matrix)
     if draft.signatures is not None:
         _check_signed(draft.signatures, content)
+    for path in (*content.reports, *content.bundles.values()):
+        draft.know(path)
     if draft.release.draft and not dry_run:
         try:
             return _apply(draft, content)

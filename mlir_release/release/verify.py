@@ -138,7 +138,7 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, byt
         beside = draft.release.asset(name)
         if draft.release.draft and (beside is None or not beside.complete):
             restored[name] = wheel.metadata
-        elif beside is None or draft.fetch(beside, folder).read_bytes() != wheel.metadata:
+        elif beside is None or beside.sha256 != hashlib.sha256(wheel.metadata).hexdigest():
             raise VerificationError(
                 "metadata-mismatch",
                 f"the metadata file of {asset.name} is {'missing' if beside is None else 'not the one in the wheel'}",
@@ -146,13 +146,13 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, byt
                 why="pip would resolve with it and then install something else",
                 remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
             )
-        if draft.signatures is not None and (made := _read_provenance(draft, wheel, folder)) is not None:
+        if draft.signatures is not None and (made := _check_provenance(draft, wheel)) is not None:
             restored[wheel.filename + PROVENANCE_SUFFIX] = made
         found.append(wheel)
     return found, restored
 
 
-def _read_provenance(draft: Draft, wheel: Wheel, folder: Path) -> bytes | None:
+def _check_provenance(draft: Draft, wheel: Wheel) -> bytes | None:
     """Check a wheel's provenance file, which is made from its bundle. Returns its content if the draft lacks it."""
     assert draft.signatures is not None
     draft.signatures.check(wheel.filename, wheel.sha256)
@@ -160,7 +160,7 @@ def _read_provenance(draft: Draft, wheel: Wheel, folder: Path) -> bytes | None:
     beside = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return made
-    if beside is None or draft.fetch(beside, folder).read_bytes() != made:
+    if beside is None or beside.sha256 != hashlib.sha256(made).hexdigest():
         raise VerificationError(
             "provenance-file-mismatch",
             f"the provenance file of {wheel.filename} is not made from its bundle",

@@ -13,6 +13,7 @@ from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.cost.requests import counted
 from tests.scale import NOW, READS_A_TAG, REPOSITORY, TAG, Veteran
+from tests.sigstore.services import serve_sigstore
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
 
 ROOT = Path(__file__).parents[3]
@@ -24,23 +25,28 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pythons", [(PYTHON,), (OTHER_PYTHON, PYTHON)], ids=len)
+@pytest.mark.parametrize(
+    ("pythons", "suites"),
+    [((PYTHON,), ("smoke",)), ((OTHER_PYTHON, PYTHON), ("smoke",)), ((PYTHON,), ("smoke", "bindings"))],
+    ids=["1 wheel, 1 report", "2 wheels, 2 reports", "1 wheel, 2 reports"],
+)
 def test_a_snapshot_asks_what_is_counted(
-    pythons: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pythons: tuple[str, ...], suites: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
     for name in ("GITHUB_RUN_ID", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    veteran = Veteran(tmp_path, 10, pythons=pythons)
-    with veteran.github:
-        asked = {
-            asked.name: (asked.requests["rest"], asked.writes, asked.requests["graphql"])
-            for asked in veteran.a_release()
-        }
+    with serve_sigstore(tmp_path / "sigstore") as sigstore:
+        veteran = Veteran(tmp_path, 10, pythons=pythons, suites=suites, sigstore=sigstore)
+        with veteran.github:
+            asked = {
+                asked.name: (asked.requests["rest"], asked.writes, asked.requests["graphql"])
+                for asked in veteran.a_release()
+            }
     reads = asked.pop(READS_A_TAG)
     asked |= dict.fromkeys(READS_A_TAG.split(", "), reads)
-    count = len(pythons)
-    assert {command.name: command.asks(wheels=count, tests=count) for command in counted().commands} == asked
+    wheels, tests = len(pythons), len(pythons) * len(suites)
+    assert {command.name: command.asks(wheels=wheels, tests=tests) for command in counted().commands} == asked
 
 
 def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
@@ -78,13 +84,14 @@ def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
     assert again.requests["rest"] == counts["matrix --missing"].rest + 1  # waivers are read by their names
     assert (again.requests["graphql"], again.writes) == (1, 0)
     # Reports that are there already are read, not sent.
-    assert published.requests["rest"] <= counts["publish"].rest + 2 * len(pythons) + 2
+    assert published.requests["rest"] <= counts["publish, signed"].rest + 2 * len(pythons) + 2
 
 
 def test_every_command_of_the_workflows_is_counted() -> None:
     folder = ROOT / ".github" / "workflows"
     files = [
-        folder / name for name in ("snapshot.yml", "release.yml", "pages.yml", "platform.yml", "compiler-caches.yml")
+        folder / name
+        for name in ("snapshot.yml", "release.yml", "pages.yml", "platform.yml", "attest.yml", "compiler-caches.yml")
     ]
     actions = ("bump-revision", "build-sdk", "build-wheels", "test-wheels", "publish-release", "publish-index")
     files += [ROOT / "actions" / name / "action.yml" for name in actions]
@@ -93,6 +100,6 @@ def test_every_command_of_the_workflows_is_counted() -> None:
         r"mlir-release (?P<name>(?:(?:sdk|wheels|release) )?[a-z-]*[a-z])(?P<option> --(?:missing|kind)\b)?", text
     )
     run = {match["name"] + (match["option"] or "") for match in lines}
-    names = {command.name for command in counted().commands} - {"publish --upload-only"}
+    names = {command.name.partition(",")[0] for command in counted().commands} - {"publish --upload-only"}
     commands = app.list_commands(click.Context(app))  # prose names the toolkit, too
     assert {words for words in run if words.split()[0] in commands} == names | ELSEWHERE
