@@ -20,6 +20,7 @@ from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
+from mlir_release.wheels.platform_tags import platforms_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +66,15 @@ def run_suites(
         if report is not None and needs_wheel(suite):
             subject = install(report, subject, interpreter)
             if suite == "bindings":
-                profile = report.release.profile if report.release else "host"
-                subject = replace(subject, addon=addon or build_addon(sdk, profile, interpreter))
+                subject = replace(subject, addon=addon or _addon(report, sdk, interpreter))
         found.append(_run(suite, subject, name, report))
     return found
+
+
+def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:
+    """What upstream's tests need beyond the wheel, for the oldest machine that the wheel is for."""
+    profile = wheel.release.profile if wheel.release else "host"
+    return build_addon(sdk, profile, python, floor=platforms_of(wheel.tags)[0])
 
 
 def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:

@@ -121,14 +121,16 @@ def build_wheels(
         return _build_all(request, pythons, chosen, concurrency, output, cache)
 
 
-def build_addon(sdk: Sdk, profile: Profile, python: Python, *, cache: Path | None = None) -> Path:
+def build_addon(sdk: Sdk, profile: Profile, python: Python, *, floor: str = "", cache: Path | None = None) -> Path:
     """What upstream's tests need beyond a wheel, as a wheel that is never published.
 
-    It depends on no release, so it is built once for an SDK, a profile and a CPython, and then reused.
+    It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused.
+
+    :param floor: the oldest platform of the wheel that it is laid over; on macOS, compilers assume their own without
     """
     cache = (cache or cache_directory()).absolute()
-    request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True)
-    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{python.tag}"
+    request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor)
+    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{python.tag}-{floor or 'here'}"
     made = next(output.glob("*.whl"), None)
     if made is not None:
         console.say(f"    reusing {made}")

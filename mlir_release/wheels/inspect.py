@@ -19,6 +19,7 @@ from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
+from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
 from mlir_release.wheels.platform_tags import Problem, actual_platform, check_tags
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class WheelReport:
     :param external: libraries that are needed, not in the wheel, and not guaranteed by the platform tag
     :param system: libraries that are needed and guaranteed by the platform tag
     :param elf: member name -> facts, for each ELF member
+    :param binaries: the same of Mach-O and PE files
     :param release: which release the wheel belongs to; None if it is not one of ours
     """
 
@@ -72,6 +74,7 @@ class WheelReport:
     parts: tuple[Part, ...]
     files: tuple[WheelFile, ...]
     elf: dict[str, ElfFacts] = field(repr=False)
+    binaries: dict[str, BinaryFacts] = field(repr=False)
     release: WheelInfo | None
     problems: tuple[Problem, ...]
 
@@ -127,6 +130,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     dist_info = _dist_info(path, [info.filename for info in members])
     problems: list[Problem] = []
     elf: dict[str, ElfFacts] = {}
+    binaries: dict[str, BinaryFacts] = {}
     digests: dict[str, tuple[str, int]] = {}
     for info in members:
         data = archive.read(info)  # checks the CRC
@@ -136,12 +140,17 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         digests[info.filename] = (digest, len(data))
         if data.startswith(ELF_MAGIC):
             elf[info.filename] = _read_elf(path, info.filename, data)
+        elif (facts := _read_binary(path, info.filename, data)) is not None:
+            binaries[info.filename] = facts
     metadata, found = _metadata(archive, f"{dist_info}/METADATA")
     problems += found
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
-    actual = actual_platform(path, tags, elf)
-    problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests))
+    actual = actual_platform(path, tags, elf, binaries)
+    problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests), binaries)
+    release = _release(archive)
+    if release is not None:  # others may do so
+        problems += [Problem("library-vendored", f"a repair step added {name}") for name in vendored(digests)]
     files = tuple(
         WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
         for info in sorted(members, key=lambda info: -info.compress_size)
@@ -162,7 +171,8 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         parts=group(files, dist_info, elf),
         files=files,
         elf=elf,
-        release=_release(archive),
+        binaries=binaries,
+        release=release,
         problems=tuple(problems),
     )
 
@@ -220,6 +230,13 @@ def _read_elf(path: Path, member: str, data: bytes) -> ElfFacts:
         return read_elf(io.BytesIO(data))
     except (ELFError, ELFParseError) as error:
         raise corrupt(path, f"{member} is not a sound binary: {error}") from error
+
+
+def _read_binary(path: Path, member: str, data: bytes) -> BinaryFacts | None:
+    try:
+        return read_binary(member, data)
+    except ValueError as error:
+        raise corrupt(path, f"{member} is {error}") from error
 
 
 def _dist_info(path: Path, names: list[str]) -> str:

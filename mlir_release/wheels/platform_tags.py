@@ -2,7 +2,8 @@
 
 auditwheel knows the manylinux policies; what it does not look at is added here: packed relative relocations
 (``DT_RELR``) that were linked without the version need which makes an older glibc refuse them, whether the extension
-modules are for the interpreter that the tag names, and every glibc that is newer than its newest policy.
+modules are for the interpreter that the tag names, every glibc that is newer than its newest policy, and the binaries
+of macOS and Windows.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING, TypedDict
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
+from mlir_release.wheels.binaries import absolute_run_paths, needed_libraries, qualified_tag, wrong_architectures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.sdk.elf import ElfFacts
+    from mlir_release.wheels.binaries import BinaryFacts
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
@@ -67,11 +70,19 @@ def platforms_of(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.split("-", 2)[2] for tag in tags))
 
 
-def actual_platform(path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> ActualPlatform:
-    """Ask auditwheel and the ELF files which platform tag is honest.
+def actual_platform(
+    path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts], binaries: Mapping[str, BinaryFacts]
+) -> ActualPlatform:
+    """Ask auditwheel and the binaries which platform tag is honest.
 
     auditwheel runs on Linux only, and its command line (``show --json``) is its stable interface.
+
+    :param binaries: the Mach-O and PE files
     """
+    if binaries and not elf:
+        qualified = qualified_tag(PlatformTag.parse(platforms_of(tags)[0]), binaries)
+        system, outside = needed_libraries(binaries)
+        return ActualPlatform(tag=str(qualified), system=system, external=outside)
     inside = {name.rsplit("/", 1)[-1] for name in elf} | {facts.soname for facts in elf.values() if facts.soname}
     needed = {library for facts in elf.values() for library in facts.needed} - inside
     if not elf:
@@ -123,6 +134,7 @@ def check_tags(
     actual: ActualPlatform,
     elf: Mapping[str, ElfFacts],
     members: Sequence[str],
+    binaries: Mapping[str, BinaryFacts],
 ) -> list[Problem]:
     """What is wrong with a wheel's tags, and with what its binaries ask of the loader.
 
@@ -142,12 +154,35 @@ def check_tags(
     if stated != sorted(tags):
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
-    problems += _check_platform(tags, actual, elf)
+    problems += _check_platform(tags, actual, elf) if elf else _check_binaries(platforms_of(tags), actual, binaries)
     problems += _check_interpreter(tags, members)
     problems += _check_packed_relocations(tags, elf)
     for name, facts in elf.items():
         if alien := [entry for entry in facts.runpath if not entry.startswith("$ORIGIN")]:
             problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
+    return problems
+
+
+def _check_binaries(
+    platforms: Sequence[str], actual: ActualPlatform, binaries: Mapping[str, BinaryFacts]
+) -> list[Problem]:
+    """The same of Mach-O and PE files."""
+    problems = []
+    if binaries and "any" in platforms:
+        return [Problem("platform-tag-untrue", f"tagged for any platform, but it contains {next(iter(binaries))}")]
+    for platform in platforms:
+        claimed, qualified = PlatformTag.parse(platform).macos, PlatformTag.parse(actual.tag).macos
+        if claimed and qualified and qualified > claimed:
+            problems.append(Problem("platform-tag-untrue", f"tagged {platform}, but it needs {actual.tag}"))
+    for name, platform in wrong_architectures(platforms, binaries).items():
+        message = f"tagged {platform}, but {name} is for {', '.join(binaries[name].architectures)}"
+        problems.append(Problem("platform-tag-untrue", message))
+    for name, facts in binaries.items():
+        if alien := absolute_run_paths(facts):
+            problems.append(Problem("runpath-absolute", f"{name} looks for libraries in {', '.join(alien)}"))
+    if actual.external:
+        message = f"needs {', '.join(actual.external)}, which it does not carry"
+        problems.append(Problem("needs-outside-library", message))
     return problems
 
 

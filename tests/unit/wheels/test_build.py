@@ -19,7 +19,7 @@ from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, jobserver
-from mlir_release.wheels.backends import BuildBackend, BuildJob
+from mlir_release.wheels.backends import BuildBackend, BuildJob, build_variables
 from mlir_release.wheels.build import BuildFailed, build_addon, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
@@ -232,6 +232,14 @@ def test_an_addon_is_built_once_for_all_releases(sdk: Sdk, backend: FakeBackend,
         build_addon(sdk, "host", PYTHONS[1], cache=tmp_path),
     ]
     assert len({first, *others}) == len(backend.jobs) == 3
+
+
+def test_an_addon_is_for_the_oldest_platform_of_its_wheel(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    """The compilers of a new macOS would otherwise make it for that macOS only."""
+    old = build_addon(sdk, "host", PYTHONS[0], floor="macosx_13_0_arm64", cache=tmp_path)
+    assert backend.jobs[0].floor == "macosx_13_0_arm64"
+    assert build_variables(backend.jobs[0])["MACOSX_DEPLOYMENT_TARGET"] == "13.0"
+    assert build_addon(sdk, "host", PYTHONS[0], cache=tmp_path) != old
 
 
 def test_newer_code_builds_its_own_addon(

@@ -21,7 +21,7 @@ def elf(**facts: object) -> ElfFacts:
 
 def check(platform: str, truth: ActualPlatform, files: dict[str, ElfFacts]) -> set[str]:
     tags = (f"cp311-cp311-{platform}",)
-    return {problem.id for problem in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files))}
+    return {problem.id for problem in check_tags(WHEEL.format(platform), tags, truth, files, tuple(files), {})}
 
 
 def test_platforms_keep_their_order() -> None:
@@ -55,7 +55,7 @@ def test_packed_relocations_must_say_so_where_the_tag_admits_a_glibc_before_them
     quiet = elf(packed_relocations=True)
     tags = tuple(f"cp311-cp311-{part}" for part in platform.split("."))
     truth = ActualPlatform(tag="manylinux_2_17_x86_64")
-    problems = check_tags(WHEEL.format(platform), tags, truth, {"mlir/libx.so": quiet}, ())
+    problems = check_tags(WHEEL.format(platform), tags, truth, {"mlir/libx.so": quiet}, (), {})
     assert {problem.id for problem in problems} == expected
 
 

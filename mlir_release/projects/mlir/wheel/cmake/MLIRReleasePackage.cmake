@@ -1,6 +1,7 @@
 # The package: the C API as one shared library, the extension modules, the Python files, the headers of the C API.
 
 include(MLIRReleaseCodeGenerators)
+include(MLIRReleaseHide)
 
 # mlir_release_add_c_api(name component output_dir sources...)
 # The shared library that all modules share, from the C API libraries that the groups of sources ask for.
@@ -20,15 +21,12 @@ function(mlir_release_add_c_api name component output_dir)
   if(MLIR_RELEASE_PLAIN)
     return()
   endif()
-  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    # The C API is the interface. With the C++ symbols hidden the linker can drop what the C API does not reach.
-    target_link_options(${name} PRIVATE "LINKER:--exclude-libs,ALL")
-    if(MLIR_RELEASE_LLD)
-      # Fold identical functions, whether or not their addresses are taken. "safe" folding gains nothing with archives
-      # that were stripped (the tables of address-taken symbols do not survive that). MLIR and LLVM compare addresses
-      # of data (TypeID, pass and analysis ids), which is never folded; upstream's tests pass the same with and without.
-      target_link_options(${name} PRIVATE "LINKER:--icf=all")
-    endif()
+  mlir_release_hide_all_but_c_api(${name})
+  if(MLIR_RELEASE_LLD)
+    # Fold identical functions, whether or not their addresses are taken. "safe" folding gains nothing with archives
+    # that were stripped (the tables of address-taken symbols do not survive that). MLIR and LLVM compare addresses
+    # of data (TypeID, pass and analysis ids), which is never folded; upstream's tests pass the same with and without.
+    target_link_options(${name} PRIVATE "LINKER:--icf=all")
   endif()
 endfunction()
 
