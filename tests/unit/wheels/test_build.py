@@ -56,13 +56,18 @@ def request_(sdk: Sdk) -> WheelRequest:
 
 @dataclass
 class FakeBackend:
-    """Builds small wheels; fails for the CPythons in ``fail`` with the line that they map to in the log."""
+    """Builds small wheels; fails for the CPythons in ``fail`` with the line that they map to in the log.
+
+    ``patience``: seconds that a build waits for another one to run beside it.
+    """
 
     fail: dict[str, str] = field(default_factory=dict)
     untrue: bool = False
     jobs: list[BuildJob] = field(default_factory=list)
     running: int = 0
     most: int = 0
+    patience: float = 0.0
+    two: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     name: str = "fake"
 
@@ -77,6 +82,9 @@ class FakeBackend:
             self.jobs.append(job)
             self.running += 1
             self.most = max(self.most, self.running)
+            if self.running == 2:
+                self.two.set()
+        self.two.wait(self.patience)
         time.sleep(0.05)
         with self.lock:
             self.running -= 1
@@ -124,6 +132,7 @@ def test_side_by_side_within_the_plan(
     monkeypatch.setattr(
         jobserver, "machine_concurrency", lambda count, jobs: jobserver.Concurrency(builds=2, compilers=4)
     )
+    backend.patience = 60
     build_wheels(request_, PYTHONS, output=tmp_path / "out", cache=tmp_path / "cache")
     assert backend.most == 2
     assert all("--jobserver-auth" in job.slots["MAKEFLAGS"] for job in backend.jobs)
