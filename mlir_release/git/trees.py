@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
 from mlir_release.git.repository import Signature
+from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Git
 
@@ -150,19 +151,43 @@ def merge_trees(git: Git, base: str, ours: str, theirs: str) -> Merge:
 
 def merge_commits(git: Git, ours: str, theirs: str) -> Merge:
     """Merge two commits as ``git merge`` would, without a work tree."""
-    done = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs, check=False)
+    return merge_each(git, [(ours, theirs)])[0]
+
+
+def merge_each(git: Git, pairs: Iterable[tuple[str, str]]) -> list[Merge]:
+    """Merge pairs of commits, each pair for itself, in one process."""
+    asked = "".join(f"{ours} {theirs}\n" for ours, theirs in pairs).encode()
+    done = git.run("merge-tree", "--stdin", "--name-only", "--no-messages", input=asked, check=False)
     if done.returncode not in (0, 1):
         raise MachineError(
             "merge-failed",
             "git could not merge two commits in memory",
             where=str(git.directory),
             why=done.stderr.decode(errors="replace").strip(),
-            remedy="git ≥ 2.38 is needed, and the objects of both commits",
+            remedy="git ≥ 2.39 is needed, and the objects of both commits",
         )
-    fields = done.stdout.split(b"\0")
-    if done.returncode == 0:
-        return Merge(fields[0].decode())
-    return Merge("", tuple(sorted({os.fsdecode(name) for name in fields[1:] if name})))
+    fields = iter(done.stdout.split(b"\0"))
+    merges = []
+    for clean, tree in zip(fields, fields, strict=False):  # then the names, up to an empty one
+        names = {os.fsdecode(name) for name in iter(fields.__next__, b"")}
+        merges.append(Merge(tree.decode()) if clean == b"1" else Merge("", tuple(sorted(names))))
+    return merges
+
+
+def pick_each(git: Git, tree: str, line: Sequence[str]) -> list[Merge]:
+    """Pick the commits of ``line`` after its first onto ``tree``, each for itself, in two processes.
+
+    :param line: ids of a straight line of commits, each the parent of the next
+    """
+    side = "tree {}\nparent {}\nauthor {who}\ncommitter {who}\n\nside\n"
+    who = f"{_ANONYMOUS.name} <{_ANONYMOUS.email}> {int(_ANONYMOUS.when.timestamp())} +0000"
+    with scratch_folder("sides") as folder:
+        paths = [folder / str(index) for index in range(len(line) - 1)]
+        for path, parent in zip(paths, line, strict=False):
+            path.write_bytes(side.format(tree, parent, who=who).encode())
+        asked = "".join(f"{path}\n" for path in paths).encode()
+        sides = git.run("hash-object", "-w", "-t", "commit", "--stdin-paths", input=asked).stdout.decode().split()
+    return merge_each(git, zip(sides, line[1:], strict=True))
 
 
 def merge_base(git: Git, one: str, other: str) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.git.trees import commit_tree, is_ancestor, merge_base, merge_trees, replay_commit, tree_of
+from mlir_release.git.trees import commit_tree, merge_base, merge_each, merge_trees, pick_each, replay_commit, tree_of
+from mlir_release.integrate.superseded import superseded
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
@@ -28,6 +29,7 @@ T_LINK = "Carried-Upstream"
 T_DROP = "Carried-Drop-When"
 
 _REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
+_NOTHING_LEFT = "upstream has it: nothing is left of the patch"
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
 
 
@@ -75,7 +77,11 @@ class PatchConflict(NeedsPersonError):
 
 def read_patch(git: Git, sha: str) -> Patch:
     """A carried commit and its ledger; what git itself writes for picks and reverts is understood, too."""
-    message = shown(git.message(sha))
+    return _patch(sha, git.message(sha))
+
+
+def _patch(sha: str, message: str) -> Patch:
+    message = shown(message)
     trailers = parse_trailers(message)
     reverted, picked = _REVERTED.search(message), _PICKED.search(message)
     return Patch(
@@ -90,16 +96,17 @@ def read_patch(git: Git, sha: str) -> Patch:
 
 
 def carried(git: Git, base: str, pin: str) -> list[Patch]:
-    """The commits that ``pin`` has on top of ``base``, oldest first.
+    """The commits that ``pin`` has on top of ``base``, oldest first; one ``git log``.
 
     :raises NeedsPersonError: if one of them is a merge, which can't be replayed as a patch
     """
     patches: list[Patch] = []
     if base == pin:
         return patches
-    for line in git.text("rev-list", "--reverse", "--topo-order", "--parents", f"{base}..{pin}").splitlines():
-        sha, *parents = line.split()
-        if len(parents) != 1:
+    output = git.text("log", "-z", "--reverse", "--topo-order", "--format=%H%x00%P%x00%B", f"{base}..{pin}")
+    fields = iter(output.split("\0"))
+    for sha, parents, message in zip(fields, fields, fields, strict=False):
+        if len(parents.split()) != 1:
             raise NeedsPersonError(
                 "carried-merge",
                 f"the carried commit {sha[:12]} is a merge",
@@ -108,53 +115,27 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
                 remedy="make the carried commits a straight line (git rebase), then mlir-release integrate next "
                 "--advance-to the same base --resolved YOUR-COMMIT",
             )
-        patches.append(read_patch(git, sha))
+        patches.append(_patch(sha, message.rstrip("\n")))
     return patches
 
 
-def upstream_has(git: Git, patch: Patch, base: str, target: str) -> str:
-    """Why ``patch`` is not needed at ``target``, judged by the upstream commit that it names; or an empty string."""
-    if not patch.of:
-        return ""
-    if patch.kind == "revert":
-        reverted = _effective_revert(git, patch.of, base, target)
-        return f"upstream reverts it too, in {reverted[:12]}" if reverted else ""
-    landed = is_ancestor(git, patch.of, target) and not _effective_revert(git, patch.of, base, target)
-    return f"upstream has it: {patch.of[:12]}" if landed else ""
-
-
-def _came_later(git: Git, patch: Patch, base: str, target: str) -> str:
-    """Why a revert is not needed at a ``target`` that is older than ``base``: what it reverts came later; or empty."""
-    if patch.kind == "revert" and is_ancestor(git, patch.of, base) and not is_ancestor(git, patch.of, target):
-        return f"what it reverts came later: {patch.of[:12]}"
-    return ""
-
-
-def _effective_revert(git: Git, sha: str, base: str, target: str, depth: int = 0) -> str:
-    """The commit in ``base..target`` that reverts ``sha`` and is not itself reverted there; or an empty string."""
-    output = git.text("log", "--format=%H", "--fixed-strings", f"--grep=This reverts commit {sha}", f"{base}..{target}")
-    for found in output.splitlines():
-        if depth > 8 or not _effective_revert(git, found, base, target, depth + 1):
-            return found
-    return ""
-
-
-def _same_change(git: Git, patch: Patch, base: str, target: str) -> str:
-    """An upstream commit in ``base..target`` with the patch's own patch-id, or an empty string."""
-    paths = git.run("diff-tree", "--no-commit-id", "--name-only", "-r", "-z", patch.sha).stdout.split(b"\0")[:-1]
-    spec = [":(literal)" + path.decode(errors="surrogateescape") for path in paths]
+def _same_changes(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+    """The upstream commits in ``base..target`` that have the same patch-id as a patch, by the patch's id."""
+    shas = "\n".join(patch.sha for patch in patches)
+    own = _patch_ids(git, shas)
+    listing = ("diff-tree", "--stdin", "--no-commit-id", "--name-only", "-r", "-z")
+    listed = git.run(*listing, input=f"{shas}\n".encode()).stdout
+    spec = [":(literal)" + path.decode(errors="surrogateescape") for path in dict.fromkeys(listed.split(b"\0")[:-1])]
     commits = git.text("rev-list", f"{base}..{target}", "--", *spec) if spec else ""
-    if not commits:
-        return ""
-    own = _patch_ids(git, patch.sha)
-    theirs = _patch_ids(git, commits)
-    return next((sha for identifier, sha in theirs.items() if identifier in own), "")
+    theirs = {identifier: sha for sha, identifier in _patch_ids(git, commits).items()} if commits else {}
+    return {sha: theirs[identifier] for sha, identifier in own.items() if identifier in theirs}
 
 
 def _patch_ids(git: Git, commits: str) -> dict[str, str]:
+    """By commit, for those that change anything."""
     diff = git.run("diff-tree", "--stdin", "-p", input=(commits + "\n").encode()).stdout
-    lines = git.run("patch-id", "--stable", input=diff).stdout.decode().split()
-    return dict(zip(lines[0::2], lines[1::2], strict=True))
+    fields = git.run("patch-id", "--stable", input=diff).stdout.decode().split()
+    return dict(zip(fields[1::2], fields[0::2], strict=True))
 
 
 def _apply(git: Git, patch: Patch, tree: str) -> Merge:
@@ -171,21 +152,20 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
     tip, tree = target, tree_of(git, target)
     kept: list[Patch] = []
     dropped: list[tuple[Patch, str]] = []
-    older = bool(patches) and not is_ancestor(git, base, target)
+    unneeded = superseded(git, patches, base, target)
     for patch in patches:
-        reason = upstream_has(git, patch, base, target) or (older and _came_later(git, patch, base, target))
-        if reason:
-            dropped.append((patch, reason))
+        if patch.sha in unneeded:
+            dropped.append((patch, unneeded[patch.sha]))
             continue
         merge = _apply(git, patch, tree)
         if merge.conflicts:
-            same = _same_change(git, patch, base, target)
+            same = _same_changes(git, [patch], base, target)
             if same:
-                dropped.append((patch, f"upstream has the same change: {same[:12]}"))
+                dropped.append((patch, _same(same[patch.sha])))
                 continue
             raise PatchConflict(patch, target, merge.conflicts)
         if merge.tree == tree:
-            dropped.append((patch, "upstream has it: nothing is left of the patch"))
+            dropped.append((patch, _NOTHING_LEFT))
             continue
         tip, tree = replay_commit(git, patch.sha, merge.tree, tip), merge.tree
         kept.append(replace(patch, sha=tip))
@@ -195,13 +175,47 @@ def rebase(git: Git, patches: Sequence[Patch], base: str, target: str) -> Stack:
 def fates(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
     """What a rebase onto ``target`` would do to each patch, by its id: why it would be dropped, that it does not apply,
     or an empty string.
+
+    In a few git processes, whatever the number of patches: the states of the stack are merged with ``target``; from the
+    first patch that would be dropped on, each patch is merged alone. One that conflicts there may depend on another
+    patch: only then, the stack is replayed patch by patch, as :func:`rebase` does.
     """
-    found = {patch.sha: upstream_has(git, patch, base, target) for patch in patches}
-    try:
-        found |= {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
-    except PatchConflict as conflict:
-        found[conflict.patch.sha] = f"does not apply on {target[:12]}: {', '.join(conflict.files)}"
+    found = {patch.sha: "" for patch in patches} | superseded(git, patches, base, target)
+    tree = tree_of(git, target)
+    merges = merge_each(git, [(target, patch.sha) for patch in patches])
+    numbered = enumerate(zip(patches, merges, strict=True))
+    first = next((i for i, (patch, merge) in numbered if merge.conflicts or found[patch.sha]), len(patches))
+    before = [tree, *(merge.tree for merge in merges[:first])]
+    if first < len(patches):
+        alone = pick_each(git, tree, [base, *(patch.sha for patch in patches)][first:])
+        rest = list(zip(patches[first:], [merges[first], *alone[1:]], strict=True))
+        unclear = [patch for patch, merge in rest if merge.conflicts and not found[patch.sha]]
+        same = _same_changes(git, unclear, base, target) if unclear else {}
+        found |= {sha: _same(commit) for sha, commit in same.items()}
+        if not found[patches[first].sha]:
+            return found | {patches[first].sha: _refusal(target, merges[first].conflicts)}
+        merges[first:], before[first:] = alone, [tree] * len(alone)
+    for patch, merge, unchanged in zip(patches, merges, before, strict=False):
+        if merge.conflicts and not found[patch.sha]:
+            return found | _replayed(git, patches, base, target)
+        if merge.tree == unchanged:
+            found[patch.sha] = found[patch.sha] or _NOTHING_LEFT
     return found
+
+
+def _replayed(git: Git, patches: Sequence[Patch], base: str, target: str) -> dict[str, str]:
+    try:
+        return {patch.sha: reason for patch, reason in rebase(git, patches, base, target).dropped}
+    except PatchConflict as conflict:
+        return {conflict.patch.sha: _refusal(target, conflict.files)}
+
+
+def _refusal(target: str, files: Sequence[str]) -> str:
+    return f"does not apply on {target[:12]}: {', '.join(files)}"
+
+
+def _same(commit: str) -> str:
+    return f"upstream has the same change: {commit[:12]}"
 
 
 def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[str, str], signature: Signature) -> str:

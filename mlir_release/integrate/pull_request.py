@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.integrate.patches import carried, upstream_has
+from mlir_release.integrate.patches import carried
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PIN, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.superseded import superseded
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import parse_trailers
 
@@ -41,10 +42,11 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     passed, breaks = totals(commits)
     name = project.config.upstream.title
     patches = []
-    for patch in carried(project.upstream, base, pin):
+    stack = carried(project.upstream, base, pin)
+    unneeded = superseded(project.upstream, stack, base, head)
+    for patch in stack:
         drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
-        contained = upstream_has(project.upstream, patch, base, head)
-        details = filter(None, (patch.kind, patch.why, patch.link, drop_when, contained))
+        details = filter(None, (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha)))
         patches.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(details)})")
     sections = {
         "Carried patches": patches,

@@ -102,8 +102,8 @@ class UpstreamRepository(SharedGit):
                 why="the upstream was force-pushed; its lost commits would be taken for carried patches",
                 remedy="start a new integrate from a pin that is upstream",
             )
-        if base != pin:  # an ancestor of a ref is complete; else a fetch may have been killed half-way
-            self.require(pin)
+        # An ancestor of a ref is complete; else a fetch may have been killed half-way.
+        if base != pin and self.require(pin):
             base = merge_base(self, pin, head)
         if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
             raise UsageError(
@@ -122,13 +122,13 @@ class UpstreamRepository(SharedGit):
             )
         return base
 
-    def require(self, pin: str) -> None:
+    def require(self, pin: str) -> bool:
         """Fetch the commit ``pin`` with its history, from the upstream or the export, unless it is there completely.
 
-        What a ref leads to is complete: git moves refs after everything else.
+        Returns whether something was fetched. What a ref leads to is complete: git moves refs after everything else.
         """
         if self._complete(pin):
-            return
+            return False
         sources: dict[str, Mapping[str, str]] = {self.config.upstream.url: {}}
         export = self.config.export.remote
         if export:
@@ -138,7 +138,7 @@ class UpstreamRepository(SharedGit):
             refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
             done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, env=env, check=False)
             if done.returncode == 0 and self._complete(pin):
-                return
+                return True
             reasons.append(done.stderr.decode(errors="replace").strip())
         raise MachineError(
             "pin-unreachable",

@@ -1,0 +1,123 @@
+"""What ``status`` says of the carried patches is what a rebase does, in a number of git processes that stays small."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.git.repository import Git, Signature
+from mlir_release.git.trees import commit_files
+from mlir_release.integrate import patch_ops
+from mlir_release.integrate.open import open_observer
+from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, fates, rebase
+from mlir_release.integrate.start import start
+from mlir_release.integrate.status import collect
+from mlir_release.integrate.walk import Walk
+from tests.integration.integrate import miniature
+from tests.integration.integrate.miniature import NOON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.integrate.miniature import World
+
+WHO = Signature(name="x", email="x@example.com", when=NOON)
+FILES = ("one", "two", "three")
+
+
+class Line:
+    """A line of commits whose files have eight lines each, far enough apart for git to merge them one by one."""
+
+    def __init__(self, git: Git, base: str, texts: dict[str, list[str]]) -> None:
+        self.git, self.tip, self.texts = git, base, {name: list(lines) for name, lines in texts.items()}
+        self.made: list[str] = []
+
+    def commit(self, changes: dict[tuple[str, int], str], message: str) -> str:
+        for (name, number), text in changes.items():
+            self.texts[name][number] = text
+        contents = {name: "\n\n\n\n".join(lines).encode() + b"\n" for name, lines in self.texts.items()}
+        self.tip = commit_files(self.git, self.tip or None, contents, message, WHO)
+        self.made.append(self.tip)
+        return self.tip
+
+
+def stacked(folder: Path, seed: int) -> tuple[Git, str, str, str]:
+    """A repository; its base, and what upstream and a carried stack have made of it at random."""
+    chance = random.Random(seed)
+    miniature.git(folder, "init", "-q", "--bare", "stack.git")
+    git = Git(folder / "stack.git")
+    begun = Line(git, "", {name: [f"{name} {number}" for number in range(8)] for name in FILES})
+    begun.commit({}, "Begin\n")
+    bad = begun.commit({("one", 7): "regression"}, "Regress\n")
+    upstream, ours = Line(git, bad, begun.texts), Line(git, bad, begun.texts)
+    places = [(name, number) for name in FILES for number in range(7)]
+    for number in range(chance.randint(1, 5)):
+        upstream.commit(dict.fromkeys(chance.sample(places, 3), f"upstream {number}"), f"Change {number}\n")
+    if chance.random() < 0.5:
+        upstream.commit({("one", 7): "one 7"}, f"Undo\n\nThis reverts commit {bad}.\n")
+    for number in range(chance.randint(2, 6)):
+        kind = chance.choice(("local", "local", "revert", "pick", "copy"))
+        change = dict.fromkeys(chance.sample(places, chance.randint(1, 2)), f"ours {number}")
+        if kind == "revert":
+            ours.commit({("one", 7): "one 7"} | change, f"Revert\n\nThis reverts commit {bad}.\n")
+        elif kind == "pick":  # with a change that upstream's commit does not have
+            ours.commit(change, f"Pick\n\n(cherry picked from commit {chance.choice(upstream.made)})\n")
+        elif kind == "copy":  # upstream takes it, and goes on from there
+            upstream.commit(change, "Take\n")
+            ours.commit(change, "Offer\n")
+            upstream.commit({next(iter(change)): "upstream goes on"}, "Go on\n")
+        else:
+            ours.commit(change, "Ours\n")
+    return git, bad, ours.tip, upstream.tip
+
+
+def replayed(git: Git, patches: list[Patch], base: str, target: str) -> Stack | PatchConflict:
+    try:
+        return rebase(git, patches, base, target)
+    except PatchConflict as conflict:
+        return conflict
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_status_foretells_what_a_rebase_does(tmp_path: Path, seed: int) -> None:
+    git, base, tip, target = stacked(tmp_path, seed)
+    patches = carried(git, base, tip)
+    told = fates(git, patches, base, target)
+    done = replayed(git, patches, base, target)
+    if isinstance(done, PatchConflict):
+        index = next(i for i, patch in enumerate(patches) if patch.sha == done.patch.sha)
+        assert told[done.patch.sha] == f"does not apply on {target[:12]}: {', '.join(done.files)}"
+        assert not any(told[patch.sha].startswith("does not apply") for patch in patches[:index])
+    else:
+        dropped = {patch.sha for patch, _ in done.dropped}
+        assert {sha for sha, reason in told.items() if reason} == dropped
+        assert not any(reason.startswith("does not apply") for reason in told.values())
+
+
+def test_status_starts_as_many_git_processes_for_twelve_patches_as_for_three(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world: World = make_world(patched=True)
+    start(world.open())
+    few = processes_of_status(world, monkeypatch)
+    for number in range(9):
+        git = world.open().upstream
+        text = f"patch {number}\n".encode()
+        local = commit_files(git, world.commits["bug"], {f"mlir/ours{number}": text}, f"Local {number}\n", WHO)
+        patch_ops.add(Walk(world.open()), local, revert=False, why="", link="", drop_when="")
+    assert len(collect(open_observer(world.checkout), fetch=False)["patches"]) == 12
+    many = processes_of_status(world, monkeypatch)
+    assert many == few
+    assert few <= 25
+
+
+def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many processes git itself says that it starts as."""
+    trace = world.root / "trace"
+    trace.unlink(missing_ok=True)
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT_TRACE", str(trace))
+        collect(open_observer(world.checkout), fetch=False)
+    return trace.read_text().count("trace: built-in:")
