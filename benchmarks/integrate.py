@@ -3,7 +3,8 @@
 
 One run prints all. Ratios of sums; the floor is Σ over the walks of log2 C(n, d) + d tests: which d of n commits break,
 and one re-test a fix. "Each fix tested" re-tests every fix by itself, as the floor counts; "folded" is what the toolkit
-does: the next probe ahead vouches for the fix, unless it fails.
+does: the next probe ahead vouches for the fix, unless it fails. ``cancelled``, ``minutes`` (of all machines) and
+``elapsed`` are ratios to linear, too: on recorded walks a test takes as long as a recorded one, drawn at random.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def strategies(title: str, worlds: list[Scenario]) -> None:
     """Every strategy on one set of walks."""
     commits, breaks = sum(world.n for world in worlds), sum(len(world.breaks) for world in worlds)
     print(f"\n## {title}: {len(worlds)} walks, {commits} affecting commits, {breaks} breaks")
-    print(f"{'':<34}{'tests':>8}{'/linear':>9}{'/floor':>8}{'rounds':>8}{'/linear':>9}{'missed':>8}{'false':>7}")
+    print(
+        f"{'':<34}{'tests':>8}{'/linear':>9}{'/floor':>8}{'cancelled':>10}{'minutes':>9}{'rounds':>8}{'/linear':>9}"
+        f"{'elapsed':>9}{'missed':>8}{'false':>7}"
+    )
     for name, width in STRATEGIES:
         for retest in (True, False):
             summary = summarize(worlds, name, width=width, retries=0, retest=retest)
@@ -42,8 +46,9 @@ def strategies(title: str, worlds: list[Scenario]) -> None:
 
 def line(label: str, s: Summary) -> None:
     """One row."""
-    ratios = f"{s.tests / s.linear:>9.3f}{s.tests / s.floor:>8.3f}{s.rounds:>8}{s.rounds / s.linear:>9.3f}"
-    print(f"{label:<34}{s.tests:>8}{ratios}{s.missed:>8}{s.false_culprits:>7}")
+    tests = f"{s.tests:>8}{s.tests / s.linear:>9.3f}{s.tests / s.floor:>8.3f}{s.cancelled / s.linear:>10.3f}"
+    rounds = f"{s.rounds:>8}{s.rounds / s.linear:>9.3f}{s.elapsed / s.linear_minutes:>9.3f}"
+    print(f"{label:<34}{tests}{s.minutes / s.linear_minutes:>9.3f}{rounds}{s.missed:>8}{s.false_culprits:>7}")
 
 
 def weights(seeds: int) -> None:

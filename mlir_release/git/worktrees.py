@@ -52,6 +52,14 @@ def place_worktree(git: SharedGit, path: Path, commit: str, *, lock: int) -> Non
     inside.run("clean", "-ffdq", pass_fds=(lock,))
 
 
+def put_back(inside: Git, *, lock: int) -> None:
+    """Give a work tree whose processes were killed the content of its HEAD again; ignored files survive."""
+    private = inside.run("rev-parse", "--path-format=absolute", "--git-dir").stdout
+    (Path(os.fsdecode(private.rstrip(b"\n"))) / "index.lock").unlink(missing_ok=True)
+    inside.run("checkout", "--quiet", "--force", pass_fds=(lock,))
+    inside.run("clean", "-ffdq", pass_fds=(lock,))
+
+
 def _private_folder(inside: Git, git: SharedGit) -> Path | None:
     """What a linked work tree of ``git`` has for itself; None if ``inside`` is none, or not a finished one."""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")

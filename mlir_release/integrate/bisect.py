@@ -9,7 +9,8 @@ from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.git.trees import is_ancestor
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import PatchConflict, carried, rebase
+from mlir_release.integrate.ledger import carried
+from mlir_release.integrate.patches import PatchConflict, rebase
 from mlir_release.integrate.smoke import prepared, smoke_test
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import VerificationError
 from mlir_release.git.trees import commit_tree, is_ancestor, tree_of
 from mlir_release.integrate.credentials import export_ref, fetch_export
-from mlir_release.integrate.patches import carried
+from mlir_release.integrate.ledger import carried
 from mlir_release.integrate.project import branch_moved_remotely, local_branch_moved
 from mlir_release.integrate.pull_request import branch_commits, pull_request_text, totals
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PATCHES, T_PIN, T_START, T_UPSTREAM

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.git.trees import tree_of
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, rebase
+from mlir_release.integrate.ledger import Patch, carried
+from mlir_release.integrate.patches import PatchConflict, Stack, rebase
 from mlir_release.integrate.state import ProbeStore, Record, past_of, setting_of
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.integrate import ledger
 from mlir_release.integrate import patches as pt
 from mlir_release.integrate.export import export_stack
 from mlir_release.integrate.state import T_PATCHES, T_PIN
@@ -20,26 +21,26 @@ def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_wh
     project.refuse_dirty()
     seen = walk.observer.look()
     commit = project.upstream.commit(revision)
-    ledger = {
-        pt.T_KIND: "revert" if revert else "cherry-pick",
-        pt.T_OF: commit.sha,
-        pt.T_WHY: why,
-        pt.T_LINK: link,
-        pt.T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
+    recorded = {
+        ledger.T_KIND: "revert" if revert else "cherry-pick",
+        ledger.T_OF: commit.sha,
+        ledger.T_WHY: why,
+        ledger.T_LINK: link,
+        ledger.T_DROP: drop_when or ("upstream reverts it too" if revert else "upstream has it"),
     }
     tip = pt.add_patch(
-        project.upstream, seen.pin, commit.sha, revert=revert, ledger=ledger, signature=project.signature()
+        project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=project.signature()
     )
-    patch = pt.read_patch(project.upstream, tip)
+    patch = ledger.read_patch(project.upstream, tip)
     _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {patch.subject!r}", f"Why: {why}")
     return tip
 
 
-def drop(walk: Walk, unwanted: str) -> pt.Patch:
+def drop(walk: Walk, unwanted: str) -> ledger.Patch:
     """Stop carrying the patch whose id begins with ``unwanted``, and commit that. Returns the patch."""
     walk.project.refuse_dirty()
     seen = walk.observer.look()
-    patch = pt.named(seen.patches, unwanted)
+    patch = ledger.named(seen.patches, unwanted)
     stack = pt.without(walk.project.upstream, seen.patches, seen.base, patch)
     _commit_stack(walk, seen, stack.tip, len(stack.kept), f"Drop {patch.subject!r}", f"It was {patch.sha}.")
     return patch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.integrate.patches import carried
+from mlir_release.integrate.ledger import carried
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PIN, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.superseded import superseded

@@ -24,6 +24,7 @@ class Scenario:
     :param untestable: positions where no smoke test can run
     :param flaky: probability that a test of a good commit fails all the same
     :param factors: relative risk of each commit as a strategy may know it; empty: nothing known
+    :param minutes: what a smoke test takes, recorded: one is drawn for each test; empty: all take one minute
     """
 
     n: int
@@ -31,6 +32,7 @@ class Scenario:
     untestable: frozenset[int] = frozenset()
     flaky: float = 0.0
     factors: Sequence[float] = ()
+    minutes: Sequence[float] = ()
 
     def verdict(self, position: int, fixed: frozenset[int]) -> st.Verdict:
         """The verdict of a reliable smoke test at ``position`` with some breaks fixed downstream."""
@@ -44,10 +46,13 @@ class Scenario:
 
 @dataclass
 class ReplayResult:
-    """The cost and the answers of one replayed integrate. ``tests`` counts retries, too."""
+    """The cost and the answers of one replayed integrate."""
 
-    tests: int = 0
+    tests: int = 0  #: that came to an answer, retries included
+    cancelled: int = 0  #: ended without one, because an answer of the same round had made them useless
     rounds: int = 0
+    minutes: float = 0.0  #: of all machines
+    elapsed: float = 0.0  #: minutes in which something was tested
     culprits: list[int] = field(default_factory=list)
     ranges: list[tuple[int, int]] = field(default_factory=list)
     false_culprits: int = 0
@@ -82,9 +87,8 @@ def replay(
             decision = st.Probe((0,)) if forced and not known else strategy.decide(knowledge)
             if not isinstance(decision, st.Probe):
                 break
-            outcome.rounds += 1
-            for position in decision.positions:
-                known[position] = _test(world, here + position, fixed, outcome, retries, generator)
+            probing = _Round(world, here, fixed, retries, generator, outcome)
+            probing.run(knowledge, decision.positions, known)
         match decision:
             case st.Done() | st.Stuck():
                 outcome.finished = isinstance(decision, st.Done)
@@ -107,19 +111,49 @@ def replay(
         here = broken
 
 
-def _test(
-    world: Scenario, position: int, fixed: frozenset[int], outcome: ReplayResult, retries: int, generator: random.Random
-) -> st.Verdict:
-    truth = world.verdict(position, fixed)
-    for _ in range(1 + retries):
-        outcome.tests += 1
-        flaked = truth is st.Verdict.GOOD and world.flaky > 0 and generator.random() < world.flaky
-        if truth is not st.Verdict.BAD and not flaked:
-            return truth
-    return st.Verdict.BAD
+@dataclass(frozen=True)
+class _Round:
+    """Probes that begin together, from the branch's position ``here``; each answer may cancel others."""
+
+    world: Scenario
+    here: int
+    fixed: frozenset[int]
+    retries: int
+    generator: random.Random
+    outcome: ReplayResult
+
+    def run(self, knowledge: st.Knowledge, positions: Sequence[int], known: dict[int, st.Verdict]) -> None:
+        """Add the answers to ``known``, which ``knowledge`` reads."""
+        takes = self.world.minutes
+        running = sorted((self.generator.choice(takes) if takes else 1.0, position) for position in positions)
+        self.outcome.rounds += 1
+        now = 0.0
+        while running:
+            now, position = running.pop(0)
+            known[position] = self._test(self.here + position)
+            # What ends at the same moment can't be cancelled any more.
+            needed = [test for test in running if test[0] == now or st.tells(knowledge, test[1])]
+            cancelled = len(running) - len(needed)
+            self.outcome.cancelled += cancelled
+            self.outcome.minutes += now * (1 + cancelled)
+            running = needed
+        self.outcome.elapsed += now
+
+    def _test(self, position: int) -> st.Verdict:
+        truth = self.world.verdict(position, self.fixed)
+        for _ in range(1 + self.retries):
+            self.outcome.tests += 1
+            flaked = truth is st.Verdict.GOOD and self.world.flaky > 0 and self.generator.random() < self.world.flaky
+            if truth is not st.Verdict.BAD and not flaked:
+                return truth
+        return st.Verdict.BAD
 
 
 # -- sets of walks -----------------------------------------------------------------------------------------------------
+
+
+#: Minutes between two advances that were a smoke test: below, a script advanced by many; above, people were away.
+_SHORTEST, _LONGEST = 0.5, 15.0
 
 
 def load_walks(path: Path) -> list[Scenario]:
@@ -127,8 +161,14 @@ def load_walks(path: Path) -> list[Scenario]:
     try:
         records = json.loads(path.read_text(encoding="utf-8"))["walks"]
         records = sorted(records, key=lambda record: record["date"])
+        pauses = [float(pause) for record in records for pause in record.get("minutes_between_advances", ())]
+        minutes = [pause for pause in pauses if _SHORTEST < pause <= _LONGEST]
         return [
-            Scenario(n=record["advances"], breaks={int(after): None for after in record["fix_after_advance"]})
+            Scenario(
+                n=record["advances"],
+                breaks={int(after): None for after in record["fix_after_advance"]},
+                minutes=minutes,
+            )
             for record in records
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -161,15 +201,23 @@ def generate_walks(
     return worlds
 
 
+def _mean(minutes: Sequence[float]) -> float:
+    return sum(minutes) / len(minutes) if minutes else 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """Sums over a set of walks. ``linear`` and ``floor`` are what the ratios are to."""
 
     strategy: str
     walks: int
-    tests: int
+    tests: int  #: that came to an answer
+    cancelled: int
     rounds: int
+    minutes: float  #: of all machines
+    elapsed: float
     linear: int  #: one test a commit, one re-test a fix
+    linear_minutes: float
     floor: float  #: Σ log2 C(n, d) + d, in tests
     culprits: int
     missed: int  #: breaks that were not named
@@ -179,10 +227,12 @@ class Summary:
         """The sums, and the ratios that people compare."""
         return {
             **vars(self),
-            "floor": round(self.floor, 2),
+            **{key: round(getattr(self, key), 2) for key in ("floor", "minutes", "elapsed", "linear_minutes")},
             "tests_to_linear": round(self.tests / self.linear, 4),
             "tests_to_floor": round(self.tests / self.floor, 4) if self.floor else None,
             "rounds_to_linear": round(self.rounds / self.linear, 4),
+            "minutes_to_linear": round(self.minutes / self.linear_minutes, 4),
+            "elapsed_to_linear": round(self.elapsed / self.linear_minutes, 4),
         }
 
 
@@ -204,8 +254,12 @@ def summarize(
         strategy=name if width == 1 or name == "linear" else f"{name} x{width}",
         walks=len(worlds),
         tests=sum(outcome.tests for outcome in outcomes),
+        cancelled=sum(outcome.cancelled for outcome in outcomes),
         rounds=sum(outcome.rounds for outcome in outcomes),
+        minutes=sum(outcome.minutes for outcome in outcomes),
+        elapsed=sum(outcome.elapsed for outcome in outcomes),
         linear=sum(world.n + len(world.breaks) for world in worlds),
+        linear_minutes=sum((world.n + len(world.breaks)) * _mean(world.minutes) for world in worlds),
         floor=sum(log2(comb(world.n, len(world.breaks))) + len(world.breaks) for world in worlds),
         culprits=sum(len(outcome.culprits) for outcome in outcomes),
         missed=sum(len(set(world.breaks) - found) for world, found in zip(worlds, named, strict=True)),

@@ -23,20 +23,23 @@ from mlir_release.git import locks
 from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
-from mlir_release.git.worktrees import place_worktree
+from mlir_release.git.worktrees import place_worktree, put_back
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mlir_release.integrate.config import Config
     from mlir_release.integrate.project import Project
 
 #: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
 _ROOM = 64 << 10
+
+#: Seconds between two looks whether a test is still needed.
+_LOOK_EVERY = 0.2
 
 #: A smoke command finds the upstream's sources and its pristine commit here.
 SOURCE_VARIABLE = "MLIR_RELEASE_UPSTREAM_SOURCE"
@@ -53,6 +56,10 @@ class SmokeResult:
     verdict: Verdict
     exits: tuple[int | None, ...]
     seconds: float
+
+
+class SmokeCancelled(Exception):
+    """The test was stopped, because no answer is needed any more. No error: nothing is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +112,21 @@ def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
 
 
 def smoke_test(
-    project: Project, slot: ProbeSlot, upstream: str, log: Path, *, command: Sequence[str] = ()
+    project: Project,
+    slot: ProbeSlot,
+    upstream: str,
+    log: Path,
+    *,
+    command: Sequence[str] = (),
+    needed: Callable[[], bool] = lambda: True,
 ) -> SmokeResult:
     """Run the smoke command (or another) in a slot until it passes or has failed as often as is configured.
 
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
 
     :param log: file that receives the output of the last attempt, bytes as they come
+    :param needed: asked all the time; once it says no, all processes of the test are ended, its work tree is put back
+    :raises SmokeCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
@@ -120,7 +135,12 @@ def smoke_test(
     verdict = Verdict.BAD
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
-        code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log)
+        try:
+            code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
+        except SmokeCancelled:
+            for tree in (slot.outer, slot.sources):
+                put_back(Git(tree), lock=slot.lock)
+            raise
         if code != 0:
             _refuse_full_disk(slot, log)
         exits.append(code)
@@ -137,7 +157,12 @@ def _environment(config: Config) -> dict[str, str]:
 
 
 def _run(
-    command: Sequence[str], slot: ProbeSlot, environment: Mapping[str, str], timeout: float, log: Path
+    command: Sequence[str],
+    slot: ProbeSlot,
+    environment: Mapping[str, str],
+    timeout: float,
+    log: Path,
+    needed: Callable[[], bool],
 ) -> int | None:
     """Exit code; None after ``timeout`` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +181,7 @@ def _run(
         except OSError as error:
             raise _no_command(command, str(error)) from error
         try:
-            code = process.wait(timeout=timeout)
+            code = _wait(process, timeout, needed)
         except subprocess.TimeoutExpired:
             output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
             return None
@@ -175,6 +200,18 @@ def _run(
             remedy="run again; what was recorded before is kept",
         )
     return code
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float, needed: Callable[[], bool]) -> int:
+    deadline = time.monotonic() + timeout
+    while needed():
+        left = deadline - time.monotonic()
+        try:
+            return process.wait(timeout=min(_LOOK_EVERY, left))
+        except subprocess.TimeoutExpired:
+            if left <= _LOOK_EVERY:
+                raise
+    raise SmokeCancelled
 
 
 def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:

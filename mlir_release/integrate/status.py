@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.patches import fates, named
+from mlir_release.integrate.ledger import named
+from mlir_release.integrate.patches import fates
 from mlir_release.integrate.upstream import shown
 
 if TYPE_CHECKING:

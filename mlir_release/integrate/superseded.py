@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Git
-    from mlir_release.integrate.patches import Patch
+    from mlir_release.integrate.ledger import Patch
 
 _REVERTED = re.compile(rb"This reverts commit ([0-9a-f]{40})")
 

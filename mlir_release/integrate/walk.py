@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from mlir_release.integrate.observe import Observation, Observer
 from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
-from mlir_release.integrate.smoke import prepared, smoke_test
+from mlir_release.integrate.smoke import SmokeCancelled, prepared, smoke_test
 from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
@@ -46,6 +46,7 @@ class WalkEnd:
     suspects: tuple[UpstreamCommit, ...] = ()
     record: Record | None = None
     smoke_tests: int = 0
+    cancelled: int = 0  #: smoke tests, whose answers were not needed any more
     conflict: PatchConflict | None = field(default=None, compare=False)
 
     def as_json(self) -> dict[str, object]:
@@ -80,7 +81,7 @@ class Walk:
         self.store = self.observer.store
         self.publish = publish
         project.signature()  # fail now rather than at the first commit
-        self.tests = 0
+        self.tests = self.cancelled = 0
 
     def strategy(self, name: str | None = None, width: int | None = None) -> tuple[st.Strategy, int]:
         """A strategy and how many probes run side by side; by default those of ``integrate.toml``."""
@@ -91,10 +92,12 @@ class Walk:
 
     # -- probe ------------------------------------------------------------------------------------------------------
 
-    def probe(self, seen: Observation, upstream: str) -> Record:
+    def probe(self, seen: Observation, upstream: str, *, needed: Callable[[], bool] = lambda: True) -> Record:
         """The verdict at ``upstream``: the recorded one, else by a smoke test. Not recorded yet.
 
+        :param needed: see :func:`~mlir_release.integrate.smoke.smoke_test`
         :raises PatchConflict: if the carried patches do not apply there
+        :raises SmokeCancelled: once the verdict is not needed
         """
         question = self.observer.question(seen, upstream)
         known = self.store.load().get(question.key)
@@ -103,7 +106,7 @@ class Walk:
         log = self.project.log(question.key)
         with prepared(self.project, seen.head, self.observer.stack_at(seen, upstream).tip) as slot:
             console.say(f"    testing {upstream[:12]}")
-            result = smoke_test(self.project, slot, upstream, log)
+            result = smoke_test(self.project, slot, upstream, log, needed=needed)
         self.tests += len(result.exits)
         console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
         findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
@@ -115,24 +118,39 @@ class Walk:
             findings=tuple(asdict(finding) for finding in findings[:50]),
         )
 
-    def probe_all(self, seen: Observation, positions: Sequence[int], width: int) -> None:
-        """Test positions, up to ``width`` side by side; each verdict is recorded at once."""
+    def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
+        """Test positions, up to ``width`` side by side; each verdict is recorded at once.
 
-        def one(upstream: str) -> None:
+        A test is cancelled when an answer of the same round has made it useless.
+        """
+        answers = dict(known.verdicts)
+
+        def one(position: int) -> bool:
+            """Returns whether it was cancelled."""
+
+            def needed() -> bool:
+                return st.tells(replace(known, verdicts=dict(answers)), position)
+
+            upstream = seen.upstream_at(position)
             try:
-                self.store.record(self.probe(seen, upstream))
+                record = self.probe(seen, upstream, needed=needed)
+                self.store.record(record)
+                answers[position] = record.verdict
             except PatchConflict as conflict:
                 console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
+                answers[position] = st.Verdict.UNTESTABLE
+            except SmokeCancelled:
+                console.say(f"    {upstream[:12]} is not needed any more: cancelled")
+                return True
+            return False
 
-        commits = [seen.upstream_at(position) for position in positions]
-        if width == 1 or len(commits) == 1:
-            for commit in commits:
-                one(commit)
+        if width == 1 or len(positions) == 1:
+            self.cancelled += sum(map(one, positions))
         else:
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(width) as pool:
-                list(pool.map(one, commits))
+                self.cancelled += sum(pool.map(one, positions))
         if self.publish:
             self.store.push(self.project.config.downstream.remote)
 
@@ -234,7 +252,7 @@ class Walk:
             testable = (self.observer.applies(seen, seen.upstream_at(position)) for position in decision.positions)
             if not probing and any(testable):
                 return self._end(seen, records, decision)
-            self.probe_all(seen, decision.positions, width)
+            self.probe_all(seen, known, decision.positions, width)
 
     def _end(self, seen: Observation, records: dict[int, Record], decision: st.Decision) -> WalkEnd:
         title = self.project.config.upstream.title
@@ -245,6 +263,7 @@ class Walk:
             base=seen.base,
             remaining=len(seen.ahead),
             smoke_tests=self.tests,
+            cancelled=self.cancelled,
         )
         if self.publish:
             self.push_branch()

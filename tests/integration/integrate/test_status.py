@@ -10,8 +10,9 @@ import pytest
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.integrate import patch_ops
+from mlir_release.integrate.ledger import Patch, carried
 from mlir_release.integrate.open import open_observer
-from mlir_release.integrate.patches import Patch, PatchConflict, Stack, carried, fates, rebase
+from mlir_release.integrate.patches import PatchConflict, Stack, fates, rebase
 from mlir_release.integrate.start import start
 from mlir_release.integrate.status import collect
 from mlir_release.integrate.walk import Walk

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.integrate.simulate import generate_walks, load_walks, summarize
+from mlir_release.integrate.simulate import Scenario, generate_walks, load_walks, summarize
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "data" / "iree-walks.json"
 
@@ -17,6 +17,22 @@ def test_the_figures_on_recorded_walks_hold_even_if_every_fix_is_tested_by_itsel
     assert summary.tests <= 0.42 * summary.linear
     assert summary.tests <= 1.25 * summary.floor
     assert summarize(worlds, "parallel", width=8, retries=0, retest=True).rounds <= summary.linear / 5
+
+
+def test_eight_probes_a_round_cost_half_of_linears_minutes_because_useless_ones_are_cancelled() -> None:
+    summary = summarize(load_walks(RECORDED), "parallel", width=8, retries=0)
+    assert summary.missed == summary.false_culprits == 0
+    assert summary.tests <= 0.42 * summary.linear
+    assert summary.minutes <= 0.5 * summary.linear_minutes
+    assert summary.tests + summary.cancelled <= 0.74 * summary.linear
+    assert summary.rounds <= 0.165 * summary.linear
+
+
+def test_tests_that_take_equally_long_are_not_cancelled() -> None:
+    summary = summarize([Scenario(n=100, breaks={40: None})], "parallel", width=8, retries=0)
+    assert summary.cancelled == 0
+    assert summary.minutes == summary.tests
+    assert summary.elapsed == summary.rounds
 
 
 def test_the_figures_on_generated_walks() -> None:

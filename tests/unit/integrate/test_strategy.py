@@ -155,3 +155,28 @@ def test_rates_are_learned() -> None:
     assert rate.after(commits=100, breaks=10).mean() > rate.mean()
     assert rate.after(commits=100, breaks=0).mean() < rate.mean()
     assert st.estimate_tests(st.Knowledge(100), st.Adaptive()) < st.estimate_tests(st.Knowledge(100), st.Linear()) / 2
+
+
+def test_a_probe_above_a_failure_or_below_a_success_tells_nothing() -> None:
+    good, bad = st.Verdict.GOOD, st.Verdict.BAD
+    telling = {
+        (0, 4, 9): [5, 6, 7, 8],
+        (0, 4): list(range(5, 13)),
+        (9,): list(range(9)),  # the base, too, as long as nothing good is known
+        (): list(range(13)),
+    }
+    for known, positions in telling.items():
+        verdicts = {position: bad if position == 9 else good for position in known}
+        assert [p for p in range(13) if st.tells(st.Knowledge(12, verdicts), p)] == positions
+    assert not [p for p in range(13) if st.tells(st.Knowledge(12, {0: bad}), p)]
+
+
+def test_a_round_has_fewer_probes_where_they_tell_little() -> None:
+    good = {0: st.Verdict.GOOD}
+    many = st.Adaptive(width=8).decide(st.Knowledge(200, good, [0.05] * 201))
+    few = st.Adaptive(width=8).decide(st.Knowledge(12, good, [0.001] * 13))
+    assert isinstance(many, st.Probe)
+    assert isinstance(few, st.Probe)
+    assert len(many.positions) == 8
+    assert few.positions[-1] == 12
+    assert len(few.positions) < 8
