@@ -13,6 +13,7 @@ from mlir_release.forge import open as forges
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.integrate.deliver import deliver
 from mlir_release.integrate.open import open_walk
+from mlir_release.integrate.page import picture
 from mlir_release.integrate.pull_request import update_pull_request
 from mlir_release.integrate.report import make_report
 
@@ -68,9 +69,11 @@ def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
 def _follow_up(walk: Walk, end: WalkEnd, options: RunOptions, pulls: PullRequests | None) -> None:
     """Update the pull request; report a walk that stopped; dispatch the next round of probes if asked to."""
     failures: list[ReleaseError] = []
+    walked = picture(walk.project, walk.branch).as_markdown()
+    console.summary(walked)
     if pulls is not None:
         try:
-            update_pull_request(walk.project, walk.branch, pulls)
+            update_pull_request(walk.project, walk.branch, pulls, walked=walked)
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.outcome not in ("head", "untested"):

@@ -176,9 +176,13 @@ class Project:
         if self.config.downstream.submodule:
             self.follow()
 
+    def pin_commit(self, parent: str, pin: str, message: str) -> str:
+        """Make a commit of ``pin`` on ``parent``; no branch moves."""
+        return commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
+
     def commit_pin(self, branch: str, parent: str, pin: str, message: str) -> str:
         """Commit ``pin`` on ``parent``, the head of the checked-out ``branch``. :raises ConflictError:"""
-        commit = commit_tree(self.outer, self.tree_with_pin(parent, pin), [parent], message, self.signature())
+        commit = self.pin_commit(parent, pin, message)
         self.move_branch(branch, commit)
         return commit
 

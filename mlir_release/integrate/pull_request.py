@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mlir_release.integrate.project import Project
 
 
+#: Heads the list of culprits, in the pull request and in the squashed commit.
+CULPRITS = "Upstream commits that broke this project"
+
+
 def branch_commits(project: Project, branch: str) -> list[tuple[str, str, Mapping[str, str]]]:
     """Commits of the branch since it left main, oldest first: id, subject, trailers."""
     since = f"{project.main_ref()}..refs/heads/{branch}"
@@ -55,9 +59,7 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
             for commit, subject, trailers in commits
             if T_UPSTREAM not in trailers and T_PIN not in trailers
         ],
-        "Upstream commits that broke this project": [
-            f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD
-        ],
+        CULPRITS: [f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD],
     }
     paragraphs = [f"Advances {name} from {project.started_from(branch)} to {base}: {passed} affecting commits."]
     for title, items in sections.items():
@@ -74,11 +76,14 @@ def totals(commits: list[tuple[str, str, Mapping[str, str]]]) -> tuple[int, int]
     return passed, breaks
 
 
-def update_pull_request(project: Project, branch: str, pulls: PullRequests) -> None:
-    """Open the draft or bring its text up to date, and start the downstream's own checks on the branch's head."""
+def update_pull_request(project: Project, branch: str, pulls: PullRequests, *, walked: str = "") -> None:
+    """Open the draft or bring its text up to date, and start the downstream's own checks on the branch's head.
+
+    :param walked: the picture of the walk, in Markdown
+    """
     config = project.config
     title, body = pull_request_text(project, branch)
-    pulls.ensure_draft(branch=branch, base=config.downstream.branch, title=title, body=body)
+    pulls.ensure_draft(branch=branch, base=config.downstream.branch, title=title, body=f"{body}\n\n{walked}".rstrip())
     if config.ci.workflow:
         head = project.outer.text("rev-parse", "--verify", f"refs/heads/{branch}")
         pulls.ensure_ci(workflow=config.ci.workflow, branch=branch, head=head)

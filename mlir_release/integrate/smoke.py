@@ -80,19 +80,32 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
     """A slot with the downstream at ``outer_commit`` and its upstream at ``llvm`` (patches included), held for us."""
     with ExitStack() as stack:
         folder, lock = _free_slot(project, stack)
-        config = project.config
-        outer = folder / project.outer.directory.name
-        inside = config.downstream.submodule or config.downstream.checkout
-        sources = outer / inside if inside else folder / "llvm-project"
-        place_worktree(project.outer, outer, _pinned(project, outer_commit, llvm), lock=lock)
-        place_worktree(project.upstream, sources, llvm, lock=lock)
-        populate(project, Git(outer), lock)
-        yield ProbeSlot(outer, sources, lock)
+        yield place(slot_in(project, folder, lock), project, _pinned(project, outer_commit, llvm), llvm)
+
+
+def slots(project: Project) -> Path:
+    """The folder that a downstream's slots are in."""
+    name = hashlib.sha256(os.fsencode(project.outer.common / STATE)).hexdigest()[:16]
+    return cache_directory() / "integrate" / name
+
+
+def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
+    """Where a slot's work trees are in ``folder``."""
+    outer = folder / project.outer.directory.name
+    inside = project.config.downstream.submodule or project.config.downstream.checkout
+    return ProbeSlot(outer, outer / inside if inside else folder / "llvm-project", lock)
+
+
+def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
+    """Check out both work trees of ``slot``, whatever was there."""
+    place_worktree(project.outer, slot.outer, outer_commit, lock=slot.lock)
+    place_worktree(project.upstream, slot.sources, llvm, lock=slot.lock)
+    populate(project, Git(slot.outer), slot.lock)
+    return slot
 
 
 def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
-    name = hashlib.sha256(os.fsencode(project.outer.common / STATE)).hexdigest()[:16]
-    root = cache_directory() / "integrate" / name
+    root = slots(project)
     for number in range(1024):
         folder = root / f"slot-{number}"
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))

@@ -104,6 +104,13 @@ class ProbeStore:
                 records[name] = from_json(content, Record)
         return records
 
+    def order(self) -> list[str]:
+        """The keys of all records, in the order in which they were recorded."""
+        if self.git.resolve(self.ref) is None:
+            return []
+        listing = ("log", "-z", "--reverse", "--diff-filter=A", "--no-renames", "--name-only", "--format=", self.ref)
+        return [name for name in self.git.text(*listing, "--").split("\0") if name]
+
     def _blobs(self, ref: str) -> dict[str, str]:
         done = self.git.run("ls-tree", "-z", ref, check=False)
         if done.returncode != 0:

@@ -158,6 +158,15 @@ class Walk:
 
     def advance(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
         """Commit "Advance … to …" on the branch. The carried stack is exported before anything points at it."""
+        commit = self.advance_commit(seen, upstream, stack, verdict)
+        self.project.move_branch(self.branch, commit)
+        console.say(f"    advanced to {upstream.sha[:12]}")
+        if self.publish:
+            self.push_branch()
+        return commit
+
+    def advance_commit(self, seen: Observation, upstream: UpstreamCommit, stack: Stack, verdict: str) -> str:
+        """Make that commit; the branch does not move."""
         project = self.project
         if stack.kept:
             export_stack(project, stack.tip)
@@ -176,11 +185,7 @@ class Walk:
                 T_VERDICT: verdict,
             },
         )
-        commit = project.commit_pin(self.branch, seen.head, stack.tip, message)
-        console.say(f"    advanced to {upstream.sha[:12]}, {passed} affecting commits further")
-        if self.publish:
-            self.push_branch()
-        return commit
+        return project.pin_commit(seen.head, stack.tip, message)
 
     def push_branch(self) -> None:
         """Push the branch and its verdicts, after what it points at in other submodules.

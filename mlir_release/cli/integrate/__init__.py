@@ -7,10 +7,23 @@ from pathlib import Path
 import click
 
 from mlir_release.cli.integrate.bisect import bisect
+from mlir_release.cli.integrate.fix import fix
 from mlir_release.cli.integrate.patches import patches
 from mlir_release.cli.integrate.rounds import gather, plan, probe
 from mlir_release.cli.integrate.simulate import simulate
-from mlir_release.cli.integrate.walk import export, land, next_, range_, report, run, start, status, sync
+from mlir_release.cli.integrate.walk import (
+    export,
+    land,
+    next_,
+    page,
+    range_,
+    report,
+    run,
+    start,
+    stats,
+    status,
+    sync,
+)
 
 
 @click.group()
@@ -23,7 +36,7 @@ def integrate(ctx: click.Context, directory: Path) -> None:
     ctx.obj = directory
 
 
-for command in (start, status, range_, next_, run, sync, land, export, report):
+for command in (start, status, page, stats, range_, next_, run, sync, land, export, report):
     integrate.add_command(command)
-for command in (probe, plan, gather, bisect, patches, simulate):
+for command in (fix, probe, plan, gather, bisect, patches, simulate):
     integrate.add_command(command)

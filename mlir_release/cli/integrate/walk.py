@@ -1,15 +1,18 @@
-"""The commands of a walk: start, status, range, next, run, sync, land, export and report."""
+"""The commands of a walk: start, status, page, stats, range, next, run, sync, land, export and report."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlir_release.cli.integrate.options import push_option, strategy_option, until_option, width_option
 from mlir_release.cli.options import json_option
 from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.walk import WalkEnd
 
 
 @click.command()
@@ -42,6 +45,32 @@ def status(directory: Path, until: str | None, no_fetch: bool, limit: int) -> No
 
     data = collect(open_observer(directory), until=until, fetch=not no_fetch)
     console.result(render(data, limit=limit), data)
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def page(directory: Path) -> None:
+    """The picture of this branch's walk, in Markdown: what was tested in which order, where it is, what it cost."""
+    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.page import picture
+
+    project = open_project(directory)
+    drawn = picture(project, project.branch())
+    console.result(drawn.as_markdown(), drawn.as_json())
+    console.summary(drawn.as_markdown())
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def stats(directory: Path) -> None:
+    """How often upstream breaks this project, where, and what its walks have cost: from the history of HEAD."""
+    from mlir_release.integrate.open import open_project
+    from mlir_release.integrate.stats import collect_stats
+
+    counted = collect_stats(open_project(directory))
+    console.result(counted.as_text(), counted.as_json())
 
 
 @click.command("range")
@@ -89,10 +118,15 @@ def run(directory: Path, /, no_probes: bool, **options: Any) -> None:
     from mlir_release.integrate import loop
 
     for end in loop.run(directory, loop.RunOptions(probing=not no_probes, **options)):
-        if end.outcome == "untested":
-            console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
-        else:
-            console.result("" if options["wait"] else f"{end.upstream} is at head, {end.base}", end.as_json())
+        show_end(end, quiet=options["wait"])
+
+
+def show_end(end: WalkEnd, *, quiet: bool = False) -> None:
+    """Print how far a walk came that needs nobody. ``quiet``: at head, only as JSON."""
+    if end.outcome == "untested":
+        console.result(f"{end.remaining} commits ahead; more probes are needed", end.as_json())
+    else:
+        console.result("" if quiet else f"{end.upstream} is at head, {end.base}", end.as_json())
 
 
 @click.command()

@@ -1,0 +1,33 @@
+"""``integrate fix``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.integrate.options import push_option
+from mlir_release.cli.integrate.walk import show_end
+from mlir_release.cli.options import json_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.option("--continue", "go_on", is_flag=True, help="Test what you committed there; if it passes, walk on.")
+@push_option
+@json_option
+@click.pass_obj
+def fix(directory: Path, go_on: bool, push: bool) -> None:
+    """Open a work tree at the commit that breaks this project, with upstream's change and the failing command."""
+    from mlir_release.integrate import fix as fixing
+    from mlir_release.integrate.open import open_walk
+
+    if go_on:
+        for end in fixing.go_on(directory, push=push):
+            show_end(end)
+    else:
+        made = fixing.open_fix(open_walk(directory))
+        console.result(made.as_text(), made.as_json())

@@ -1,0 +1,223 @@
+"""``integrate fix``: a work tree at the commit that breaks the downstream, for a person to fix it in.
+
+It is made once and kept, so that its builds are incremental. What a person wrote there is never overwritten; the branch
+moves once a commit from there has passed the smoke test.
+"""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from mlir_release.console import console
+from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.git import locks
+from mlir_release.git.remotes import UnreachableError
+from mlir_release.git.repository import Git
+from mlir_release.git.trees import is_ancestor
+from mlir_release.git.worktrees import changed_paths
+from mlir_release.integrate import loop
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.open import open_walk
+from mlir_release.integrate.report import findings_in
+from mlir_release.integrate.risk import included_names
+from mlir_release.integrate.smoke import COMMIT_VARIABLE, SOURCE_VARIABLE, place, slot_in, slots, smoke_test
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.integrate.observe import Observation
+    from mlir_release.integrate.patches import Stack
+    from mlir_release.integrate.project import Project
+    from mlir_release.integrate.smoke import ProbeSlot
+    from mlir_release.integrate.walk import Walk, WalkEnd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix:
+    """A place to fix the downstream in."""
+
+    worktree: Path  #: of the downstream, its upstream at ``bad`` in it
+    command: Path  #: runs the smoke test there
+    good: str  #: upstream commits
+    bad: str
+    files: tuple[str, ...]  #: those that ``bad`` changes and the downstream includes, by their base names
+    diff: str  #: of these; of all if there are none
+    kept: bool  #: the work tree was there already, and is as it was
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {**asdict(self), "worktree": str(self.worktree), "command": str(self.command)}
+
+    def as_text(self) -> str:
+        """For the terminal: upstream's change, then what to do."""
+        which = "in files that this project includes" if self.files else "no file that this project includes by name"
+        begun = "is as you left it" if self.kept else "is ready"
+        return "\n".join(
+            [
+                f"{self.good[:12]} passes, {self.bad[:12]} fails. What changed upstream ({which}):",
+                self.diff.rstrip("\n"),
+                "",
+                f"The work tree {begun}: {self.worktree}",
+                f"  test it:      {self.command}",
+                "  then commit there, and run: mlir-release integrate fix --continue",
+            ]
+        )
+
+
+def open_fix(walk: Walk) -> Fix:
+    """Make the work tree at the first commit that is known to be bad, or find it as it was left.
+
+    :raises UsageError: if no smoke test is known to have failed
+    :raises ConflictError: if the work tree holds something else that was not committed to the branch
+    """
+    try:
+        walk.store.pull(walk.project.config.downstream.remote)  # another machine may have found it
+    except UnreachableError as error:
+        console.warn(str(error))
+    seen = walk.observer.look(fetch=False)
+    here, stack = _failure(walk, seen)
+    good, bad = seen.upstream_at(here.low), seen.upstream_at(here.high or 0)
+    with _place(walk.project) as slot:
+        kept = _kept(walk.project, slot, seen.head, stack.tip)
+        if not kept:
+            commit = seen.head
+            if here.high:
+                commit = walk.advance_commit(seen, seen.ahead[here.high - 1], stack, str(st.Verdict.BAD))
+            place(slot, walk.project, commit, stack.tip)
+        command = _command(walk.project, slot, bad)
+    files, diff = _changes(walk.project, good, bad)
+    return Fix(worktree=slot.outer, command=command, good=good, bad=bad, files=files, diff=diff, kept=kept)
+
+
+def _failure(walk: Walk, seen: Observation) -> tuple[st.Bracket, Stack]:
+    """What is known of the next break, and the carried stack there. ``high`` is not None."""
+    here = st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
+    if here.high is None:
+        raise UsageError(
+            "fix-nothing-failed",
+            "no smoke test ahead of this branch is known to have failed",
+            where=seen.branch,
+            remedy="mlir-release integrate run finds the commit to fix, if there is one",
+        )
+    return here, walk.observer.stack_at(seen, seen.upstream_at(here.high))
+
+
+@contextmanager
+def _place(project: Project) -> Iterator[ProbeSlot]:
+    folder = slots(project) / "fix"
+    with locks.exclusive(folder / "lock") as lock:
+        assert lock is not None
+        yield slot_in(project, folder, lock)
+
+
+def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
+    """Whether the work tree is already one for this fix; False: it may be replaced."""
+    inside = Git(slot.outer)
+    there = inside.resolve("HEAD") if (slot.outer / ".git").is_file() else None
+    if there is None:
+        return False
+    if is_ancestor(project.outer, head, there) and project.pin(there) == pin:
+        return True
+    if changed_paths(inside) or (not is_ancestor(project.outer, there, head) and _by_a_person(inside, there)):
+        raise ConflictError(
+            "fix-in-the-way",
+            "the work tree for fixes holds something that is on no branch",
+            where=str(slot.outer),
+            why="it belongs to another commit than the one that is to be fixed now",
+            remedy="commit it to a branch, or discard it (git checkout --force --detach HEAD~), then run this again",
+        )
+    return False
+
+
+def _by_a_person(inside: Git, commit: str) -> bool:
+    """Whether there is more in ``commit`` than an advance that we made."""
+    return not inside.message(commit).startswith("Advance ")
+
+
+def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
+    """Write the program that repeats the smoke test as a probe runs it."""
+    path = slot.outer.parent / "smoke-test"
+    values = {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    lines = ["#!/bin/sh", f"cd {shlex.quote(str(slot.outer))} || exit 1"]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+    path.write_text("\n".join([*lines, f"exec {shlex.join(project.config.smoke.argv)}", ""]), encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], str]:
+    """The files that differ and are included by the downstream; and their differences, or a list of all."""
+    git, included = project.upstream, included_names(project)
+    names = git.text("diff", "--name-only", "-z", "--no-renames", good, bad).split("\0")[:-1]
+    files = tuple(name for name in names if PurePosixPath(name).name in included)
+    options = ["--", *(f":(literal){name}" for name in files)] if files else ["--stat"]
+    return files, git.run("diff", "--no-color", good, bad, *options).stdout.decode(errors="replace")
+
+
+# -- when a person has committed ---------------------------------------------------------------------------------------
+
+
+def close_fix(walk: Walk) -> None:
+    """Test what was committed in the work tree; if it passes, the branch moves there, and the verdict is recorded.
+
+    :raises NeedsPersonError: if it fails; the branch is where it was
+    :raises UsageError: if nothing was committed, or not all
+    """
+    walk.project.refuse_dirty()
+    seen = walk.observer.look(fetch=False)
+    here, stack = _failure(walk, seen)
+    with _place(walk.project) as slot:
+        fixed = _committed(walk.project, slot, seen.head, stack.tip)
+        log = walk.project.log("fix")
+        console.say(f"    testing {fixed[:12]}")
+        result = smoke_test(walk.project, slot, seen.upstream_at(here.high or 0), log)
+    if result.verdict is not st.Verdict.GOOD:
+        errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
+        raise NeedsPersonError(
+            "fix-fails",
+            f"the smoke test of {fixed[:12]} is {result.verdict}",
+            where=str(slot.outer),
+            why="\n".join(errors[:25]),
+            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue",
+        )
+    walk.project.move_branch(walk.branch, fixed)
+    now = walk.observer.look(fetch=False)
+    question = walk.observer.question(now, now.base)
+    walk.store.record(
+        structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
+    )
+    if walk.publish:
+        walk.push_branch()
+
+
+def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
+    """The commit that a person made in the work tree."""
+    inside = Git(slot.outer)
+    there = inside.resolve("HEAD") if (slot.outer / ".git").is_file() else None
+    if there is None or not is_ancestor(project.outer, head, there) or project.pin(there) != pin:
+        why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
+    elif changed := changed_paths(inside):
+        why, remedy = f"not committed: {', '.join(changed[:5])}", f"git -C {slot.outer} commit -a"
+    elif not _by_a_person(inside, there) or there == head:
+        why, remedy = "nothing was committed there", f"fix the project in {slot.outer}, and commit"
+    else:
+        return there
+    raise UsageError(
+        "fix-not-committed",
+        "the work tree for fixes holds no fix to continue with",
+        where=str(slot.outer),
+        why=why,
+        remedy=f"{remedy}; then mlir-release integrate fix --continue",
+    )
+
+
+def go_on(directory: Path, *, push: bool = False) -> Iterator[WalkEnd]:
+    """:func:`close_fix`, then walk on: see :func:`~mlir_release.integrate.loop.run`."""
+    close_fix(open_walk(directory, push=push))
+    yield from loop.run(directory, loop.RunOptions(push=push))

@@ -1,0 +1,130 @@
+"""The picture of a walk, for step summaries and pull requests: what was tested in which order, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import format_seconds
+from mlir_release.integrate.pull_request import branch_commits, totals
+from mlir_release.integrate.state import ProbeStore
+from mlir_release.integrate.strategy import Verdict
+
+if TYPE_CHECKING:
+    from mlir_release.integrate.project import Project
+
+#: How wide a line of commits is, and how many tests the table shows.
+_WIDTH, _ROWS = 100, 60
+
+_MARKS = {Verdict.GOOD: "o", Verdict.BAD: "x", Verdict.UNTESTABLE: "?"}
+
+
+@dataclass(frozen=True)
+class SmokeRun:
+    """One smoke test. ``position``: 0 is where the walk began; None: a commit that is not on its line."""
+
+    commit: str
+    title: str
+    position: int | None
+    verdict: Verdict
+    attempts: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkPicture:
+    """A walk so far. ``tests`` are in the order in which they were recorded."""
+
+    upstream: str  #: its name
+    commits: int  #: affecting commits from the begin of the walk to the upstream's head
+    here: int  #: how many of them the branch has passed
+    breaks: int
+    tests: tuple[SmokeRun, ...]
+
+    @property
+    def seconds(self) -> float:
+        """What all smoke tests took."""
+        return sum(test.seconds for test in self.tests)
+
+    @property
+    def linear_tests(self) -> int:
+        """What testing each passed commit, and each fix, would have been."""
+        return self.here + self.breaks
+
+    def line(self) -> str:
+        """The commits from left to right: ``o`` good, ``x`` bad, ``?`` untestable, ``.`` not tested; below, the branch.
+
+        A character is one commit, or several of a long walk: then the worst of their verdicts.
+        """
+        size = max(1, -(-(self.commits + 1) // _WIDTH))
+        marks = ["."] * (self.commits // size + 1)
+        for wanted in (Verdict.UNTESTABLE, Verdict.GOOD, Verdict.BAD):
+            for test in self.tests:
+                if test.verdict is wanted and test.position is not None:
+                    marks[test.position // size] = _MARKS[wanted]
+        scale = f"   (one character: {size} commits)" if size > 1 else ""
+        return f"{''.join(marks)}{scale}\n{' ' * (self.here // size)}^ the branch"
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {**asdict(self), "seconds": round(self.seconds, 1), "linear_tests": self.linear_tests}
+
+    def as_markdown(self) -> str:
+        """For a step summary or a pull request."""
+        attempts = sum(test.attempts for test in self.tests)
+        mean = self.seconds / attempts if attempts else 0.0
+        linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"
+        paragraphs = [
+            f"### The walk: {self.here} of {self.commits} affecting commits of {self.upstream}",
+            f"```text\n{self.line()}\n```",
+            f"{attempts} smoke tests, {format_seconds(self.seconds)}; {self.breaks} breaks. One commit after the other "
+            f"would have taken {linear}.",
+        ]
+        if self.tests:
+            first = max(0, len(self.tests) - _ROWS)
+            rows = [f"| {number} | {_cells(test)} |" for number, test in enumerate(self.tests[first:], first + 1)]
+            hidden = [f"The first {first} tests are not shown."] if first else []
+            table = ["| test | at | upstream commit | verdict | took |", "| --: | --: | --- | --- | --: |", *rows]
+            paragraphs += [*hidden, "\n".join(table)]
+        return "\n\n".join(paragraphs) + "\n"
+
+
+def _cells(test: SmokeRun) -> str:
+    title = test.title[:80].replace("|", "\\|").replace("<", "&lt;")
+    verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
+    retried = f" ({test.attempts} attempts)" if test.attempts > 1 else ""
+    where = "" if test.position is None else str(test.position)
+    return f"{where} | `{test.commit[:12]}` {title} | {verdict}{retried} | {format_seconds(test.seconds)}"
+
+
+def picture(project: Project, branch: str) -> WalkPicture:
+    """The walk of a branch, from what git has recorded of it. Nothing is fetched."""
+    upstream = project.upstream
+    head = upstream.head()
+    begun = project.started_from(branch)
+    line = upstream.affecting(begun, head)
+    positions = {begun: 0, **{commit.sha: number for number, commit in enumerate(line, 1)}}
+    titles = {commit.sha: commit.title for commit in line}
+    base = upstream.base_of(project.pin(f"refs/heads/{branch}"), head)
+    _, breaks = totals(branch_commits(project, branch))
+    store = ProbeStore(project.outer, branch, project.signature)
+    records = store.load()
+    tests = tuple(
+        SmokeRun(
+            commit=record.upstream,
+            title=titles.get(record.upstream, ""),
+            position=positions.get(record.upstream),
+            verdict=record.verdict,
+            attempts=len(record.exits),
+            seconds=record.seconds,
+        )
+        for key in store.order()
+        if (record := records.get(key)) is not None
+    )
+    return WalkPicture(
+        upstream=project.config.upstream.title,
+        commits=len(line),
+        here=len(upstream.affecting(begun, base)),
+        breaks=breaks,
+        tests=tests,
+    )

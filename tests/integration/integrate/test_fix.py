@@ -1,0 +1,104 @@
+"""``integrate fix``: a person fixes the downstream at the culprit, in a work tree that nothing overwrites."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.integrate import integrate
+from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.fix import close_fix, open_fix
+from mlir_release.integrate.start import start
+from mlir_release.integrate.walk import Walk
+from tests.integration.integrate import miniature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.integrate.miniature import World
+
+pytestmark = pytest.mark.parametrize("carrier", ["submodule", "pin-file"])
+
+
+@pytest.fixture
+def world(make_world: Any, carrier: str) -> World:
+    """One whose walk has stopped at a culprit."""
+    made: World = make_world(carrier, patched=True)
+    start(made.open())
+    assert Walk(made.open()).run(st.Adaptive()).bad == made.commits["rename scale"]
+    return made
+
+
+def repaired(worktree: Path) -> None:
+    """What a person does there."""
+    path = worktree / "app.c"
+    _, old, new = miniature.FIXES["rename scale"]
+    path.write_text(path.read_text().replace(f"#define SCALE {old}\n", f"#define SCALE {new}\n"))
+    miniature.git(worktree, "commit", "-qam", "Follow upstream")
+
+
+def cli(world: World, *arguments: str) -> Any:
+    return CliRunner().invoke(integrate, ["-C", str(world.checkout), *arguments])
+
+
+def test_fix_shows_what_changed_in_files_that_the_project_includes_and_repeats_the_failure(world: World) -> None:
+    fix = open_fix(Walk(world.open()))
+    assert (fix.bad, fix.files, fix.kept) == (world.commits["rename scale"], ("mlir/api.h",), False)
+    assert "+int scale_by" in fix.diff
+    assert "api.c" not in fix.diff
+    done = subprocess.run([fix.command], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "scale" in done.stdout + done.stderr
+    assert str(fix.worktree) in fix.as_text()
+    assert json.loads(cli(world, "fix", "--json").stdout)["kept"] is True
+
+
+def test_fix_tests_the_commit_and_walks_on(world: World) -> None:
+    before = world.git("rev-parse", "HEAD")
+    fix = open_fix(Walk(world.open()))
+    repaired(fix.worktree)
+    assert subprocess.run([fix.command], capture_output=True, check=False).returncode == 0
+    done = cli(world, "fix", "--continue", "--json")
+    assert isinstance(done.exception, NeedsPersonError), done.output
+    assert done.exception.details["bad"] == world.commits["rename field"]  # the next break
+    line = world.git("log", "--format=%s", "--reverse", f"{before}..HEAD").splitlines()
+    assert line[1] == "Follow upstream"
+    assert line[0].startswith("Advance LLVM to ")
+    assert world.git("status", "--porcelain") == ""
+
+
+def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: World) -> None:
+    before = world.git("rev-parse", "HEAD")
+    walk = Walk(world.open())
+    fix = open_fix(walk)
+    with pytest.raises(UsageError) as none:
+        close_fix(walk)
+    assert none.value.id == "fix-not-committed"
+    (fix.worktree / "app.c").write_text("/* half */\n")
+    with pytest.raises(UsageError, match="no fix"):
+        close_fix(walk)
+    assert open_fix(walk).kept
+    assert (fix.worktree / "app.c").read_text() == "/* half */\n"
+    miniature.git(fix.worktree, "commit", "-qam", "Try")
+    with pytest.raises(NeedsPersonError) as failed:
+        close_fix(walk)
+    assert failed.value.id == "fix-fails"
+    assert world.git("rev-parse", "HEAD") == before
+    assert open_fix(walk).kept
+    world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
+    with pytest.raises(ConflictError) as way:
+        open_fix(walk)
+    assert way.value.id == "fix-in-the-way"
+    assert (fix.worktree / "app.c").read_text() == "/* half */\n"
+
+
+def test_there_is_nothing_to_fix_before_something_failed(make_world: Any, carrier: str) -> None:
+    world: World = make_world(carrier)
+    start(world.open())
+    assert cli(world, "fix").exit_code == 2
+    assert cli(world, "fix", "--continue").exit_code == 2
