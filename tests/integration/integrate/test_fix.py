@@ -100,5 +100,7 @@ def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: Wor
 def test_there_is_nothing_to_fix_before_something_failed(make_world: Any, carrier: str) -> None:
     world: World = make_world(carrier)
     start(world.open())
-    assert cli(world, "fix").exit_code == 2
-    assert cli(world, "fix", "--continue").exit_code == 2
+    for arguments in (["fix"], ["fix", "--continue"]):
+        failed = cli(world, *arguments).exception
+        assert isinstance(failed, UsageError)
+        assert failed.id == "fix-nothing-failed"
