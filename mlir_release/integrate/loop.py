@@ -69,11 +69,12 @@ def run(directory: Path, options: RunOptions) -> Iterator[WalkEnd]:
 def _follow_up(walk: Walk, end: WalkEnd, options: RunOptions, pulls: PullRequests | None) -> None:
     """Update the pull request; report a walk that stopped; dispatch the next round of probes if asked to."""
     failures: list[ReleaseError] = []
-    walked = picture(walk.project, walk.branch).as_markdown()
-    console.summary(walked)
-    if pulls is not None:
+    if pulls is not None or "GITHUB_STEP_SUMMARY" in os.environ:
         try:
-            update_pull_request(walk.project, walk.branch, pulls, walked=walked)
+            walked = picture(walk.project, walk.branch).as_markdown()
+            console.summary(walked)
+            if pulls is not None:
+                update_pull_request(walk.project, walk.branch, pulls, walked=walked)
         except ReleaseError as error:  # a report is delivered all the same
             failures.append(error)
     if end.outcome not in ("head", "untested"):
