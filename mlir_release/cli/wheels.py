@@ -45,6 +45,10 @@ sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help=
     show_default=True,
     help="cibuildwheel builds in a manylinux container; build, on this machine.",
 )
+@click.option("--runtime", help="The runtime that the wheels are for.  [default: the first for the SDK's platform]")
+@click.option("--tools", type=PATH, help="To cross-compile: an SDK of the same LLVM for this machine.")
+@click.option("--target-python", type=PATH, help="To cross-compile: prefix of a CPython of the other platform.")
+@click.option("--test-addon", is_flag=True, help="Build what upstream's tests need beyond the wheels instead.")
 @forge_address_option("With --tag: ")
 @jobs_option
 @repository_option
@@ -56,17 +60,26 @@ def wheels_build(
     tag: str | None,
     output: Path,
     backend: Any,
+    runtime: str | None,
+    tools: Path | None,
+    target_python: Path | None,
+    test_addon: bool,
     forge: str | None,
     jobs: int | None,
     repository: Path,
 ) -> None:
-    """Build one wheel for each CPython, several in parallel."""
+    """Build one wheel for each CPython, several in parallel; with --runtime for another Linux, too."""
+    from dataclasses import replace
+
     from mlir_release.forge.checkout import matrix_of_checkout
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
+    from mlir_release.model.platforms import Platform
     from mlir_release.sdk.info import Sdk
     from mlir_release.snapshot.state import find_state, matrix_of
+    from mlir_release.wheels.backends import BuildBackend
     from mlir_release.wheels.build import BuiltWheel, build_wheels
+    from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest
 
     sdk = Sdk.load(sdk_folder)
@@ -78,12 +91,15 @@ def wheels_build(
         state = find_state(place, tag)
         matrix = matrix_of(place, state)
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
-    targets = matrix.for_platform(sdk.info.platform, configuration=llvm).wheels
+    targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
+    request = WheelRequest.of_target(targets[0], sdk=sdk, **release)
+    native = Sdk.load(tools) if tools else None
+    cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
     built = build_wheels(
-        WheelRequest.of_target(targets[0], sdk=sdk, **release),
+        replace(request, test_addon=test_addon),
         find_pythons(pythons or [target.python.version for target in targets]),
         output=output,
-        backend=backend,
+        backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
     )
     if console.json_mode:
@@ -177,6 +193,13 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
 @click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
 @click.option("--reports", type=PATH, help="Folder to write the reports to (JSON, JUnit XML).")
+@click.option(
+    "--propose-known-failures",
+    "proposed",
+    type=PATH,
+    metavar="FILE",
+    help="Write what fails to FILE, as a list of known failures for a person to review.",
+)
 @click.option("--workdir", type=PATH, default=Path("build") / "tests", show_default=True, help="Logs and environments.")
 @json_option
 def wheels_test(
@@ -187,15 +210,18 @@ def wheels_test(
     addon: Path | None,
     target: str | None,
     reports: Path | None,
+    proposed: Path | None,
     workdir: Path,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
     from mlir_release.sdk.info import Sdk
+    from mlir_release.testing.propose import write_proposal
     from mlir_release.testing.run import run_suites
 
-    found = run_suites(
-        wheel, sdk=Sdk.load(sdk_folder), python=python, suites=suites, addon=addon, target=target or "", workdir=workdir
-    )
+    sdk = Sdk.load(sdk_folder)
+    found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
+    if proposed is not None:
+        write_proposal(found, sdk.info, proposed)
     for report in found:
         if reports is not None:
             report.write(reports)

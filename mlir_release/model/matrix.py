@@ -197,26 +197,30 @@ class Matrix:
             remedy="run this on a machine of one of these platforms",
         )
 
-    def for_platform(self, platform: Platform, *, configuration: str) -> Matrix:
+    def for_platform(self, platform: Platform, *, configuration: str, runtime: str | None = None) -> Matrix:
         """The wheels of an LLVM configuration that one SDK serves: those of the first runtime for ``platform``.
 
+        :param runtime: this one instead of the first
         :raises UsageError: ``no-fitting-target``
         """
         fitting = [
             wheel
             for wheel in self.wheels
-            if wheel.configuration.name == configuration and wheel.runtime.platform == platform
+            if wheel.configuration.name == configuration
+            and wheel.runtime.platform == platform
+            and runtime in {None, wheel.runtime.name}
         ]
         if not fitting:
             raise UsageError(
                 "no-fitting-target",
-                f"no target has the LLVM configuration {configuration} and a runtime for {platform}",
+                f"no target has the LLVM configuration {configuration} and "
+                + (f"the runtime {runtime}, for {platform}" if runtime else f"a runtime for {platform}"),
                 where=TARGETS_FILE,
                 why="; ".join(map(str, self.excluded)),
                 remedy="mlir-release matrix shows all targets",
             )
-        runtime = fitting[0].runtime
-        return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == runtime))
+        first = fitting[0].runtime
+        return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == first))
 
     def excluding(self, reason_of: Callable[[WheelTarget], str]) -> Matrix:
         """The matrix without the wheels for which there is a reason (a sentence; empty: none)."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.disk import check_room
+from mlir_release.host.needs import Needs
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
@@ -200,20 +200,17 @@ def prepare(
         code_generators=code_generators,
         environment=environment,
     )
-    _check_disk(tree)
+    _check_machine(tree)
     return tree
 
 
-def _check_disk(tree: BuildTree) -> None:
-    """Say how much space there is, and refuse to begin with less than what is still to be written."""
-    root = tree.root
+def _check_machine(tree: BuildTree) -> None:
+    """Refuse to begin with less disk space than what is still to be written, or without the memory for one link."""
     # In a fixed place that may be another build's, which is removed first: as good as free.
     written = disk_usage(tree.build_dir) + disk_usage(tree.prefix)
-    needed = max(_DISK_NEEDED - written, _DISK_LEFT)
-    free = shutil.disk_usage(root).free
-    console.say(f"    {format_bytes(free)} of disk space are free, up to {format_bytes(needed)} are needed")
     remedy = "free some space, or give another output folder; what was built is kept and used again"
-    check_room(root, needed, purpose="to build LLVM", remedy=remedy)
+    needed = max(_DISK_NEEDED - written, _DISK_LEFT)
+    Needs(purpose="to build LLVM", disk=needed, memory=_MEMORY_A_LINK, remedy=remedy).check(tree.root)
 
 
 def configure(tree: BuildTree, stages: StageLog) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
+from mlir_release.host.needs import Needs
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import split_target
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.info import Sdk
+
+
+#: What a suite takes at its largest: two environments with MLIR and NumPy, the tests' output; and one test of MLIR.
+_DISK, _MEMORY = 700_000_000, 500_000_000
 
 
 def run_suites(
@@ -57,6 +62,8 @@ def run_suites(
     if report is not None and any(map(needs_wheel, chosen)):
         _check_revision(report, sdk)
     interpreter = find_interpreter(report, python)
+    workdir.mkdir(parents=True, exist_ok=True)
+    Needs(purpose="to run the tests", disk=_DISK * len(chosen), memory=_MEMORY).check(workdir)
     found = []
     for suite in chosen:
         name = target or _test_name(suite, report, sdk)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mlir_release.host.pythons import Python
     from mlir_release.sdk.info import Sdk
+    from mlir_release.wheels.cross import Cross
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +93,28 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildBackend:
-    """pypa/build on this machine, in a cached environment a CPython."""
+    """pypa/build on this machine, in a cached environment a CPython.
 
+    :param cross: to build for another platform
+    """
+
+    cross: Cross | None = None
     name: str = "build"
 
     def check(self) -> None:
         """See :class:`Backend`."""
-        find_compiler()
+        if self.cross is not None:
+            self.cross.check()
+        else:
+            find_compiler()
 
     def floor(self, wanted: str) -> str:
-        """This machine's: what is compiled against its glibc runs on no older one."""
+        """This machine's: what is compiled against its glibc runs on no older one.
+
+        The glibc of a cross compiler is not known before: its wheels may use nothing that is newer than wanted.
+        """
+        if self.cross is not None:
+            return wanted
         here = PlatformTag.of_host()
         return str(here) if here.glibc else wanted
 
@@ -109,6 +122,7 @@ class BuildBackend:
         """See :class:`Backend`."""
         environment = venv.cached(job.cache / "environments", job.python.executable, job.requirements)
         built = job.fresh("built")
+        variables = build_variables(job) | (self.cross.variables(job.python, job.fresh("cross")) if self.cross else {})
         usage = run_logged(
             [
                 environment.python,
@@ -117,7 +131,7 @@ class BuildBackend:
                 job.project,
             ],
             log=job.log,
-            environment=environment.variables(build_variables(job)),
+            environment=environment.variables(variables),
             cwd=job.workdir,
         )
         wheel = next(built.glob("*.whl"))

@@ -20,8 +20,9 @@ from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
-from mlir_release.host.disk import check_room, disk_full
+from mlir_release.host.disk import disk_full
 from mlir_release.host.files import replacing, sha256_of_all
+from mlir_release.host.needs import Needs
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import split_target
@@ -44,6 +45,9 @@ BackendName = Literal["auto", "cibuildwheel", "build"]
 
 #: What one build takes on disk: objects, the unstripped library, the wheel, its unpacked and packed copies.
 DISK_PER_BUILD = 1_500_000_000
+
+#: Processor time that a CPython's wheel takes, without a compiler cache, in seconds; measured on 2 cores with GCC 12.
+_SECONDS_A_BUILD = 145
 
 #: Purpose and remedy in the error about a full disk.
 _PURPOSE = "to build wheels"
@@ -114,11 +118,22 @@ def build_wheels(
     chosen.check()
     concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
-    check_room(cache, DISK_PER_BUILD * concurrency.builds, purpose=_PURPOSE, remedy=_MAKE_ROOM)
+    _needs(len(pythons), concurrency).check(cache)
     output.mkdir(parents=True, exist_ok=True)
     many = f"{len(pythons)} CPythons, {concurrency.builds} at once, {concurrency.compilers} compilers"
     with console.step(f"build {request.project_name} {request.version} with {chosen.name} ({many})"):
         return _build_all(request, pythons, chosen, concurrency, output, cache)
+
+
+def _needs(count: int, concurrency: jobserver.Concurrency) -> Needs:
+    """Of the builds of ``count`` CPythons."""
+    return Needs(
+        purpose=_PURPOSE,
+        disk=DISK_PER_BUILD * concurrency.builds,
+        memory=jobserver.BUILD_MEMORY + jobserver.COMPILER_MEMORY,
+        seconds=count * _SECONDS_A_BUILD / concurrency.compilers,
+        remedy=_MAKE_ROOM,
+    )
 
 
 def build_addon(sdk: Sdk, profile: Profile, python: Python, *, floor: str = "", cache: Path | None = None) -> Path:

@@ -41,10 +41,15 @@ CLONE = "/root/mlir-release"
 DOWNLOADS = ("var/cache/apt/archives", "root/.cache/pip", "root/.cache/mlir-release/archives")
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: ``$0`` is the root, ``$1`` where downloads are kept or nothing, ``$2`` the folder; then the command.
+#: ``$0`` is the root, ``$1`` where downloads are kept or nothing, ``$2`` the folder, ``$3`` what the kernel is told of
+#: an emulator, or nothing; then the command.
 #: The shell stays: as a namespace's first process, the command would ignore signals (make spins for ever on one).
 _ENTER = f"""
 set -e
+if [ -n "$3" ]; then
+  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
+  printf %s "$3" > /proc/sys/fs/binfmt_misc/register
+fi
 mount -t proc proc "$0/proc"
 mount --rbind /sys "$0/sys"
 mount --rbind /dev "$0/dev"
@@ -53,7 +58,7 @@ for folder in {" ".join(DOWNLOADS)}; do
   mkdir -p "$1/$folder" "$0/$folder"
   mount --bind "$1/$folder" "$0/$folder"
 done
-folder=$2; root=$0; shift 2
+folder=$2; root=$0; shift 3
 chroot "$root" sh -c 'cd "$0" && exec "$@"' "$folder" "$@"
 """
 
@@ -65,6 +70,8 @@ class Root:
     path: Path
     downloads: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    #: For a root of another architecture: a line for ``binfmt_misc``, which is then one of a user namespace's own.
+    emulator: str = ""
 
     def run(
         self,
@@ -77,8 +84,19 @@ class Root:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``command`` in ``folder``; what it prints goes to ``log``, or is returned as its ``stdout``."""
         options = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", *["--net"] * offline]
+        options += ["--user", "--map-root-user"] if self.emulator else []
         plain = {"HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb", "PATH": _PATH}
-        enter = ["unshare", *options, "sh", "-c", _ENTER, str(self.path), str(self.downloads or ""), folder]
+        enter = [
+            "unshare",
+            *options,
+            "sh",
+            "-c",
+            _ENTER,
+            str(self.path),
+            str(self.downloads or ""),
+            folder,
+            self.emulator,
+        ]
         return subprocess.run(
             [*enter, *command],
             env={**plain, **self.environment, **(environment or {})},

@@ -31,10 +31,10 @@ endif()
 # lld, where it is: it links the C API library in 2 s instead of 20, and folds identical functions. The SDK brings one.
 set(MLIR_RELEASE_LLD OFF)
 if(NOT MSVC AND NOT APPLE)
-  set(_lld "${MLIR_RELEASE_SDK}/bin/ld.lld")
+  set(_lld "${MLIR_RELEASE_TOOLS}/bin/ld.lld")
   execute_process(COMMAND "${_lld}" --version OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE _lld_result)
   if(_lld_result EQUAL 0)
-    set(MLIR_RELEASE_LINKER_FLAGS "-B${MLIR_RELEASE_SDK}/bin" -fuse-ld=lld)
+    set(MLIR_RELEASE_LINKER_FLAGS "-B${MLIR_RELEASE_TOOLS}/bin" -fuse-ld=lld)
   else()
     set(MLIR_RELEASE_LINKER_FLAGS -fuse-ld=lld)  # perhaps the machine has one that runs
   endif()

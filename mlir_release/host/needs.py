@@ -1,0 +1,61 @@
+"""What a job takes of a machine, checked before it begins: in its first minute, not in its third hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.errors import MachineError
+from mlir_release.host.disk import check_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a job takes at its largest, by estimate.
+
+    :param purpose: continues "there is not enough memory …"
+    :param disk: bytes
+    :param memory: bytes of the largest single step; more of it only lets more steps run at once
+    :param seconds: wall time on this machine; 0: not known
+    :param remedy: for a disk that is too small
+    """
+
+    purpose: str
+    disk: int
+    memory: int
+    seconds: float = 0
+    remedy: str = "free some space"
+
+    def check(self, folder: Path) -> None:
+        """Say what is needed and what is there, and refuse to begin what can't be finished.
+
+        :param folder: on the disk that is written to
+        :raises MachineError: ``disk-space``, ``memory-short``
+        """
+        import shutil
+
+        there, free = total_memory(), shutil.disk_usage(folder).free
+        time = f", about {format_seconds(self.seconds)}" if self.seconds else ""
+        console.say(
+            f"    up to {format_bytes(self.disk)} of disk are needed ({format_bytes(free)} are free), "
+            f"{format_bytes(self.memory)} of memory for one step (the machine has {format_bytes(there)}){time}"
+        )
+        check_room(folder, self.disk, purpose=self.purpose, remedy=self.remedy)
+        if there < self.memory:
+            raise MachineError(
+                "memory-short",
+                f"there is not enough memory {self.purpose}",
+                why=f"the machine has {format_bytes(there)}, swap included; one step takes {format_bytes(self.memory)}",
+                remedy="use a larger machine, or add swap: the system would stop the step when it has run for long",
+            )
+
+
+def total_memory() -> int:
+    """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed."""
+    import psutil
+
+    return int(psutil.virtual_memory().total) + int(psutil.swap_memory().total)

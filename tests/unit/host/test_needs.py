@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import MachineError
+from mlir_release.host import needs
+from mlir_release.host.needs import Needs, total_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GB = 1_000_000_000
+BUILD = Needs(purpose="to build LLVM", disk=12 * GB, memory=3 * GB, seconds=7200, remedy="free some space")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A machine with just enough."""
+    found = SimpleNamespace(free=12 * GB, memory=3 * GB)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=found.free))
+    monkeypatch.setattr(needs, "total_memory", lambda: found.memory)
+    return found
+
+
+def test_enough(machine: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    BUILD.check(tmp_path)
+    said = capsys.readouterr().err
+    assert "12000.0 MB of disk are needed (12000.0 MB are free)" in said
+    assert "3000.0 MB of memory" in said
+    assert "2 h" in said
+
+
+def test_too_little_disk(machine: SimpleNamespace, tmp_path: Path) -> None:
+    machine.free -= 1
+    with pytest.raises(MachineError) as raised:
+        BUILD.check(tmp_path)
+    assert raised.value.id == "disk-space"
+    assert "to build LLVM" in raised.value.what
+
+
+def test_too_little_memory(machine: SimpleNamespace, tmp_path: Path) -> None:
+    machine.memory -= 1
+    with pytest.raises(MachineError) as raised:
+        BUILD.check(tmp_path)
+    assert raised.value.id == "memory-short"
+    assert "one step takes 3000.0 MB" in raised.value.why
+
+
+def test_this_machine_has_memory() -> None:
+    assert total_memory() > GB / 4
