@@ -41,11 +41,13 @@ def compiler_launchers(sccache: Path | None = None) -> dict[str, str]:
     """CMake's variables ``CMAKE_C_COMPILER_LAUNCHER`` and ``CMAKE_CXX_COMPILER_LAUNCHER``; none without a cache.
 
     The environment's own variables win, then ccache, then sccache. ccache knows that ``-ffile-prefix-map`` does not
-    change the code; sccache compiles again in another folder.
+    change the code; sccache compiles again in another folder. On Windows only sccache: the ccache of a runner may be
+    too old for Microsoft's compilers, and then fails each of their commands.
 
     :param sccache: the one to use; default: the one on the PATH
     """
-    found = shutil.which("ccache") or (str(sccache) if sccache else shutil.which("sccache"))
+    ccache = None if sys.platform == "win32" else shutil.which("ccache")
+    found = ccache or (str(sccache) if sccache else shutil.which("sccache"))
     names = [f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX")]
     chosen = {name: os.environ.get(name, found) for name in names}
     return {name: launcher for name, launcher in chosen.items() if launcher is not None}

@@ -34,6 +34,10 @@ class System:
     """Our name of each architecture -> the environment marker ``platform_machine``; in lower case, the wheel tag's."""
     executable_suffix: str = ""
     shared_suffix: str = ".so"  #: of shared libraries
+    static_suffix: str = ".a"  #: of static libraries
+    library_prefix: str = "lib"
+    shared_folder: str = "lib"  #: where CMake installs shared libraries
+    system_libraries: frozenset[str] = frozenset()  #: those that every machine has, by the names that CMake links
     triple: str  #: what follows the architecture in LLVM's triples
 
     @property
@@ -41,6 +45,14 @@ class System:
         """Every spelling of its architectures that is understood: ours, then others'."""
         others = (spelling for spelling, common in _SPELLINGS.items() if self.architecture(common))
         return tuple(dict.fromkeys((*self.machines, *others)))
+
+    def program(self, name: str) -> str:
+        """A program's file name: ``mlir-opt``, ``mlir-opt.exe``."""
+        return name + self.executable_suffix
+
+    def static_library(self, name: str) -> str:
+        """A static library's file name: ``libMLIRIR.a``, ``MLIRIR.lib``."""
+        return f"{self.library_prefix}{name}{self.static_suffix}"
 
     def architecture(self, spelling: str) -> str | None:
         """Our name of an architecture: ``x86_64`` for ``AMD64``, on Linux ``aarch64`` for ``arm64``; else None."""
@@ -65,6 +77,14 @@ def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
+#: Part of the C library, or beside it, wherever there is one of Unix.
+_POSIX = frozenset({"rt", "dl", "m", "pthread", "util", "atomic", "Threads::Threads"})
+#: Part of the Windows SDK: what upstream's CMake files name, and CMake's own ``CMAKE_CXX_STANDARD_LIBRARIES``.
+_WINDOWS_SDK = frozenset({
+    "advapi32", "bcrypt", "comdlg32", "dbghelp", "delayimp", "gdi32", "imagehlp", "kernel32", "mincore", "ntdll",
+    "ole32", "oleaut32", "psapi", "shell32", "synchronization", "user32", "uuid", "version", "winspool", "ws2_32",
+})  # fmt: skip
+
 #: Sources: ``platform`` and ``sys`` in CPython's library reference; PEP 425, 508, 600 and 656.
 SYSTEMS: Mapping[str, System] = {
     system.name: system
@@ -76,6 +96,7 @@ SYSTEMS: Mapping[str, System] = {
             sys_platform="linux",
             families=("manylinux", "linux"),
             triple="unknown-linux-gnu",
+            system_libraries=_POSIX | {"execinfo"},
             floor=r"(?:many|musl)linux_\d+_\d+",
             example="manylinux_2_28",
             runner="ubuntu",
@@ -97,6 +118,7 @@ SYSTEMS: Mapping[str, System] = {
             sys_platform="darwin",
             families=("macosx",),
             triple="apple-darwin",
+            system_libraries=_POSIX,
             floor=r"macosx_\d+_\d+",
             example="macosx_13_0",
             runner="macos",
@@ -116,6 +138,10 @@ SYSTEMS: Mapping[str, System] = {
             machines={"x86_64": "AMD64", "arm64": "ARM64"},
             executable_suffix=".exe",
             shared_suffix=".dll",
+            static_suffix=".lib",
+            library_prefix="",
+            shared_folder="bin",
+            system_libraries=_WINDOWS_SDK,
         ),
     )
 }
@@ -158,6 +184,16 @@ class Platform:
         if not dash:
             raise ValueError(f"not a platform: {text!r}; it is written like linux-x86_64")
         return cls.of(os, arch)
+
+    @classmethod
+    def from_triple(cls, triple: str) -> Platform:
+        """From LLVM's name (``x86_64-pc-linux-gnu``, ``arm64-apple-darwin24.1.0``). :raises ValueError:"""
+        arch, *rest = triple.split("-")
+        known = {ours: name for name, ours in _LLVM_ARCHITECTURES.items()}
+        for system in HOST_SYSTEMS.values():
+            if any(part.startswith(system.triple.split("-")[1]) for part in rest):
+                return cls.of(system.name, known.get(arch, arch))
+        raise ValueError(f"not the triple of a known platform: {triple!r}")
 
     @classmethod
     def of_host(cls) -> Platform:

@@ -28,20 +28,19 @@ from mlir_release.sdk.python_sources import EXPORTS, OPT_OUT, is_python_group
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mlir_release.model.platforms import System
     from mlir_release.sdk.prefix import Prefix
 
 #: Names of the carried third-party libraries as targets. Ours, so that a consumer's own ``find_package(ZLIB)`` works.
 ZLIB, ZSTD = "mlir_sdk_zlib", "mlir_sdk_zstd"
 
-#: Libraries that belong to every machine's C runtime.
-_SYSTEM = frozenset(
-    {"rt", "dl", "m", "pthread", "-lpthread", "-pthread", "util", "atomic", "Threads::Threads", "execinfo"}
-)
-
 #: Link entries that mean zlib, zstd and z3, however a distribution found them.
 _MEANS_ZLIB = re.compile(r"ZLIB::ZLIB|.*/libz\.(so|a|dylib|tbd)")
 _MEANS_ZSTD = re.compile(r"zstd::libzstd_(shared|static)|.*/libzstd\.(so|a|dylib)")
 _MEANS_Z3 = re.compile(r"Z3|.*/libz3\.(so|a|dylib)")
+
+#: A condition before a link entry: ``$<$<NOT:$<LINK_LANGUAGE:Swift>>:delayimp`` (of several entries, before the first).
+_CONDITION = re.compile(r"\\?\$<.*>:")
 
 #: CMake's option that builds LLVM without a library, by a part of the library's name.
 _OPTIONS = {
@@ -82,6 +81,12 @@ class Packages:
     def static_libraries(self) -> list[str]:
         """Paths of the archives, relative to the prefix."""
         return [file for target in self.targets if target.kind == "STATIC" for file in target.files]
+
+    @property
+    def import_libraries(self) -> list[str]:
+        """The same of what is linked in place of DLLs."""
+        files = (target.properties.get("IMPORTED_IMPLIB", "") for target in self.targets)
+        return [file.removeprefix(PREFIX) for file in files if file]
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -131,7 +136,7 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
         or (target.kind in {"STATIC", "SHARED"} and not all((prefix.root / file).is_file() for file in target.files))
     }
     _drop(packages, absent)
-    _drop_unsatisfiable(packages)
+    _drop_unsatisfiable(packages, prefix.platform.system)
     packages.dropped = everything - {target.name for target in packages.targets}
     if lost := sorted((_ESSENTIAL | wanted) & packages.dropped):
         raise _incomplete(packages, lost, prefix)
@@ -207,19 +212,25 @@ def _drop(packages: Packages, names: set[str]) -> None:
             cmake_exports.replace_links(targets[name], gone)
 
 
-def _drop_unsatisfiable(packages: Packages) -> None:
+def _drop_unsatisfiable(packages: Packages, system: System) -> None:
     while True:
-        known = {target.name for target in packages.targets} | _SYSTEM
+        known = {target.name for target in packages.targets}
         broken = {
             target.name: linked_name(entry)
             for target in packages.targets
             for entry in target.links
-            if linked_name(entry) not in known and not entry.startswith("-l")
+            if linked_name(entry) not in known and not _of_the_system(entry, system)
         }
         if not broken:
             return
         packages.reasons |= broken
         _drop(packages, set(broken))
+
+
+def _of_the_system(entry: str, system: System) -> bool:
+    """Whether a link entry is a library that every machine has, or an option (``-lm``, ``-delayload:x.dll``)."""
+    name = _CONDITION.sub("", linked_name(entry)).removesuffix(">").removesuffix(".lib")
+    return name.startswith("-") or not system.system_libraries.isdisjoint({name, name.lower()})
 
 
 def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> VerificationError:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.platforms import Platform, PlatformTag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.model.platforms import System
     from mlir_release.sdk.upstream import UpstreamSource
 
 #: Build configurations: name -> whether assertions are on.
@@ -58,14 +59,47 @@ TOOL_FOLDERS = {
 }  # fmt: skip
 
 _RUNNER_LIBRARY = re.compile(r"add_mlir_library\((?P<name>mlir_(?!cuda|rocm|sycl|vulkan|spirv|levelzero)\w+)")
+#: In a CMake file: a condition, an alternative to one, the end of one, or a runner library.
+_CMAKE_LINE = re.compile(
+    rf"^\s*(?:if\s*\((?P<condition>.*)\)|(?P<other>else(?:if)?\b)|(?P<end>endif\b)|{_RUNNER_LIBRARY.pattern})",
+    re.MULTILINE,
+)
 
 
-def components(source: UpstreamSource) -> list[str]:
-    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that are installed."""
+def components(source: UpstreamSource, system: System) -> list[str]:
+    """``LLVM_DISTRIBUTION_COMPONENTS``: libraries, headers, CMake packages, and the tools that are installed.
+
+    :param system: that it is built for; upstream has some of the libraries on some systems only
+    """
     runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
-    libraries = sorted({match["name"] for match in _RUNNER_LIBRARY.finditer(runtime)})
     left = not_installed(source)
-    return [*_FIXED_COMPONENTS, *(name for name in _tools(source) if name not in left), *libraries]
+    tools = (name for name in _tools(source) if name not in left)
+    return [*_FIXED_COMPONENTS, *tools, *sorted(_runner_libraries(runtime, system))]
+
+
+def _runner_libraries(text: str, system: System) -> set[str]:
+    """Those of a CMake file that are built on a system, by the conditions that name systems."""
+    found, open_conditions = set(), []
+    for match in _CMAKE_LINE.finditer(text):
+        if match["condition"] is not None:
+            open_conditions.append(_may_hold(match["condition"], system))
+        elif match["other"]:
+            open_conditions[-1] = True  # no library of ours is in one; a configuration that fails says so
+        elif match["end"]:
+            open_conditions.pop()
+        elif all(open_conditions):
+            found.add(match["name"])
+    return found
+
+
+def _may_hold(condition: str, system: System) -> bool:
+    """Whether a condition holds on a system, as far as it is about systems."""
+    words = re.sub(r"#.*", "", condition).replace('"', "").split()
+    if "CMAKE_SYSTEM_NAME" in words:
+        return system.host in words
+    if "WIN32" in words and len(words) <= 2:
+        return (system.name == "windows") != (words[0] == "NOT")
+    return True
 
 
 def not_installed(source: UpstreamSource) -> list[str]:
@@ -91,7 +125,8 @@ def cmake_settings(
     source: UpstreamSource, configuration: str, floor: str, code_generators: Sequence[str] = CODE_GENERATORS
 ) -> dict[str, str]:
     """CMake's cache variables that decide what is built, whatever the machine."""
-    macos = PlatformTag.parse(floor).macos
+    tag = PlatformTag.parse(floor)
+    system = tag.platform.system if floor else Platform.of_host().system
     off = (
         "LLVM_ENABLE_ZLIB", "LLVM_ENABLE_ZSTD", "LLVM_ENABLE_LIBXML2", "LLVM_ENABLE_LIBEDIT", "LLVM_ENABLE_LIBPFM",
         "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
@@ -111,6 +146,8 @@ def cmake_settings(
         "LLVM_INSTALL_UTILS": "ON",
         "MLIR_ENABLE_EXECUTION_ENGINE": "ON",
         "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
-        "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source)),
-        **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*macos)} if macos else {}),
+        "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source, system)),
+        **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*tag.macos)} if tag.macos else {}),
+        # The C++ runtime in each library, so that wheels need none of the machine's, as in llvm/eudsl's.
+        **({"CMAKE_MSVC_RUNTIME_LIBRARY": "MultiThreaded"} if system.name == "windows" else {}),
     }

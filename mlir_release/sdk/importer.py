@@ -16,7 +16,6 @@ from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, disk_full
 from mlir_release.host.process import capture
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.model.platforms import Platform
 from mlir_release.sdk import cmake_packages, programs
 from mlir_release.sdk.info import LinkedLibrary, Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, total, write_parts
@@ -102,7 +101,7 @@ def _import(
             llvm_version=installed.version,
             source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
             provider=provider or installed.provider,
-            platform=Platform.of_host(),
+            platform=installed.platform,
             configuration=installed.configuration,
             code_generators=installed.code_generators,
             native_code_generator=installed.settings["LLVM_NATIVE_ARCH"],
@@ -158,13 +157,13 @@ def _absent(part: str, sdk: Sdk) -> str:
 def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[LinkedLibrary]:
     for name in _HEADERS:
         _link_tree(prefix.root / "include" / name, output / "include" / name)
-    added = programs.add_tools(prefix.tools, output)
+    added = programs.add_tools(prefix.tools, output, prefix.platform.system)
     packages = cmake_packages.read_packages(prefix, added)
     if packages.left_out:
         causes = (f"{library} ({', '.join(targets)})" for library, targets in packages.left_out.items())
         console.say(f"    not carried, and left out with the targets that need it: {'; '.join(causes)}")
     linked = _add_third_party(prefix, packages, output)
-    for file in packages.static_libraries:
+    for file in (*packages.static_libraries, *packages.import_libraries):
         target = output / "lib" / Path(file).name
         if not target.exists():
             programs.link_or_copy(prefix.root / file, target)
@@ -172,8 +171,9 @@ def _fill(prefix: Prefix, upstream: UpstreamSource, output: Path) -> list[Linked
     _normalise_library_dir(packages)
     cmake_packages.add_object_libraries(packages, objects)
     cmake_packages.write_packages(prefix, packages, output)
-    programs.add_shared_libraries(prefix.library_path, output)
-    programs.check_relocated(output)
+    programs.add_shared_libraries(prefix.library_path, output, prefix.platform.system)
+    if prefix.platform.os == "linux":
+        programs.check_relocated(output)
     copy_sources(upstream.root, output / "source")
     add_python_sources(output)
     shutil.copyfile(upstream.root / "LICENSE.TXT", output / "licenses" / "LLVM.txt")
@@ -213,7 +213,7 @@ def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, 
 
 
 def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
-    command = shutil.which("ar") or shutil.which(str(prefix.tools / "llvm-ar"))
+    command = shutil.which("ar") or shutil.which(str(prefix.tool("llvm-ar")))
     if command is None:
         raise MachineError(
             "archiver-missing",
@@ -332,14 +332,16 @@ def _check_pieces(prefix: Prefix) -> None:
     missing = [
         f"the program {name}, in {prefix.package(kind)}"
         for name, kind in _REQUIRED_TOOLS.items()
-        if not (prefix.tools / name).is_file()
+        if not prefix.tool(name).is_file()
     ]
+    system = prefix.platform.system
     # lld links wheels quickly and folds identical code, on Linux; Homebrew has it in another formula's prefix.
-    if Platform.of_host().os == "linux" and prefix.provider != "homebrew" and not (prefix.tools / "ld.lld").is_file():
+    if prefix.platform.os == "linux" and prefix.provider != "homebrew" and not prefix.tool("ld.lld").is_file():
         missing.append(f"the program ld.lld, in {prefix.package('lld')}")
-    if not any((prefix.tools / name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
+    if not any(prefix.tool(name).is_file() for name in ("mlir-runner", "mlir-cpu-runner")):
         missing.append(f"the program mlir-runner, in {prefix.package('mlir-tools')}")
-    for name, kind in (("libLLVMSupport.a", "llvm-dev"), ("libMLIRIR.a", "mlir-dev")):
+    for library, kind in (("LLVMSupport", "llvm-dev"), ("MLIRIR", "mlir-dev")):
+        name = system.static_library(library)
         if not (prefix.libraries / name).is_file():
             missing.append(f"the static library {name}, in {prefix.package(kind)}")
     missing += [

@@ -108,8 +108,13 @@ class Sdk:
 
     @property
     def libraries(self) -> Path:
-        """Folder of static libraries, and of the runner libraries that the tools' tests load."""
+        """Folder of static libraries."""
         return self.root / "lib"
+
+    @property
+    def runner_libraries(self) -> Path:
+        """Folder of the runner libraries that the tools' tests load."""
+        return self.root / self.info.platform.system.shared_folder
 
     @property
     def source(self) -> Path:

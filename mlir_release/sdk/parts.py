@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.host.files import sha256_of
-from mlir_release.model.platforms import executable_name
 from mlir_release.sdk.elf import ELF_MAGIC, read_elf
+from mlir_release.sdk.programs import RUNNER_LIBRARIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,13 +32,10 @@ LISTS = "parts"
 BUILD, TOOLS = "build", "tools"
 
 #: The programs that builds run: the generators that ``MLIRConfig.cmake`` names, and the linker.
-BUILD_PROGRAMS = frozenset(
-    executable_name(name)
-    for name in (
-        "llvm-tblgen", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-pdll", "mlir-src-sharder", "mlir-tblgen",
-        "ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld",
-    )
-)  # fmt: skip
+BUILD_PROGRAMS = frozenset({
+    "llvm-tblgen", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-pdll", "mlir-src-sharder", "mlir-tblgen",
+    "ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld",
+})  # fmt: skip
 
 #: Sources that only tests read.
 _TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
@@ -120,17 +117,19 @@ def _digest(text: str) -> str:
 
 def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:
     if path.parts[0] == "bin":
-        return BUILD if path.name in BUILD_PROGRAMS | shared else TOOLS
+        return BUILD if path.name.removesuffix(".exe") in BUILD_PROGRAMS or path.name in shared else TOOLS
     if path.parent == PurePosixPath("lib") and (".so" in path.name or path.suffix == ".dylib"):
         return BUILD if path.name in shared else TOOLS
     return TOOLS if any(path.is_relative_to(folder) for folder in _TEST_SOURCES) else BUILD
 
 
 def _libraries_of_builds(root: Path) -> frozenset[str]:
-    """The shared libraries in ``lib/`` that the programs of builds need, directly or not; all if they are not ELF."""
-    waiting = [root / "bin" / name for name in BUILD_PROGRAMS if (root / "bin" / name).is_file()]
+    """The shared libraries that the programs of builds need, directly or not; all but the runner libraries if the
+    programs are not ELF."""
+    waiting = [path for path in root.glob("bin/*") if path.name.removesuffix(".exe") in BUILD_PROGRAMS]
     if not all(map(_is_elf, waiting)):
-        return frozenset(path.name for path in (*root.glob("lib/*.dylib"), *root.glob("bin/*.dll")))
+        names = {path.name for path in (*root.glob("lib/*.dylib"), *root.glob("bin/*.dll"))}
+        return frozenset(name for name in names if not RUNNER_LIBRARIES.fullmatch(name))
     found: set[str] = set()
     while waiting:
         with waiting.pop().open("rb") as file:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.model.platforms import Platform
 
 _SETTING = re.compile(r"^\s*set\((?P<name>[A-Z0-9_]+)\s+(?P<value>[^)]*)\)", re.MULTILINE)
 
@@ -37,9 +38,21 @@ class Prefix:
         return int(self.version.split(".")[0])
 
     @property
+    def platform(self) -> Platform:
+        """What it was built for; this machine, where ``LLVMConfig.cmake`` does not say."""
+        triple = self.settings.get("LLVM_HOST_TRIPLE")
+        return Platform.from_triple(triple) if triple else Platform.of_host()
+
+    @property
     def libraries(self) -> Path:
         """Folder of the static libraries."""
         return self.root / self.library_dir
+
+    @property
+    def shared_libraries(self) -> Path:
+        """Folder of the shared libraries, where the platform has one of its own for them: ``bin`` on Windows."""
+        folder = self.platform.system.shared_folder
+        return self.tools if folder == "bin" else self.libraries
 
     @property
     def library_path(self) -> list[Path]:
@@ -50,12 +63,16 @@ class Prefix:
         """
         beside = self.root.parent.glob("*-linux-gnu*")
         unpacked = self.root.parent.parent.parent.glob("lib/*-linux-gnu*")
-        return [self.libraries, *sorted({*beside, *unpacked})]
+        return [self.shared_libraries, *sorted({*beside, *unpacked})]
 
     @property
     def tools(self) -> Path:
         """Folder of the programs."""
         return self.root / "bin"
+
+    def tool(self, name: str) -> Path:
+        """A program, whether or not it is there."""
+        return self.tools / self.platform.system.program(name)
 
     @property
     def code_generators(self) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from mlir_release.sdk.elf import ELF_MAGIC, read_elf
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from mlir_release.model.platforms import System
+
 #: The programs that an SDK carries where the prefix has them: those which builds use, and those which ``mlir/test`` and
 #: the tests of downstream projects run.
 TOOLS = (
@@ -40,7 +42,7 @@ TOOLS = (
 )  # fmt: skip
 
 #: The runner libraries of the prefix: the prefix's own ``mlir-runner`` loads them in ``mlir/test``.
-RUNNER_LIBRARIES = re.compile(r"libmlir_\w+\.(so|dylib)(\.[\d.]+)?")
+RUNNER_LIBRARIES = re.compile(r"libmlir_\w+\.(so|dylib)(\.[\d.]+)?|mlir_\w+\.dll")
 
 #: Part of every machine's C and C++ runtime (the libraries of the manylinux policies that belong to glibc and GCC).
 _RUNTIME = re.compile(
@@ -62,12 +64,12 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def add_tools(origin: Path, output: Path) -> list[str]:
+def add_tools(origin: Path, output: Path, system: System) -> list[str]:
     """Add those of :data:`TOOLS` that are in ``origin`` (a ``bin`` folder) to ``output/bin``; returns their names."""
     added = []
     for name in TOOLS:
-        program = origin / name
-        if program.is_file() and not (output / "bin" / name).is_symlink():
+        program = origin / system.program(name)
+        if program.is_file() and not (output / "bin" / program.name).is_symlink():
             _add_program(program, output / "bin")
             added.append(name)
     return added
@@ -84,7 +86,7 @@ def _add_program(program: Path, output: Path) -> None:
         link_or_copy(program, output / program.name)
 
 
-def add_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
+def add_shared_libraries(library_path: Sequence[Path], output: Path, system: System) -> None:
     """Add what the programs in ``output/bin`` and the runner libraries need, from the prefix or from the system.
 
     :param library_path: folders of shared libraries that come before the system's; first the prefix's own
@@ -93,9 +95,9 @@ def add_shared_libraries(library_path: Sequence[Path], output: Path) -> None:
     libraries = output / "lib"
     for library in sorted(library_path[0].iterdir()):
         if RUNNER_LIBRARIES.fullmatch(library.name):
-            _add_program(library, libraries)
-    if not sys.platform.startswith("linux"):
-        return  # only ELF needs more; Mach-O programs carry the install names of their libraries
+            _add_program(library, output / system.shared_folder)
+    if system.name != "linux":
+        return  # only ELF needs more; Mach-O carries the install names of its libraries, and DLLs are beside programs
     candidates = [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]
     added = [path for path in candidates if not path.is_symlink() and _is_elf(path)]
     wanted: dict[str, Path] = {}
@@ -115,8 +117,6 @@ def check_relocated(root: Path) -> None:
 
     :raises VerificationError: naming the first that does not
     """
-    if not sys.platform.startswith("linux"):
-        return
     for program in sorted((root / "bin").iterdir()):
         if program.is_symlink() or not _is_elf(program):
             continue

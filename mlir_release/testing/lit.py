@@ -72,7 +72,7 @@ def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
         "LLVM_TOOLS_DIR": sdk.tools.as_posix(),
         "LLVM_LIT_TOOLS_DIR": "",
         "SHLIBEXT": sdk.info.platform.system.shared_suffix,
-        "SHLIBDIR": (setup.libraries or sdk.libraries).as_posix(),
+        "SHLIBDIR": (setup.libraries or sdk.runner_libraries).as_posix(),
         "Python3_EXECUTABLE": setup.python.as_posix(),
         "ENABLE_ASSERTIONS": str(int("asserts" in sdk.info.configuration)),
         "LLVM_NATIVE_ARCH": sdk.info.native_code_generator,

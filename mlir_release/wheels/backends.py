@@ -151,6 +151,8 @@ def build_variables(job: BuildJob) -> dict[str, str]:
     }
     if macos := PlatformTag.parse(job.floor).macos:
         variables["MACOSX_DEPLOYMENT_TARGET"] = "{}.{}".format(*macos)
+    if job.sdk.info.platform.os == "windows":
+        variables["CMAKE_GENERATOR"] = "Ninja"  # scikit-build-core takes Visual Studio's, which has folders of its own
     launchers = compiler_launchers()
     if any(Path(launcher).name.startswith("ccache") for launcher in launchers.values()):
         variables["CCACHE_DIR"] = os.environ.get("CCACHE_DIR", str(job.cache / "ccache"))

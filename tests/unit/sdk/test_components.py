@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.model.platforms import SYSTEMS
 from mlir_release.sdk.components import TOOL_FOLDERS, cmake_settings, components, not_installed
 from mlir_release.sdk.programs import TOOLS
 from mlir_release.sdk.upstream import read_source
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.upstream import UpstreamSource
+
+LINUX, MACOS, WINDOWS = (SYSTEMS[name] for name in ("linux", "macos", "windows"))
 
 #: Names that a component of another name installs as links.
 LINKS = {"ld.lld": "lld", "ld64.lld": "lld", "lld-link": "lld", "wasm-ld": "lld"}
@@ -50,7 +53,7 @@ def test_only_what_the_version_has_is_asked_for(tmp_path: Path) -> None:
         "  add_mlir_library(mlir_runner_utils\n"
         "    add_mlir_library(mlir_cuda_runtime\n"
     )
-    found = components(read_source(root))
+    found = components(read_source(root), LINUX)
     assert found[6:] == ["FileCheck", "llc", "mlir-opt", "mlir-runner", "mlir_runner_utils"]
     assert "llvm-libraries" in found
 
@@ -72,16 +75,16 @@ ADDED = {
 def test_a_tool_without_a_component_is_built_by_name(source: UpstreamSource, text: str, installed: bool) -> None:
     name = "mlir-irdl-to-cpp"
     (source.root / TOOL_FOLDERS[name] / "CMakeLists.txt").write_text(text.replace("NAME", name))
-    assert (name in components(source)) is installed
+    assert (name in components(source, LINUX)) is installed
     assert not_installed(source) == ([] if installed else [name])
 
 
 def test_what_upstreams_tests_run_is_built(source: UpstreamSource) -> None:
-    assert not_built(WANTED, components(source)) == []
+    assert not_built(WANTED, components(source, LINUX)) == []
 
 
 def test_what_is_waived_is_wanted_and_not_built(source: UpstreamSource) -> None:
-    built = components(source)
+    built = components(source, LINUX)
     for pattern in WAIVED:
         assert any(fnmatch(name, pattern) for name in WANTED), pattern
         assert not any(fnmatch(name, pattern) for name in built), pattern
@@ -94,7 +97,7 @@ def test_tests_of_waived_programs_are_known_failures() -> None:
 
 def test_what_an_sdk_carries_is_built(source: UpstreamSource) -> None:
     wanted = {LINKS.get(name, name) for name in TOOLS} - set(NOT_BUILT)
-    assert not_built(wanted, components(source)) == []
+    assert not_built(wanted, components(source, LINUX)) == []
 
 
 def test_what_is_built_is_carried_by_the_sdk() -> None:
@@ -112,3 +115,38 @@ def test_nothing_of_one_machine_only(source: UpstreamSource) -> None:
 def test_code_generators_are_those_asked_for(source: UpstreamSource) -> None:
     assert cmake_settings(source, "release", "")["LLVM_TARGETS_TO_BUILD"] == "host;NVPTX;AMDGPU"
     assert cmake_settings(source, "release", "", ("host",))["LLVM_TARGETS_TO_BUILD"] == "host"
+
+
+#: How upstream says where a library is built: LLVM 22, and the shorter form of its other files.
+CONDITIONS = """
+if(LLVM_ENABLE_PIC)
+  add_mlir_library(mlir_float16_utils
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux" OR CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+    # Not built on Windows, which has no weak symbols
+    add_mlir_library(mlir_apfloat_wrappers
+  endif()
+  if(NOT WIN32)
+    add_mlir_library(mlir_unix_only
+  endif()
+  if(MSVC) # a comment with add_mlir_library(
+    set(SOME thing)
+  else()
+    set(SOME other)
+  endif(MSVC)
+  add_mlir_library(mlir_async_runtime
+endif()
+"""
+
+
+def test_libraries_that_upstream_has_on_some_systems_only(source: UpstreamSource) -> None:
+    file = source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt"
+    file.write_text(CONDITIONS)
+    everywhere, some = {"mlir_float16_utils", "mlir_async_runtime"}, {"mlir_apfloat_wrappers", "mlir_unix_only"}
+    for system, expected in ((LINUX, everywhere | some), (MACOS, everywhere | some), (WINDOWS, everywhere)):
+        assert {name for name in components(source, system) if name.startswith("mlir_")} == expected
+
+
+@pytest.mark.parametrize(("floor", "static"), [("win_amd64", True), ("macosx_13_0", False), ("manylinux_2_28", False)])
+def test_only_windows_has_a_c_runtime_to_link_statically(floor: str, static: bool, source: UpstreamSource) -> None:
+    settings = cmake_settings(source, "release", floor)
+    assert settings.get("CMAKE_MSVC_RUNTIME_LIBRARY") == ("MultiThreaded" if static else None)
