@@ -1,0 +1,174 @@
+"""Each step of each workflow finds its shell, and that shell the step's programs, on every runner that it may be on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.platforms.runtimes import ROOT, RUNTIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTIONS = sorted((ROOT / "actions").glob("*/action.yml"))
+RUNNERS = sorted({runtime.runner for runtime in RUNTIMES.values()})
+
+#: GitHub Docs, "Workflow syntax", jobs.<job_id>.steps[*].shell: the default, and what there is.
+DEFAULT = {"Linux": "bash", "macOS": "bash", "Windows": "pwsh"}
+SHELLS = {
+    "Linux": {"bash", "sh", "pwsh", "python"},
+    "macOS": {"bash", "sh", "pwsh", "python"},
+    "Windows": {"bash", "pwsh", "python", "cmd", "powershell"},
+}
+
+#: Of bash itself, and of the toolkit's environment.
+EVERYWHERE = {
+    ":", "[", "[[", "]", "]]", "case", "cd", "continue", "echo", "esac", "exit", "export", "fi", "done", "for", "if",
+    "local", "mapfile", "printf", "read", "return", "set", "shift", "test", "then", "trap", "true", "unset", "while",
+    "mlir-release", '"$scripts/mlir-release"', '"$TOOLKIT_PYTHON"',
+}  # fmt: skip
+
+#: Beside those: what Git for Windows brings with its bash. Its ``PATH`` has no ``python3``.
+PROGRAMS = {"Windows": {"ls", "cat", "cp", "mkdir", "mv", "rm", "sed", "grep", "tr", "sort", "head", "git", "python"}}
+
+#: What only bash and its like understand.
+POSIX = re.compile(r"\$[A-Za-z_{(]|\\$|\bexport |\bthen\b|\bfi\b|\[ |\|\||&&|<<|2>|/dev/null", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One ``run`` step on one operating system."""
+
+    where: str
+    system: str
+    shell: str
+    script: str
+
+    def __str__(self) -> str:
+        return f"{self.where} on {self.system}"
+
+
+def system_of(runner: str) -> str:
+    return {"ubuntu": "Linux", "macos": "macOS", "windows": "Windows"}[runner.split("-")[0]]
+
+
+def systems_of(job: dict[str, Any]) -> set[str]:
+    """Where a job may run: on the runner that it names, those of its matrix, or every runtime's."""
+    label = str(job["runs-on"])
+    if "${{" not in label:
+        return {system_of(label)}
+    matrix = job.get("strategy", {}).get("matrix", {})
+    listed = matrix.get("runner", RUNNERS) if isinstance(matrix, dict) and "matrix." in label else RUNNERS
+    return {system_of(runner) for runner in listed}
+
+
+def runs_there(step: dict[str, Any], system: str) -> bool:
+    named = re.search(r"runner\.os == '(\w+)'", str(step.get("if", "")))
+    return named is None or named[1] == system
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def jobs() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each job's place, its default shell, and itself."""
+    for path in WORKFLOWS:
+        workflow = read(path)
+        shell = workflow.get("defaults", {}).get("run", {}).get("shell", "")
+        for name, job in workflow["jobs"].items():
+            if "steps" in job:
+                yield f"{path.name}: {name}", job.get("defaults", {}).get("run", {}).get("shell", shell), job
+
+
+def users(action: str) -> set[str]:
+    """The systems on which a composite action of this repository is used; by others, on all."""
+    found = set()
+    for _, _, job in jobs():
+        for step in job["steps"]:
+            if re.search(rf"(^\./|/)actions/{action}(@|$)", str(step.get("uses", ""))):
+                found |= {system for system in systems_of(job) if runs_there(step, system)}
+    return found or set(DEFAULT)
+
+
+def all_steps() -> Iterator[Step]:
+    for where, default, job in jobs():
+        for system in systems_of(job):
+            for step in job["steps"]:
+                if "run" in step and runs_there(step, system):
+                    shell = step.get("shell") or default or DEFAULT[system]
+                    yield Step(f"{where}: {step.get('name', '?')}", system, shell, step["run"])
+    for path in ACTIONS:
+        for system in users(path.parent.name):
+            for step in read(path)["runs"]["steps"]:
+                if "run" in step and runs_there(step, system):
+                    yield Step(f"{path.parent.name}: {step['name']}", system, step["shell"], step["run"])
+
+
+STEPS = sorted(all_steps(), key=str)
+
+
+def commands(script: str) -> list[str]:
+    """The first word of each command of a bash script."""
+    text = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^\s*#.*$|\s#\s.*$", "", script))
+    text = re.sub(r'"[^"\n]*"', lambda match: '""' if re.search(r"[\s;|]", match[0]) else match[0], text)  # no command
+    text = re.sub(r"\w+\+?=\([^)]*\)", "", text)  # nor is a list
+    found = []
+    for piece in re.split(r"\n|;(?!;)|&&|\|\|?|\$\(|\b(?:then|else|do)\b", text):
+        words = piece.strip().lstrip("(").split()
+        while words and (words[0] in {"if", "elif", "while", "!"} or re.match(r"\w+(\[\])?\+?=", words[0])):
+            ended = not re.match(r"\w+=\S*$", words[0]) and words[0] not in {"if", "elif", "while", "!"}
+            words = [] if ended else words[1:]
+        if words:
+            found.append(words[0].rstrip(")"))
+    return found
+
+
+def test_all_kinds_of_runners_are_among_the_steps() -> None:
+    assert {step.system for step in STEPS} == set(DEFAULT)
+    assert {"bash", "pwsh"} <= {step.shell for step in STEPS if step.system == "Windows"}
+    assert len([step for step in STEPS if step.system == "Windows"]) >= 8
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_the_shell_is_there(step: Step) -> None:
+    assert step.shell.split()[0] in SHELLS[step.system]
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step.shell == "pwsh"], ids=str)
+def test_powershell_runs_what_it_understands(step: Step) -> None:
+    assert POSIX.search(step.script) is None
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if (step.system, step.shell) == ("Windows", "bash")], ids=str)
+def test_programs_are_there_on_windows(step: Step) -> None:
+    assert set(commands(step.script)) <= EVERYWHERE | PROGRAMS["Windows"]
+
+
+def test_what_the_checks_above_would_find() -> None:
+    assert POSIX.search('mlir-release sdk unpack "$RUNNER_TEMP/packed"')
+    assert POSIX.search("mlir-release a \\\n  b")
+    assert not POSIX.search("python -m pytest -q tests/unit")
+    script = (
+        'options=()\nif [ -n "$A" ]; then df -h | awk 1; fi\nX=1 python3 a.py # comment\nfor a in b; do sudo rm; done\n'
+    )
+    assert commands(script) == ["[", "df", "awk", "fi", "python3", "for", "sudo", "done"]
+    assert not {"df", "awk", "python3", "sudo"} & (EVERYWHERE | PROGRAMS["Windows"])
+
+
+def test_the_toolkit_runs_on_a_cpython_that_it_supports() -> None:
+    """The first ``python3`` of windows-2022 is 3.9 (the image's own list of software)."""
+    setup = read(ROOT / "actions" / "setup" / "action.yml")["runs"]["steps"]
+    (cpython,) = (step for step in setup if str(step.get("uses", "")).startswith("actions/setup-python@"))
+    assert runs_there(cpython, "Windows")
+    assert cpython["with"]["python-version"] == "3.12"
+    assert cpython["with"]["update-environment"] is False, "the wheel's CPython is first on the PATH"
+    (install,) = (step for step in setup if "run" in step)
+    assert commands(install["run"]) == ['"$TOOLKIT_PYTHON"']
+    assert cpython["id"] in install["env"]["TOOLKIT_PYTHON"]
