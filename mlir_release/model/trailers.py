@@ -14,9 +14,10 @@ _LINE = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*): (?P<value>.*)")
 def parse_trailers(message: str) -> dict[str, str]:
     """The ``Key: value`` lines of the last paragraph of ``message``; empty unless every line of it is one.
 
-    The strict subset of git's own trailer rules that this toolkit writes; a later key wins.
+    The strict subset of git's own trailer rules that this toolkit writes; a later key wins. Line ends may be Windows',
+    as in messages that were written on GitHub's pages.
     """
-    paragraphs = message.rstrip().split("\n\n")
+    paragraphs = message.replace("\r\n", "\n").rstrip().split("\n\n")
     if len(paragraphs) < 2:
         return {}
     found: dict[str, str] = {}
