@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+PathLike = TypeVar("PathLike", bound=PurePath)
 
 
 def cache_directory() -> Path:
@@ -21,6 +23,15 @@ def cache_directory() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("mlir-release", appauthor=False)
+
+
+def build_folder(cache: PathLike, system: str) -> PathLike:
+    """The folder that builds have theirs in: the cache; on Windows a short one on the cache's drive, because
+    Microsoft's compiler and linker accept no path of more than 260 characters.
+
+    :param system: a name in :data:`~mlir_release.model.platforms.SYSTEMS`
+    """
+    return type(cache)(cache.anchor, "mlir") if system == "windows" else cache
 
 
 @contextmanager

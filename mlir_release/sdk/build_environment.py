@@ -25,6 +25,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE, compiler_launchers
+from mlir_release.host.cache import build_folder
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
 from mlir_release.host.files import remove_folder
@@ -341,7 +342,7 @@ def fixed_root(system: str, cache: PurePath, environ: Mapping[str, str]) -> Pure
     """
     if named := environ.get(BUILD_ROOT):
         return type(cache)(named)
-    return {"windows": type(cache)(cache.anchor, "mlir-sdk", "b"), "macos": cache / "build"}.get(system)
+    return None if system == "linux" else build_folder(cache, system) / "b"
 
 
 def choose_environment(source: Path, folder: Path, *, floor: str, cache: Path) -> BuildEnvironment:

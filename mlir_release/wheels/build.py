@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
-from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.cache import build_folder, cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import disk_full
 from mlir_release.host.files import replacing, sha256_of_all
@@ -253,7 +253,7 @@ def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[
 def _build_one(
     request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
 ) -> BuiltWheel:
-    workdir = cache / "builds" / f"{key(request)}-{python.tag}"
+    workdir = build_folder(cache, request.sdk.info.platform.os) / "builds" / f"{key(request)}-{python.tag}"
     workdir.mkdir(parents=True, exist_ok=True)
     log = workdir / "build.log"
     with locked(workdir.with_suffix(".lock")):

@@ -207,10 +207,10 @@ RUNNER = PureWindowsPath("C:\\Users\\runneradmin\\AppData\\Local\\mlir-release\\
 @pytest.mark.parametrize(
     ("system", "cache", "named", "expected"),
     [
-        ("windows", RUNNER, "", "C:\\mlir-sdk\\b"),
+        ("windows", RUNNER, "", "C:\\mlir\\b"),
         ("windows", RUNNER, "D:\\s", "D:\\s"),
         ("macos", PurePosixPath("/Users/runner/Library/Caches/mlir-release"), "",
-         "/Users/runner/Library/Caches/mlir-release/build"),
+         "/Users/runner/Library/Caches/mlir-release/b"),
         ("linux", PurePosixPath("/home/me/.cache/mlir-release"), "", "None"),
         ("linux", PurePosixPath("/home/me/.cache/mlir-release"), "/b", "/b"),
     ],

@@ -1,0 +1,142 @@
+"""No path that a job makes on Windows is too long for Microsoft's tools, whose limit is 260 characters.
+
+The paths are computed from real lists of files: LLVM's whole tree, and the commands with which a wheel of LLVM 22.1.8
+was built. The folders are those of GitHub's runners.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import pytest
+
+from mlir_release.host.cache import build_folder, cache_directory
+from mlir_release.sdk.build_environment import fixed_root
+from mlir_release.sdk.releases import find_release
+from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.upstream import KEPT_SOURCES, UNUSED_TO_BUILD
+from tests.platforms.runtimes import MATRIX
+
+#: With room for what tools append: ``.tmp``, ``.d``, a process's number.
+LIMIT = 240
+
+CACHE = PureWindowsPath("C:\\Users\\runneradmin\\AppData\\Local\\mlir-release\\Cache")
+WORKSPACE = PureWindowsPath("D:\\a\\mlir-wheels\\mlir-wheels")  # of llvm/mlir-wheels, the release repository
+RUNNER_TEMP = PureWindowsPath("D:\\a\\_temp")
+
+#: The longest objects of wheels and of the add-on for tests, relative to CMake's build folder: from builds' logs.
+OBJECTS = (
+    "CMakeFiles/mlir_test_addon.extension._mlirPythonTestNanobind.dso.dir/upstream/mlir/test/python/lib/"
+    "PythonTestModuleNanobind.cpp.obj",
+    "CMakeFiles/mlir_package.extension._mlirTransformInterpreter.dso.dir/upstream/mlir/lib/Bindings/Python/"
+    "TransformInterpreter.cpp.obj",
+    "CMakeFiles/mlir_package.extension._mlirDialectsSparseTensor.dso.dir/upstream/mlir/lib/Bindings/Python/"
+    "DialectSparseTensor.cpp.obj",
+)
+
+_LIBRARY = re.compile(r"add_(?:\w+_)?(?:library|tool|executable|utility|interface|dialect_library)\(\s*(?P<name>\w+)")
+
+
+@pytest.fixture(scope="module")
+def tree() -> list[str]:
+    """Every file of llvm-project that is checked out to build LLVM."""
+    root = fetch_source(find_release("22.1.8"), cache=cache_directory(), whole=True).root
+    unused = {root / name for name in UNUSED_TO_BUILD}
+    found = []
+    for parent, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if Path(parent, name) not in unused]
+        found += [Path(parent, name).relative_to(root).as_posix() for name in names]
+    return found
+
+
+@pytest.fixture(scope="module")
+def objects(tree: list[str]) -> list[str]:
+    """Where CMake puts the object of each C++ file, relative to the build folder: an upper bound, since each of the
+    names in a folder's ``CMakeLists.txt`` is tried."""
+    root = fetch_source(find_release("22.1.8"), cache=cache_directory(), whole=True).root
+    files = [path for path in tree if path.endswith(".cpp") and path.startswith(("llvm/", "mlir/", "lld/"))]
+    found = []
+    for lists in (path for path in tree if path.endswith("/CMakeLists.txt") and "/test/" not in path):
+        folder = lists.removesuffix("/CMakeLists.txt")
+        names = _LIBRARY.findall((root / lists).read_text(encoding="utf-8", errors="replace"))
+        longest = max(names, key=len, default="")
+        below = [path.removeprefix(folder + "/") for path in files if path.startswith(folder + "/")]
+        if not longest or not below or folder in {"llvm", "mlir", "lld"}:
+            continue
+        made = folder.removeprefix("llvm/") if folder.startswith("llvm/") else f"tools/{folder}"
+        own = [path for path in below if path.count("/") <= 1]
+        found += [f"{made}/CMakeFiles/obj.{longest}.dir/{path}.obj" for path in own]
+    return found
+
+
+def too_long(folder: PureWindowsPath, files: list[str] | tuple[str, ...]) -> list[str]:
+    return [path for path in (str(folder / file) for file in files) if len(path) > LIMIT]
+
+
+def sdk_build() -> PureWindowsPath:
+    root = fixed_root("windows", CACHE, {})
+    assert isinstance(root, PureWindowsPath)
+    return root
+
+
+def test_the_lists_are_real(tree: list[str], objects: list[str]) -> None:
+    assert len(tree) > 50_000
+    assert len(objects) > 2_000
+    assert "tools/mlir/lib/IR/CMakeFiles/obj.MLIRIR.dir/Attributes.cpp.obj" in objects
+    assert "lib/Support/CMakeFiles/obj.LLVMSupport.dir/APFloat.cpp.obj" in objects
+
+
+def test_the_sources_of_llvm(tree: list[str]) -> None:
+    assert not too_long(CACHE / "sources" / f"{'0' * 40}.tmp", tree), "as they are fetched"
+    assert not too_long(sdk_build() / "source", tree), "as they are compiled"
+
+
+def test_objects_and_generated_files_of_llvm(tree: list[str], objects: list[str]) -> None:
+    assert not too_long(sdk_build() / "build", objects)
+    generated = [path for path in tree if path.endswith(".td") and "/include/" in path]
+    made = [f"tools/{path}.h.inc.d" if path.startswith("mlir/") else f"{path}.h.inc.d" for path in generated]
+    assert made
+    assert not too_long(sdk_build() / "build", made)
+
+
+def test_what_the_old_place_was(objects: list[str]) -> None:
+    """The build in the sources' folder in the cache: so the check above can fail."""
+    sha, digest = "0" * 40, "0" * 12
+    old = CACHE / "sources" / sha / f".{sha}-win_amd64-{digest}.build-{digest}" / "build"
+    assert len(str(old)) > 180
+    assert len(too_long(old, objects)) > 1_000
+
+
+def test_the_sdk(tree: list[str]) -> None:
+    kept = [path for path in tree if path.startswith(tuple(f"{name}/" for name in KEPT_SOURCES))]
+    headers = [path for path in tree if "/include/" in path and path.startswith(("llvm/", "mlir/"))]
+    assert kept
+    for root in (WORKSPACE / ".sdk.tmp", RUNNER_TEMP / "sdk", RUNNER_TEMP / ".sdk.build.tmp", sdk_build() / "prefix"):
+        assert not too_long(root / "source", kept)
+        assert not too_long(root, [path.partition("/")[2] for path in headers])
+
+
+@pytest.mark.parametrize(
+    "wheel", [wheel for wheel in MATRIX.wheels if wheel.runtime.os == "windows"], ids=lambda wheel: wheel.name
+)
+def test_the_build_of_a_wheel(wheel: object, tree: list[str]) -> None:
+    python, distribution = wheel.python.tag, wheel.distribution  # type: ignore[attr-defined]
+    workdir = build_folder(CACHE, "windows") / "builds" / f"{distribution}-test-addon-{'0' * 10}-{python}"
+    tag = f"{python.removesuffix('t')}-{python}-win_amd64"
+    assert not too_long(workdir / "project" / "build" / tag, OBJECTS), "by cibuildwheel"
+    assert not too_long(workdir / "tree", OBJECTS), "by pypa/build"
+    staged = [path for path in tree if path.startswith(("mlir/include/", "mlir/lib/Bindings/", "mlir/python/"))]
+    assert not too_long(workdir / "project" / "upstream", staged)
+    old = CACHE / "builds" / f"{distribution}-test-addon-{'0' * 10}-{python}"
+    assert too_long(old / "project" / "build" / tag, OBJECTS), "where it was"
+
+
+def test_upstreams_tests(tree: list[str]) -> None:
+    """lit writes beside each test's name, in folders named Output."""
+    tests = [path.removeprefix("mlir/test/") for path in tree if path.startswith("mlir/test/")]
+    written = [str(PurePosixPath(path).parent / "Output" / f"{PurePosixPath(path).name}.tmp.script") for path in tests]
+    assert len(written) > 1_000
+    folder = PureWindowsPath("C:\\Users\\RUNNER~1\\AppData\\Local\\Temp\\mlir-release-test-abcdefgh\\files")
+    assert not too_long(folder / "regression" / "test", written)
