@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.remote import release_of
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
+    from mlir_release.forge.local.forge import LocalForge
     from mlir_release.model.llvm_facts import LlvmFacts
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -54,7 +54,7 @@ class Stage:
 
     def again(self) -> LocalForge:
         """The forge as another process sees it."""
-        return LocalForge(self.forge.root, clock=lambda: NOW, identity=WHO)
+        return type(self.forge)(self.forge.root, clock=lambda: NOW, identity=WHO)
 
     def add_tag(
         self, tag: str, version: str, *, revision: str = REVISION, draft: bool = True, facts: LlvmFacts | None = None
@@ -106,6 +106,8 @@ class Stage:
 
 def make_stage(root: Path, *, base_url: str | None = None, targets: str = TARGETS) -> Stage:
     """A forge in ``root`` with :data:`TAG`, its empty draft, and an empty dist folder."""
+    from mlir_release.forge.local.forge import LocalForge  # not on Windows, where unit tests use the constants above
+
     forge = LocalForge.create(
         root / "forge",
         {"llvm-project.version": REVISION.encode() + b"\n", "targets.toml": targets.encode()},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
@@ -18,6 +19,8 @@ from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import KEPT_SOURCES, UNUSED_TO_BUILD
 from tests.platforms.runtimes import MATRIX
+
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="LLVM's tree is that of Debian's sources")
 
 #: With room for what tools append: ``.tmp``, ``.d``, a process's number.
 LIMIT = 240

@@ -35,7 +35,9 @@ EVERYWHERE = {
 }  # fmt: skip
 
 #: Beside those: what Git for Windows brings with its bash. Its ``PATH`` has no ``python3``.
-PROGRAMS = {"Windows": {"ls", "cat", "cp", "mkdir", "mv", "rm", "sed", "grep", "tr", "sort", "head", "git", "python"}}
+PROGRAMS = {
+    "Windows": {"ls", "cat", "cp", "mkdir", "mv", "rm", "sed", "grep", "tr", "sort", "head", "tee", "git", "python"}
+}
 
 #: What only bash and its like understand.
 POSIX = re.compile(r"\$[A-Za-z_{(]|\\$|\bexport |\bthen\b|\bfi\b|\[ |\|\||&&|<<|2>|/dev/null", re.MULTILINE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.github.forge import GitHubForge
-from mlir_release.forge.local.forge import LocalForge
 from mlir_release.forge.open import FORGE_VARIABLE, default_address, open_forge, served_at
 
 WORKFLOW = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "llvm/mlir-wheels"}
@@ -41,7 +41,10 @@ def test_no_repository_of_github(address: str) -> None:
     assert caught.value.id == "repository-invalid"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_a_folder(tmp_path: Path) -> None:
+    from mlir_release.forge.local.forge import LocalForge
+
     LocalForge.create(tmp_path / "forge", {"a": b"1\n"})
     for address in (f"local:{tmp_path / 'forge'}", str(tmp_path / "forge")):
         forge = open_forge(address, {})
