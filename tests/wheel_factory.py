@@ -31,6 +31,7 @@ def make_wheel(
     distribution: str = "mlir",
     profile: str = "host",
     python: str = PYTHON,
+    serves: tuple[str, ...] = (),
     platform: str = "manylinux_2_28_x86_64",
     target: str | None = None,
     requires: tuple[str, ...] = (),
@@ -41,11 +42,15 @@ def make_wheel(
     release_info: dict[str, object] | None = None,
     files: dict[str, bytes] | None = None,
 ) -> Path:
-    """Write a wheel and return its path. ``padding`` adds so many bytes that can't be compressed."""
-    target = target or f"{distribution}-linux-x86_64-{python}"
+    """Write a wheel and return its path.
+
+    :param serves: the CPythons of a wheel for the stable ABI; empty: it is for ``python`` alone
+    :param padding: adds so many bytes that can't be compressed
+    """
+    target = target or f"{distribution}-linux-x86_64-{python}{'-abi3' if serves else ''}"
     name = distribution.replace("-", "_")
     dist_info = f"{name}-{version}.dist-info"
-    wheel_tag = f"{python.removesuffix('t')}-{python}-{platform}"
+    wheel_tag = f"{python.removesuffix('t')}-{'abi3' if serves else python}-{platform}"
     info = {
         "schema": 1,
         "tag": tag,
@@ -55,6 +60,7 @@ def make_wheel(
         "profile": profile,
         "target": target,
         "toolkit_version": "0.1.0",
+        **({"serves": serves} if serves else {}),
         **(release_info or {}),
     }
     metadata = [

@@ -25,9 +25,22 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 24),
     help="With --estimate, --requests: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
 )
+@click.option(
+    "--abi3",
+    is_flag=True,
+    help="With --estimate, --requests: of a revision whose wheels may serve several CPythons (LLVM 23 and later).",
+)
 @repository_option
 @json_option
-def cost(forge: str | None, weeks: int, estimated: bool, requests: bool, per_day: int | None, repository: Path) -> None:
+def cost(
+    forge: str | None,
+    weeks: int,
+    estimated: bool,
+    requests: bool,
+    per_day: int | None,
+    abi3: bool,
+    repository: Path,
+) -> None:
     """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
     from mlir_release.cost.measured import measure
     from mlir_release.forge.base import need_services
@@ -36,7 +49,10 @@ def cost(forge: str | None, weeks: int, estimated: bool, requests: bool, per_day
 
     if estimated or requests:
         show = _show_requests if requests else _show_estimate
-        show(matrix_of_checkout(repository), per_day or _scheduled(repository))
+        matrix = matrix_of_checkout(repository)
+        if abi3:
+            matrix = matrix.joined(lambda configuration: configuration.abi3 is not False)
+        show(matrix, per_day or _scheduled(repository))
         return
     place = open_forge(forge)
     timings = need_services(place).timings

@@ -80,7 +80,7 @@ def wheels_build(
     from mlir_release.wheels.backends import BuildBackend
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
-    from mlir_release.wheels.request import WheelRequest
+    from mlir_release.wheels.request import WheelRequest, common_target
 
     sdk = Sdk.load(sdk_folder)
     if tag is None:
@@ -92,7 +92,7 @@ def wheels_build(
         matrix = matrix_of(place, state)
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
-    request = WheelRequest.of_target(targets[0], sdk=sdk, **release)
+    request = WheelRequest.of_target(common_target(targets), sdk=sdk, **release)
     native = Sdk.load(tools) if tools else None
     cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
     built = build_wheels(

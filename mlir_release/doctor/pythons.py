@@ -55,7 +55,8 @@ def read_lives() -> tuple[Life, ...]:
 def examine_pythons(matrix: Matrix, *, today: date) -> Iterator[Finding]:
     """Whether a CPython of the matrix has reached the end of its life, and whether a new one is missing."""
     lives = read_lives()
-    used = {wheel.python.release for wheel in (*matrix.wheels, *(row.wheel for row in matrix.excluded))}
+    wheels = (*matrix.wheels, *(row.wheel for row in matrix.excluded))
+    used = {python.release for wheel in wheels for python in wheel.pythons}
     findings = [*_ended(lives, used, today), *_missing(lives, used, today), *_unknown(lives, used, today)]
     if not findings:
         shown = ", ".join(f"{major}.{minor}" for major, minor in sorted(used))

@@ -15,6 +15,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
 from mlir_release.release.notes import (
+    STABLE_ABI_LOSS,
     RunsOn,
     format_total,
     github_page,
@@ -199,7 +200,7 @@ class Pages:
 
         manifest = release.manifest
         upstream = github_page(manifest.upstream)
-        pythons = sorted({wheel.python for wheel in manifest.wheels}, key=_python_order)
+        pythons = sorted(manifest.pythons, key=_python_order)
         here = f"{FOLDERS[manifest.kind]}/{release.tag}"
         installs = [
             {
@@ -224,6 +225,7 @@ class Pages:
             "tests": manifest.tests,
             "waivers": manifest.waivers,
             "left_out": manifest.left_out,
+            "stable_abi": STABLE_ABI_LOSS if any(wheel.serves for wheel in manifest.wheels) else "",
             "relaxed": manifest.relaxed,
             "installs": installs,
             "pin": installs[0]["pin"] if installs else "",
@@ -267,7 +269,7 @@ class Pages:
         from markupsafe import Markup
 
         for link in links:
-            if link.wheel.python == python and runs_on(link.wheel.platforms) == row:
+            if python in link.wheel.pythons and runs_on(link.wheel.platforms) == row:
                 return {
                     "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
                     "change": size_change(link.wheel, previous.manifest if previous else None),

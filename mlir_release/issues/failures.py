@@ -126,7 +126,7 @@ def judge_draft(
     :param waived: targets that a person let off
     :param jobs: the latest of each name
     """
-    there = {wheel.name for wheel in matrix.wheels if wheel.name not in wheels and wheel.name not in waived}
+    there = {wheel.name for wheel in matrix.wheels if wheel.name not in wheels and not wheel.is_waived(waived)}
     down = {runtime.name for runtime in matrix.runtimes if _is_down(runtime, matrix, wheels, there, jobs or {})}
     passing = there | {
         f"sdk-{wheel.runtime.name}"
@@ -149,7 +149,7 @@ def judge_draft(
             )
     for test in matrix.tests:
         report = reports.get(test.name)
-        if not any(name in there for name in test.wheels) or test.name in waived:
+        if not any(name in there for name in test.wheels) or test.is_waived(waived):
             continue  # it could not be tested, or is waived
         if test.name not in tests:
             passing.add(test.name)
@@ -157,7 +157,7 @@ def judge_draft(
             taken[test.runtime.name].append(test)
         else:
             failing[test.name] = _failed_test(test, report)
-    let_off = {wheel.runtime.name for wheel in matrix.wheels if wheel.required and wheel.name in waived}
+    let_off = {wheel.runtime.name for wheel in matrix.wheels if wheel.required and wheel.is_waived(waived)}
     for name, targets in taken.items():
         required = tuple(target.name for target in targets if target.required)
         if targets and (required or name not in let_off):  # else the required ones are waived: nothing new is known

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 
 #: Both spellings; ``python3.12`` and ``312`` as well.
 _CPYTHON = re.compile(r"(?:cp|python)?(?P<major>3)\.?(?P<minor>[0-9]|[1-9][0-9])(?P<threads>t?)")
+#: What CPythons with the GIL share from this version on: nanobind, and so MLIR's bindings, can keep to it since then
+#: (nanobind's documentation, "Building extensions using CMake": STABLE_ABI).
+STABLE_ABI_SINCE = (3, 12)
+
+#: The ABI tag of a wheel that is for CPython's stable ABI, and the end of its target's name.
+STABLE_ABI = "abi3"
+
 _TAG = re.compile(r"cp(?P<major>3)(?P<minor>[0-9]|[1-9][0-9])(?P<threads>t?)")
 
 
@@ -54,13 +61,26 @@ class CPython:
         """To compare with :data:`sys.version_info`."""
         return self.major, self.minor
 
+    @property
+    def has_stable_abi(self) -> bool:
+        """Whether a wheel for the stable ABI can serve it. Free-threaded ones have no such ABI before 3.15."""
+        return self.release >= STABLE_ABI_SINCE and not self.free_threaded
+
+    @property
+    def next(self) -> CPython:
+        """The minor version after it."""
+        return CPython(self.major, self.minor + 1, self.free_threaded)
+
     def __str__(self) -> str:
         return self.tag
 
 
 def split_target(name: str) -> tuple[str, CPython | None]:
-    """A target's name without its CPython, and that: ``mlir-linux-x86_64``, CPython 3.12 of ``…-x86_64-cp312``."""
-    before, _, last = name.rpartition("-")
+    """A target's name without its CPython, and that: ``mlir-linux-x86_64``, CPython 3.12 of ``…-x86_64-cp312``.
+
+    ``…-cp312-abi3`` gives the same: the CPython that the wheel is built with.
+    """
+    before, _, last = name.removesuffix(f"-{STABLE_ABI}").rpartition("-")
     try:
         return before, CPython.of_tag(last)
     except ValueError:

@@ -89,11 +89,18 @@ Count = Annotated[int, Meta(ge=0)]
 def builtins(document: Struct, *, optional: Iterable[str] = ()) -> dict[str, Any]:
     """A document as plain data.
 
-    :param optional: fields that are left out while they are empty, so that what does without them is written as before
-        they existed
+    :param optional: fields, at any depth, that are left out while they are empty, so that what does without them is
+        written as before they existed
     """
-    data: dict[str, Any] = msgspec.to_builtins(document)
-    return {name: value for name, value in data.items() if value or name not in optional}
+    names = frozenset(optional)
+
+    def pruned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: pruned(item) for name, item in value.items() if item or name not in names}
+        return [pruned(item) for item in value] if isinstance(value, list | tuple) else value
+
+    data: dict[str, Any] = pruned(msgspec.to_builtins(document))
+    return data
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

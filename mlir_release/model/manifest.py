@@ -33,6 +33,7 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     distribution: Annotated[str, doc("`mlir`, `mlir-core`, `mlir-full`")]
     profile: Annotated[str, doc("`host`, `core`, `full`")]
     python: Annotated[str, doc("The interpreter tag, `cp312`")]
+    serves: Annotated[tuple[str, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
     platforms: Annotated[tuple[str, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()
     requires_python: Annotated[str, doc("PEP 440 specifiers, or empty")] = ""
     requires_dist: Annotated[tuple[str, ...], doc("PEP 508 requirements of the wheel")] = ()
@@ -40,6 +41,11 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     sha256: Sha256
     metadata_sha256: Annotated[Sha256, doc("Of the METADATA file, which is the `.metadata` asset")]
     provenance: Annotated[str, doc("Name of the PEP 740 provenance asset, or empty")] = ""
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """The CPythons that it is for: ``cp312``, …"""
+        return self.serves or (self.python,)
 
 
 class TestEntry(Struct, frozen=True, kw_only=True):
@@ -158,6 +164,11 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return sum(wheel.size for wheel in self.wheels)
 
     @property
+    def pythons(self) -> tuple[str, ...]:
+        """The CPythons that it has wheels for, each once."""
+        return tuple(dict.fromkeys(python for wheel in self.wheels for python in wheel.pythons))
+
+    @property
     def distributions(self) -> tuple[str, ...]:
         """The distributions of its wheels, the main one (``mlir`` if it has that) first."""
         names = {wheel.distribution for wheel in self.wheels}
@@ -201,7 +212,7 @@ def _is_canonical(version: str) -> bool:
 
 
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("relaxed",))
+    data = builtins(document, optional=("relaxed", "serves"))
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

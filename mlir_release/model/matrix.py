@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.model.cpython import CPython
+from mlir_release.model.cpython import STABLE_ABI, CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
@@ -28,7 +28,7 @@ from mlir_release.model.targets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.platforms import Platform
@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WheelTarget:
-    """One wheel of a release."""
+    """One wheel of a release.
+
+    :param python: what it is built with
+    :param serves: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
+    """
 
     configuration: Configuration
     runtime: Runtime
@@ -46,11 +50,23 @@ class WheelTarget:
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
     overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
+    serves: tuple[WheelTarget, ...] = ()
 
     @property
     def name(self) -> str:
-        """``mlir-linux-x86_64-cp312``."""
-        return f"{self.configuration.name}-{self.runtime.name}-{self.python}"
+        """``mlir-linux-x86_64-cp312``, or ``mlir-linux-x86_64-cp312-abi3``."""
+        name = f"{self.configuration.name}-{self.runtime.name}-{self.python}"
+        return f"{name}-{STABLE_ABI}" if self.serves else name
+
+    @property
+    def parts(self) -> tuple[WheelTarget, ...]:
+        """A target for each CPython that it is for: itself, unless it serves several."""
+        return self.serves or (self,)
+
+    @property
+    def pythons(self) -> tuple[CPython, ...]:
+        """The CPythons that it is for."""
+        return tuple(part.python for part in self.parts)
 
     @property
     def place(self) -> str:
@@ -67,25 +83,30 @@ class WheelTarget:
         """What is linked in."""
         return self.configuration.profile
 
+    def is_waived(self, waived: Collection[str]) -> bool:
+        """Whether waivers of these names, taken together, are for it."""
+        return self.name in waived or all(part.name in waived for part in self.parts)
+
     @property
     def tests(self) -> tuple[TestTarget, ...]:
-        """The test targets that gate this wheel, one a suite; others may share them (see :attr:`Matrix.tests`)."""
-        return tuple(
+        """The test targets that gate this wheel, by suite and CPython; others may share some (:attr:`Matrix.tests`)."""
+        return merge_tests(
             TestTarget(
                 suite=suite,
                 configuration=self.configuration,
                 runtime=self.runtime,
-                python=self.python if needs_wheel(suite) else None,
-                required=self.required,
+                python=part.python if needs_wheel(suite) else None,
+                required=part.required,
                 wheels=(self.name,),
             )
-            for suite in self.suites
+            for part in self.parts
+            for suite in part.suites
         )
 
-    def facts(self) -> dict[str, frozenset[str]]:
-        """What filters see."""
+    def facts(self, wheel: WheelTarget) -> dict[str, frozenset[str]]:
+        """What filters see. ``wheel``: itself, or the one that serves its CPython, too."""
         return {
-            "name": frozenset({self.name}),
+            "name": frozenset({self.name, wheel.name}),
             "llvm": frozenset({self.configuration.name}),
             "distribution": frozenset({self.distribution}),
             "profile": frozenset({self.profile}),
@@ -116,6 +137,11 @@ class TestTarget:
         """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
         parts = [self.suite, self.configuration.name, self.runtime.name]
         return "-".join(parts if self.python is None else [*parts, self.python.tag])
+
+    def is_waived(self, waived: Collection[str]) -> bool:
+        """Whether waivers of these names are for it, for its CPython, or for all wheels that it gates."""
+        own = {self.name, self.name.removeprefix(f"{self.suite}-")} if self.python is not None else {self.name}
+        return not own.isdisjoint(waived) or all(name in waived for name in self.wheels)
 
 
 @dataclass(frozen=True)
@@ -154,13 +180,7 @@ class Matrix:
     @cached_property
     def tests(self) -> tuple[TestTarget, ...]:
         """The test targets of all wheels; one that gates several wheels is listed once, required if any of them is."""
-        found: dict[str, TestTarget] = {}
-        for wheel in self.wheels:
-            for test in wheel.tests:
-                if known := found.get(test.name):
-                    test = replace(test, required=test.required or known.required, wheels=(*known.wheels, wheel.name))
-                found[test.name] = test
-        return tuple(found.values())
+        return merge_tests(test for wheel in self.wheels for test in wheel.tests)
 
     @property
     def runtimes(self) -> tuple[Runtime, ...]:
@@ -172,6 +192,13 @@ class Matrix:
         for wheel in self.wheels:
             if wheel.name == name:
                 return wheel
+            if any(part.name == name for part in wheel.serves):
+                raise UsageError(
+                    "target-served",
+                    f"{name} has no wheel of its own",
+                    why=f"{wheel.name} serves its CPython, too: it is for the stable ABI",
+                    remedy=f"name {wheel.name}",
+                )
         for row in self.excluded:
             if row.name == name:
                 raise UsageError(
@@ -246,16 +273,38 @@ class Matrix:
         """The matrix without the places (:attr:`WheelTarget.place`) for which there is a reason."""
         return self.excluding(lambda wheel: reasons.get(wheel.place, ""))
 
+    def sharing(self, facts: LlvmFacts | None) -> Matrix:
+        """The matrix with one wheel for the stable ABI in the place of several, where a revision and the file allow it.
+
+        All rows of an LLVM configuration on a runtime are taken together: two such wheels would compete for users.
+
+        :param facts: None: not known, and nothing is shared
+        :raises UsageError: ``stable-abi-unavailable``
+        """
+        return self if facts is None else self.joined(lambda configuration: _may_share(configuration, facts))
+
+    def joined(self, may_share: Callable[[Configuration], bool]) -> Matrix:
+        """The matrix with one wheel for the stable ABI in the place of several of the configurations that may share."""
+        wheels: dict[str, WheelTarget] = {}
+        for wheel in self.wheels:
+            shares = wheel.python.has_stable_abi and may_share(wheel.configuration)
+            place = f"{wheel.configuration.name}-{wheel.runtime.name}" if shares else wheel.name
+            wheels[place] = _join(wheels[place], wheel) if place in wheels else wheel
+        return replace(self, wheels=tuple(wheels.values()))
+
     def only(self, text: str) -> Matrix:
-        """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if that is none."""
-        facts = {wheel.name: wheel.facts() for wheel in (*self.wheels, *(row.wheel for row in self.excluded))}
+        """The matrix with only the targets that the filter ``text`` accepts. :raises UsageError: if that is none.
+
+        Of a wheel that serves several CPythons, those remain that are accepted.
+        """
         known: dict[str, set[str]] = {}
-        for values in facts.values():
-            for key, found in values.items():
-                known.setdefault(key, set()).update(found)
+        for wheel in (*self.wheels, *(row.wheel for row in self.excluded)):
+            for part in wheel.parts:
+                for key, found in part.facts(wheel).items():
+                    known.setdefault(key, set()).update(found)
         known.setdefault(TAG, set()).update({"required", "experimental"})
         predicate = compile_filter(text, known)
-        chosen = self._where(lambda wheel: predicate(facts[wheel.name]))
+        chosen = self._where(lambda wheel, part: predicate(part.facts(wheel)))
         if not chosen.wheels and not chosen.excluded:
             raise UsageError(
                 "filter-matches-nothing",
@@ -267,14 +316,59 @@ class Matrix:
     def due(self, tag: ReleaseTag) -> Matrix:
         """The matrix of one release: weekly configurations only in Monday's snapshots and in numbered releases."""
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
-        return self._where(lambda wheel: every or wheel.configuration.cadence == "always")
+        return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
 
-    def _where(self, accept: Callable[[WheelTarget], bool]) -> Matrix:
+    def _where(self, accept: Callable[[WheelTarget, WheelTarget], bool]) -> Matrix:
+        """With only what is accepted: a wheel, and of a wheel that serves several CPythons, the target of one."""
+        narrowed = ((wheel, tuple(part for part in wheel.parts if accept(wheel, part))) for wheel in self.wheels)
         return replace(
             self,
-            wheels=tuple(wheel for wheel in self.wheels if accept(wheel)),
-            excluded=tuple(row for row in self.excluded if accept(row.wheel)),
+            wheels=tuple(
+                replace(wheel, serves=parts, required=any(part.required for part in parts)) if wheel.serves else wheel
+                for wheel, parts in narrowed
+                if parts
+            ),
+            excluded=tuple(row for row in self.excluded if accept(row.wheel, row.wheel)),
         )
+
+
+def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
+    """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``stable-abi-unavailable``"""
+    if configuration.abi3 is True and not facts.has_stable_abi:
+        raise UsageError(
+            "stable-abi-unavailable",
+            f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
+            where=f"{TARGETS_FILE}, [llvm.{configuration.name}]",
+            why="abi3 = true asks for it; upstream has it from LLVM 23 on",
+            remedy='write abi3 = "auto", which takes it where a revision can, or choose another revision',
+        )
+    return configuration.abi3 is not False and facts.has_stable_abi
+
+
+def _join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:
+    """One wheel for the stable ABI in the place of two, built with the older CPython."""
+    serves = tuple(sorted((*wheel.parts, *other.parts), key=lambda part: part.python))
+    return WheelTarget(
+        configuration=wheel.configuration,
+        runtime=wheel.runtime,
+        python=serves[0].python,
+        required=any(part.required for part in serves),
+        suites=tuple(dict.fromkeys(suite for part in serves for suite in part.suites)),
+        tags=frozenset().union(*(part.tags for part in serves)),
+        overrides=wheel.overrides,
+        serves=serves,
+    )
+
+
+def merge_tests(tests: Iterable[TestTarget]) -> tuple[TestTarget, ...]:
+    """Test targets, each name once: required if any of that name is, and for the wheels of all."""
+    found: dict[str, TestTarget] = {}
+    for test in tests:
+        if known := found.get(test.name):
+            wheels = tuple(dict.fromkeys((*known.wheels, *test.wheels)))
+            test = replace(test, required=test.required or known.required, wheels=wheels)
+        found[test.name] = test
+    return tuple(found.values())
 
 
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:

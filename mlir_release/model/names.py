@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
+from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import Platform, PlatformTag
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Slot:
     distribution: str  #: normalized
     python: str  #: interpreter tag: ``cp312``; ``cp314t`` for a free-threaded one; ``py3`` and the like of others
     platform: Platform
+    stable_abi: bool = False  #: for this CPython and later ones
 
     @classmethod
     def of_file(cls, filename: str) -> Slot | None:
@@ -35,7 +37,10 @@ class Slot:
         tag = min(tags, key=str)
         python = tag.interpreter + ("t" if tag.abi.endswith("t") and tag.abi.startswith("cp") else "")
         return cls(
-            distribution=canonicalize_name(name), python=python, platform=PlatformTag.parse(tag.platform).platform
+            distribution=canonicalize_name(name),
+            python=python,
+            platform=PlatformTag.parse(tag.platform).platform,
+            stable_abi=tag.abi == STABLE_ABI,
         )
 
     @classmethod
@@ -45,4 +50,5 @@ class Slot:
             distribution=canonicalize_name(target.distribution),
             python=target.python.tag,
             platform=target.runtime.tag.platform,
+            stable_abi=bool(target.serves),
         )

@@ -133,6 +133,13 @@ class LlvmTable(_Table, frozen=True):
     cadence: Annotated[
         Literal["always", "weekly"], doc("weekly: Monday's snapshots (UTC) and every numbered release.")
     ] = "always"
+    abi3: Annotated[
+        Literal["auto"] | bool,
+        doc(
+            "Whether one wheel for CPython's stable ABI is made in the place of one for each CPython from 3.12 on: "
+            "auto: where the revision can, which LLVM can from 23 on; true: a revision that can't is an error."
+        ),
+    ] = "auto"
 
 
 class RuntimeTable(_Table, frozen=True):

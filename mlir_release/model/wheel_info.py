@@ -23,12 +23,13 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``
     profile: Profile
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
+    serves: tuple[str, ...] = ()  #: the CPythons that a wheel for the stable ABI is for: ``cp312``, ``cp313``, …
     toolkit_version: str = ""
     relaxed: tuple[Relaxed, ...] = ()  #: requirements that replace upstream's, in the wheel's metadata
 
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(builtins(self, optional=("relaxed",)), indent=2, sort_keys=True) + "\n"
+        return json.dumps(builtins(self, optional=("relaxed", "serves")), indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes) -> WheelInfo:

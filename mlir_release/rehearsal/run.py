@@ -27,7 +27,7 @@ from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
-from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.request import WheelRequest, common_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,7 +179,9 @@ class _Rehearsal:
         wanted = {target.python for target in targets}
         pythons = [python for python in self.pythons if python.cpython in wanted]
         with self.report.step(f"build {targets[0].distribution} for {', '.join(p.tag for p in pythons)}") as results:
-            built = build_wheels(self.request(targets[0]), pythons, output=self.dist, jobs=self.options.jobs)
+            built = build_wheels(
+                self.request(common_target(targets)), pythons, output=self.dist, jobs=self.options.jobs
+            )
             results.append(f"{len(built)} wheels")
         self.report.wheels += built
 

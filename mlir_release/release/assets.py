@@ -109,6 +109,7 @@ def read_wheel(path: Path) -> Wheel:
         distribution=canonicalize_name(name),
         profile=wheel_info.profile,
         python=slot.python,
+        serves=wheel_info.serves,
         version=version,
         platforms=tuple(sorted({tag.platform for tag in tags})),
         requires_python=requires_python,

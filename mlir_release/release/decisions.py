@@ -26,6 +26,8 @@ from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
 from mlir_release.snapshot.state import abandon_tag, find_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.model.matrix import Matrix
     from mlir_release.snapshot.state import TagState
@@ -98,7 +100,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     reason = _one_line(reason)
     draft = _open_draft(forge, tag)
     chosen = draft.due.only(only)
-    names = {wheel.name for wheel in chosen.wheels} | {test.name for test in chosen.tests}
+    names = {*_names_of_wheels(chosen), *(test.name for test in chosen.tests)}
     known = [name for name in sorted(draft.waived()) if name in names]
     lacking = draft.lacking_required()
     wanted = [name for name in lacking if name in names]
@@ -154,10 +156,16 @@ def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
     return _recorded("waived", draft.tag, waiver.target, known or waiver, new=known is None)
 
 
+def _names_of_wheels(matrix: Matrix) -> Iterator[str]:
+    """Of the wheels, and of what each CPython would have if it were not served by another's wheel."""
+    for wheel in matrix.wheels:
+        yield from dict.fromkeys((wheel.name, *(part.name for part in wheel.parts)))
+
+
 def _check_target(draft: Draft, target: str) -> None:
     """A waiver must name a target of the matrix that the tag is built by: the one in its own commit."""
     matrix = draft.due
-    names = [*(wheel.name for wheel in matrix.wheels), *(test.name for test in matrix.tests)]
+    names = [*_names_of_wheels(matrix), *(test.name for test in matrix.tests)]
     if target not in names:
         raise unknown_target(target, names)
 

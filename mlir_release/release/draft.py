@@ -134,14 +134,12 @@ class Draft(RemoteRelease):
             wheels=tuple(
                 target.name
                 for target in self.due.wheels
-                if Slot.of_target(target) not in wheels and target.name not in waived
+                if Slot.of_target(target) not in wheels and not target.is_waived(waived)
             ),
             tests=tuple(
                 test.name
                 for test in self.due.tests
-                if test.name not in waived
-                and not all(name in waived for name in test.wheels)
-                and not self._passes(reports, test.name)
+                if not test.is_waived(waived) and not self._passes(reports, test.name)
             ),
         )
 
@@ -151,9 +149,10 @@ class Draft(RemoteRelease):
         :param quick: where any is missing altogether, name only those, and read no reports
         """
         waived, wheels = self.waived(), self.wheels()
-        required = [wheel for wheel in self.due.wheels if wheel.required and wheel.name not in waived]
+        required = [wheel for wheel in self.due.wheels if wheel.required and not wheel.is_waived(waived)]
         absent = [wheel.name for wheel in required if Slot.of_target(wheel) not in wheels]
-        gates = {test.name for wheel in required if wheel.name not in absent for test in wheel.tests} - waived
+        there = [test for wheel in required if wheel.name not in absent for test in wheel.tests]
+        gates = {test.name for test in there if test.required and not test.is_waived(waived)}
         tests = [test.name for test in self.due.tests if test.name in gates]
         missing = [*absent, *(name for name in tests if not self._is_complete(name + REPORT_SUFFIX))]
         if quick and missing:

@@ -44,6 +44,20 @@ def python_name(tag: str) -> str:
         return tag
 
 
+#: What a wheel for the stable ABI gives up. Source: LLVM 23's mlir/lib/Bindings/Python/IRCore.cpp, tracebackToLocation:
+#: the functions of CPython that it needs are not part of the stable ABI.
+STABLE_ABI_LOSS = (
+    "One wheel for several CPythons keeps to CPython's stable ABI. In it, MLIR can't make locations from Python's "
+    "tracebacks by itself (loc_tracebacks)."
+)
+
+
+def python_names(wheel: WheelEntry) -> str:
+    """The CPythons of a wheel: ``3.11``, or ``3.12, 3.13 (one wheel, stable ABI)``."""
+    names = ", ".join(map(python_name, wheel.pythons))
+    return f"{names} (one wheel, stable ABI)" if wheel.serves else names
+
+
 def format_total(count: int) -> str:
     """Many bytes, as :func:`~mlir_release.console.format_bytes` shows few."""
     return f"{count / 1e9:.2f} GB" if count >= 1_000_000_000 else format_bytes(count)
@@ -118,9 +132,11 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
         change = size_change(wheel, previous)
         lines.append(
-            f"| {link} | {escape(str(runs_on(wheel.platforms)))} | {escape(python_name(wheel.python))} "
+            f"| {link} | {escape(str(runs_on(wheel.platforms)))} | {escape(python_names(wheel))} "
             f"| {format_bytes(wheel.size)} | {change} |"
         )
+    if any(wheel.serves for wheel in manifest.wheels):
+        lines += ["", escape(STABLE_ABI_LOSS)]
     lines += ["", *_changes(manifest, upstream)]
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)

@@ -37,7 +37,8 @@ def judge(
 
     A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
     bytes in the draft; each is forgiven by a waiver. An experimental target that falls short is left out, and so is one
-    that the revision can't be made into.
+    that the revision can't be made into. A wheel that serves several CPythons is judged for each: it is published if it
+    is good for one of them, and whatever of the others is not required is named as left out.
     """
     accepted: list[Wheel] = []
     excluded: list[Wheel] = []
@@ -52,33 +53,30 @@ def judge(
             problems.append(f"{wheel.filename}: no target of the build matrix makes such a wheel")
     for target in matrix.wheels:
         found = wheels.get(Slot.of_target(target))
-        if found is None:
-            if target.name in waivers:
-                used[target.name] = waivers[target.name]
-            elif target.required:
-                problems.append(f"{target.name}: there is no wheel")
-            else:
-                left_out.append(_left_out(target, reports))
-            continue
-        if found.target != target.name:
+        if found is not None and found.target != target.name:
             problems.append(f"{found.filename}: says that its target is {found.target}; here it is {target.name}")
             continue
-        shortfalls = [*_unasked(target, found), *_shortfalls(target, found, reports, waivers)]
-        if not shortfalls:
-            accepted.append(found)
-            for name in (test.name for test in target.tests):
-                if name in waivers and (name not in reports or _shortfall(found, reports[name])):
-                    used[name] = waivers[name]
-                else:
-                    evidence[name] = reports[name]
-        elif target.name in waivers:
-            used[target.name] = waivers[target.name]
-            excluded.append(found)
-        elif target.required:
-            problems += shortfalls
-        else:
-            left_out.append(_left_out(target, reports))
-            excluded.append(found)
+        good = False
+        for part in target.parts:
+            if found is None:
+                shortfalls = [f"{target.name}: there is no wheel"]
+            else:
+                shortfalls = [*_unasked(target, found), *_shortfalls(part, found, reports, waivers)]
+            if found is not None and not shortfalls:
+                good = True
+                for name in (test.name for test in part.tests):
+                    if name in waivers and (name not in reports or _shortfall(found, reports[name])):
+                        used[name] = waivers[name]
+                    else:
+                        evidence[name] = reports[name]
+            elif waiver := waivers.get(part.name) or waivers.get(target.name):
+                used[waiver.target] = waiver
+            elif part.required:
+                problems += shortfalls
+            else:
+                left_out.append(_left_out(part, reports))
+        if found is not None:
+            (accepted if good else excluded).append(found)
     if not accepted and not problems:
         problems.append("nothing is left to publish: every target is left out or waived")
     return Judgement(

@@ -236,12 +236,12 @@ def find_state(forge: Forge, name: str) -> TagState:
 
 
 def matrix_of(forge: Forge, state: TagState) -> Matrix:
-    """The build matrix of a tag: that of its commit, without the targets that its revision can't be made into.
+    """The build matrix of a tag: that of its commit, as far as its revision can be made into it.
 
-    :raises UsageError: ``targets-missing``, and for a mistake in ``targets.toml``
+    :raises UsageError: ``targets-missing``, ``stable-abi-unavailable``, and for a mistake in ``targets.toml``
     :raises NeedsPersonError: ``tag-facts-invalid``
     """
-    return matrix_at(forge, state.commit).of_revision(state.facts).without(state.excluded)
+    return matrix_at(forge, state.commit).of_revision(state.facts).without(state.excluded).sharing(state.facts)
 
 
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:

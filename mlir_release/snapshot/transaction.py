@@ -250,8 +250,11 @@ class _Transaction:
 
     @cached_property
     def exclusions(self) -> tuple[str, ...]:
-        """Which CPythons of the matrix get no wheel, and why. :raises UsageError: ``no-target-for-revision``"""
-        matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons)
+        """Which CPythons of the matrix get no wheel, and why.
+
+        :raises UsageError: ``no-target-for-revision``, ``stable-abi-unavailable``
+        """
+        matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons).sharing(self.facts)
         reasons: dict[str, dict[str, None]] = {}
         for row in matrix.excluded:
             reasons.setdefault(row.reason, {})[row.wheel.python.tag] = None

@@ -49,6 +49,7 @@ class LitSetup:
 
     :param python: the interpreter that ``%PYTHON`` is replaced by
     :param bindings: run ``mlir/test/python`` (else those tests are unsupported), its integration tests too
+    :param stable_abi: the bindings are built for CPython's stable ABI, which some of these tests are for or against
     :param code_generators: LLVM's names of those that the thing under test has
     :param execution_engine: whether the thing under test can run code
     :param libraries: folder of the runner libraries that tests load; the SDK's if ``None``
@@ -59,6 +60,7 @@ class LitSetup:
     bindings: bool
     code_generators: tuple[str, ...]
     execution_engine: bool = True
+    stable_abi: bool = False
     libraries: Path | None = None
 
 
@@ -86,6 +88,7 @@ def site_variables(setup: LitSetup, workdir: Path) -> dict[str, str]:
         "MLIR_CMAKE_DIR": (sdk.cmake_dir / "mlir").as_posix(),
         "MLIR_LIB_DIR": sdk.libraries.as_posix(),
         "MLIR_ENABLE_BINDINGS_PYTHON": str(int(setup.bindings)),
+        "MLIR_ENABLE_PYTHON_STABLE_ABI": str(int(setup.stable_abi)),
         "MLIR_INCLUDE_INTEGRATION_TESTS": str(int(setup.bindings)),
         "LLVM_HAS_NVPTX_TARGET": str(int("NVPTX" in setup.code_generators)),
         "MLIR_ENABLE_ROCM_CONVERSIONS": str(int("AMDGPU" in setup.code_generators)),

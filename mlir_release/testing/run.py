@@ -66,7 +66,7 @@ def run_suites(
     Needs(purpose="to run the tests", disk=_DISK * len(chosen), memory=_MEMORY).check(workdir)
     found = []
     for suite in chosen:
-        name = target or _test_name(suite, report, sdk)
+        name = target or _test_name(suite, report, interpreter, sdk)
         folder = (workdir / name).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         subject = Subject(sdk=sdk, workdir=folder)
@@ -81,7 +81,7 @@ def run_suites(
 def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:
     """What upstream's tests need beyond the wheel, for the oldest machine that the wheel is for."""
     profile = wheel.release.profile if wheel.release else "host"
-    return build_addon(sdk, profile, python, floor=platforms_of(wheel.tags)[0])
+    return build_addon(sdk, profile, python, floor=platforms_of(wheel.tags)[0], stable_abi=wheel.stable_abi)
 
 
 def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:
@@ -143,7 +143,8 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
         return find_pythons([wanted])[0]
     if report is None:
         return find_pythons()[0]
-    return find_pythons([report.tags[0].split("-")[1]])[0]  # the ABI tag tells cp313t from cp313
+    interpreter, abi, _ = report.tags[0].split("-", 2)
+    return find_pythons([interpreter if report.stable_abi else abi])[0]  # the ABI tag tells cp313t from cp313
 
 
 def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
@@ -158,6 +159,10 @@ def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
         )
 
 
-def _test_name(suite: str, report: WheelReport | None, sdk: Sdk) -> str:
+def _test_name(suite: str, report: WheelReport | None, python: Python, sdk: Sdk) -> str:
     about = report.release.target if report is not None and report.release else f"mlir-{sdk.info.platform}"
-    return f"{suite}-{about if needs_wheel(suite) else split_target(about)[0]}"
+    without, own = split_target(about)
+    if not needs_wheel(suite):
+        return f"{suite}-{without}"
+    serves_several = report is not None and report.stable_abi and own is not None
+    return f"{suite}-{without}-{python.tag}" if serves_several else f"{suite}-{about}"

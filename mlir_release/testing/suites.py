@@ -182,6 +182,7 @@ def _bindings(
         bindings=True,
         code_generators=_PROFILE_GENERATORS.get(subject.profile, ()),
         execution_engine=subject.profile != "core",
+        stable_abi=subject.release is not None and bool(subject.release.serves),
         libraries=libraries,
     )
     # As deep as in upstream's build tree, where a test of LLVM 19's looks for ../../../../lib.

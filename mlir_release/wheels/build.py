@@ -25,7 +25,7 @@ from mlir_release.host.files import replacing, sha256_of_all
 from mlir_release.host.needs import Needs
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
-from mlir_release.model.cpython import split_target
+from mlir_release.model.cpython import STABLE_ABI, split_target
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
@@ -136,16 +136,27 @@ def _needs(count: int, concurrency: jobserver.Concurrency) -> Needs:
     )
 
 
-def build_addon(sdk: Sdk, profile: Profile, python: Python, *, floor: str = "", cache: Path | None = None) -> Path:
+def build_addon(
+    sdk: Sdk,
+    profile: Profile,
+    python: Python,
+    *,
+    floor: str = "",
+    stable_abi: bool = False,
+    cache: Path | None = None,
+) -> Path:
     """What upstream's tests need beyond a wheel, as a wheel that is never published.
 
     It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused.
 
     :param floor: the oldest platform of the wheel that it is laid over; on macOS, compilers assume their own without
+    :param stable_abi: that wheel is for the stable ABI: the two share nanobind's library, which is another one then
     """
     cache = (cache or cache_directory()).absolute()
-    request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor)
-    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{python.tag}-{floor or 'here'}"
+    serves = (python.cpython,) if stable_abi else ()
+    request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor, serves=serves)
+    abi = f"{python.tag}-{STABLE_ABI}" if stable_abi else python.tag
+    output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{abi}-{floor or 'here'}"
     made = next(output.glob("*.whl"), None)
     if made is not None:
         console.say(f"    reusing {made}")
@@ -199,8 +210,14 @@ def key(request: WheelRequest) -> str:
 
 
 def for_python(request: WheelRequest, python: Python) -> WheelRequest:
-    """The request with its target named for one CPython: ``mlir-linux-x86_64-cp312``."""
-    return replace(request, target=f"{split_target(request.target)[0]}-{python.tag}")
+    """The request with its target named for one CPython: ``mlir-linux-x86_64-cp312``.
+
+    For the stable ABI (``…-cp312-abi3``) only where that is asked for, and this is the oldest CPython that it serves.
+    """
+    name = f"{split_target(request.target)[0]}-{python.tag}"
+    if request.serves and python.tag == request.serves[0].tag:
+        return replace(request, target=f"{name}-{STABLE_ABI}")
+    return replace(request, target=name, serves=())
 
 
 def _build_all(

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
+from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
 from mlir_release.wheels.platform_tags import Problem, actual_platform, check_tags
+from mlir_release.wheels.stable_abi import check_stable_abi
 
 if TYPE_CHECKING:
     from installer.records import RecordEntry
@@ -77,6 +79,11 @@ class WheelReport:
     binaries: dict[str, BinaryFacts] = field(repr=False)
     release: WheelInfo | None
     problems: tuple[Problem, ...]
+
+    @property
+    def stable_abi(self) -> bool:
+        """Whether it is for CPython's stable ABI, and so for later CPythons, too."""
+        return all(tag.split("-")[1] == STABLE_ABI for tag in self.tags)
 
     @property
     def unpacked_size(self) -> int:
@@ -148,6 +155,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries)
     problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests), binaries)
+    problems += check_stable_abi(path, tags)
     release = _release(archive)
     if release is not None:  # others may do so
         problems += [Problem("library-vendored", f"a repair step added {name}") for name in vendored(digests)]

@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, TypedDict
 
 from mlir_release.host.process import capture
+from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
 from mlir_release.wheels.binaries import absolute_run_paths, needed_libraries, qualified_tag, wrong_architectures
@@ -255,14 +256,14 @@ def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[st
 
 
 def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[Problem]:
-    """Extension modules must be for the interpreter that the tag names."""
-    pythons = {tag.split("-")[0] for tag in tags}
+    """Extension modules must be for the interpreter that the tag names, or for the stable ABI where it names that."""
     abis = {tag.split("-")[1] for tag in tags}
+    pythons = set() if abis == {STABLE_ABI} else {tag.split("-")[0] for tag in tags}
     problems = []
     for name in members:
         match = _EXTENSION.search(name)
         if match and f"cp{match[1]}" not in pythons | abis:
-            message = f"tagged {', '.join(sorted(pythons))}, but {name} is for cp{match[1]}"
+            message = f"tagged {', '.join(sorted(pythons or abis))}, but {name} is for cp{match[1]}"
             problems.append(Problem("interpreter-tag-untrue", message))
     return problems
 

@@ -11,6 +11,9 @@ from mlir_release.errors import UsageError
 from mlir_release.model.targets import DISTRIBUTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.model.cpython import CPython
     from mlir_release.model.matrix import WheelTarget
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
 #: Of wheels that belong to no release.
 LOCAL_TAG = "local"
 LOCAL_VERSION = "20200101.dev0"
+
+
+def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
+    """The target that speaks for all of a configuration and runtime: the one that serves several CPythons, if any."""
+    return next((target for target in targets if target.serves), targets[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,7 @@ class WheelRequest:
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements
     overrides: tuple[Override, ...] = ()  #: what replaces upstream's caps of requirements
+    serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
 
     @classmethod
     def of_target(
@@ -55,6 +64,7 @@ class WheelRequest:
             sdk=sdk,
             floor=str(target.runtime.tag),
             overrides=target.overrides,
+            serves=target.pythons if target.serves else (),
         )
 
     @classmethod

@@ -85,6 +85,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         distribution=request.distribution,
         profile=request.profile,
         target=request.target,
+        serves=tuple(python.tag for python in request.serves),
         toolkit_version=mlir_release.__version__,
         relaxed=relaxed(request.sdk.info.runtime_requirements, request.overrides),
     )
@@ -99,7 +100,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         "name": request.project_name,
         "version": str(request.version),
         "description": _description(request),
-        "requires-python": f">={max(Version(info.minimum_python), Version('3.9'))}",
+        "requires-python": _requires_python(request),
         "dependencies": []
         if request.test_addon
         else [*wheel_requirements(info.runtime_requirements, request.overrides)],
@@ -117,6 +118,9 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         defines["MLIR_RELEASE_GLIBC"] = "{}.{}".format(*glibc)
     if request.plain:
         defines["MLIR_RELEASE_PLAIN"] = True
+    if request.serves:
+        defines["MLIR_ENABLE_PYTHON_STABLE_ABI"] = True
+        settings["wheel"] = {**settings["wheel"], "py-api": request.serves[0].tag}
     if request.test_addon:
         defines["MLIR_RELEASE_TEST_ADDON"] = True
         settings["install"] = {**settings["install"], "components": ["mlir_test_addon"]}
@@ -128,6 +132,13 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         "project": project,
         "tool": {**template["tool"], "scikit-build": settings},
     }
+
+
+def _requires_python(request: WheelRequest) -> str:
+    """Of a wheel for the stable ABI without later CPythons than it was tested on: they would take it by its tag."""
+    if not request.serves:
+        return f">={max(Version(request.sdk.info.minimum_python), Version('3.9'))}"
+    return f">={request.serves[0].marker},<{request.serves[-1].next.marker}"
 
 
 def build_requirements(request: WheelRequest) -> list[str]:

@@ -98,3 +98,13 @@ def test_words_for_people() -> None:
     assert sorted([runs_on(("win_amd64",)), runs_on(("linux_x86_64",))])[0].name == "Linux x86_64"
     assert [python_name(tag) for tag in ("cp312", "cp314t", "py3")] == ["3.12", "3.14t", "py3"]
     assert [format_total(n) for n in (999, 2_635_500_000)] == ["999 B", "2.64 GB"]
+
+
+def test_one_wheel_for_several_cpythons_says_which_and_what_it_gives_up() -> None:
+    plain = make_manifest("snapshot-20261120.02", platforms=("manylinux_2_28_x86_64",), pythons=("cp312",))
+    shared = replace(plain, wheels=(replace(plain.wheels[0], serves=("cp312", "cp313")),))
+    assert "3.12, 3.13 (one wheel, stable ABI)" in html(body(shared))
+    assert "loc_tracebacks" in html(body(shared))
+    assert "loc_tracebacks" not in html(body(plain))
+    assert '"serves"' not in plain.to_text()
+    assert Manifest.from_text(shared.to_text(), where="here") == shared

@@ -194,3 +194,65 @@ def test_a_wheel_that_says_another_target(wheels: list[Wheel], tmp_path: Path) -
 
 def test_an_empty_release_is_not_published() -> None:
     assert weigh([], [], REQUIRED).problems == ("nothing is left to publish: every target is left out or waived",)
+
+
+# -- one wheel for several CPythons ------------------------------------------------------------------------------------
+
+SHARED = "mlir-linux-x86_64-cp312-abi3"
+SEVERAL = MATRIX.sharing(replace(FACTS, has_stable_abi=True))
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Wheel:
+    return read_wheel(make_wheel(tmp_path, python="cp312", serves=("cp312", "cp313")))
+
+
+def weigh_shared(wheel: Wheel | None, reports: Sequence[TestReport], *waived: str) -> Judgement:
+    waivers = {name: Waiver(target=name, reason="because", by="Ada", at="") for name in waived}
+    wheels = {wheel.slot: wheel} if wheel is not None else {}
+    return judge(SEVERAL, wheels, {r.target: r for r in reports}, waivers)
+
+
+def reports_of(wheel: Wheel, *, passed: bool = True) -> list[TestReport]:
+    """``passed``: on the CPython that is not required."""
+    return [
+        report(wheel, f"smoke-{REQUIRED}"),
+        report(wheel, f"smoke-{EXPERIMENTAL}", passed=passed),
+        report(None, REGRESSION, folder=wheel.path.parent),
+    ]
+
+
+def test_one_wheel_is_published_for_all_that_it_serves(shared: Wheel) -> None:
+    found = weigh_shared(shared, reports_of(shared))
+    assert [wheel.entry().pythons for wheel in found.wheels] == [("cp312", "cp313")]
+    assert len(found.reports) == 3
+    assert not found.problems + found.left_out + found.waivers + found.excluded
+
+
+def test_a_cpython_that_is_not_required_does_not_keep_the_wheel_back(shared: Wheel) -> None:
+    found = weigh_shared(shared, reports_of(shared, passed=False))
+    assert [wheel.target for wheel in found.wheels] == [SHARED]
+    assert not found.problems + found.excluded
+    assert [(row.target, row.reason) for row in found.left_out] == [(EXPERIMENTAL, f"smoke-{EXPERIMENTAL}: failed")]
+
+
+def test_a_required_cpython_keeps_it_back_until_it_is_waived(shared: Wheel) -> None:
+    others = reports_of(shared)[1:]
+    assert weigh_shared(shared, others).problems == (f"smoke-{REQUIRED}: was not run",)
+    for name in (f"smoke-{REQUIRED}", REQUIRED):
+        found = weigh_shared(shared, others, name)
+        assert not found.problems
+        assert [wheel.target for wheel in found.wheels] == [SHARED]
+        assert [waiver.target for waiver in found.waivers] == [name]
+
+
+def test_a_wheel_for_several_is_missing_or_waived(shared: Wheel) -> None:
+    assert weigh_shared(None, ()).problems[0] == f"{SHARED}: there is no wheel"
+    found = weigh_shared(shared, reports_of(shared, passed=False)[1:], SHARED)
+    assert found.problems == ("nothing is left to publish: every target is left out or waived",)
+    assert [wheel.target for wheel in found.excluded] == [SHARED]
+
+
+def test_a_plain_wheel_does_not_fill_the_place_of_a_shared_one(wheels: list[Wheel]) -> None:
+    found = weigh_shared(wheels[0], reports(wheels))
+    assert f"{wheels[0].filename}: no target of the build matrix makes such a wheel" in found.problems

@@ -5,22 +5,24 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
+from mlir_release.host.pythons import Python
+from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.parts import TOOLS, list_of
+from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import pin_binding_library, stage
 from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.sdk.info import Sdk
 
 Profile = Literal["core", "host", "full"]
@@ -47,6 +49,11 @@ def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelReque
     )
 
 
+def python_of(tag: str) -> Python:
+    cpython = CPython.of_tag(tag)
+    return Python(cpython=cpython, version=f"{cpython.marker}.1", executable=Path(sys.executable))
+
+
 def read_project(folder: Path) -> dict[str, Any]:
     return tomllib.loads((folder / "pyproject.toml").read_text())
 
@@ -68,6 +75,24 @@ def test_the_project_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
         "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
         "MLIR_RELEASE_PROFILE": "host",
     }
+
+
+def test_a_wheel_for_the_stable_abi_says_which_cpythons_it_was_tested_on(sdk: Sdk, tmp_path: Path) -> None:
+    serves = tuple(CPython(3, minor) for minor in (12, 13, 14))
+    shared = for_python(request(sdk, serves=serves), python_of("cp312"))
+    assert shared.target.endswith("-cp312-abi3")
+    folder = stage(shared, tmp_path / "project")
+    project = read_project(folder)
+    assert project["project"]["requires-python"] == ">=3.12,<3.15"
+    settings = project["tool"]["scikit-build"]
+    assert settings["wheel"]["py-api"] == "cp312"
+    assert settings["wheel"]["reproducible"]
+    assert settings["cmake"]["define"]["MLIR_ENABLE_PYTHON_STABLE_ABI"] is True
+    info = json.loads((folder / "mlir" / "_release.json").read_text())
+    assert info["serves"] == ["cp312", "cp313", "cp314"]
+    for tag in ("cp311", "cp313"):
+        plain = for_python(request(sdk, serves=serves), python_of(tag))
+        assert (plain.serves, plain.target.endswith(f"-{tag}")) == ((), True)
 
 
 def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> None:
