@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.console import console, format_seconds
 from mlir_release.errors import MachineError
 from mlir_release.host.disk import check_room
 
@@ -41,17 +41,21 @@ class Needs:
         there, free = total_memory(), shutil.disk_usage(folder).free
         time = f", about {format_seconds(self.seconds)}" if self.seconds else ""
         console.say(
-            f"    up to {format_bytes(self.disk)} of disk are needed ({format_bytes(free)} are free), "
-            f"{format_bytes(self.memory)} of memory for one step (the machine has {format_bytes(there)}){time}"
+            f"    up to {_in_gb(self.disk)} of disk are needed ({_in_gb(free)} are free), "
+            f"{_in_gb(self.memory)} of memory for one step (the machine has {_in_gb(there)}){time}"
         )
         check_room(folder, self.disk, purpose=self.purpose, remedy=self.remedy)
         if there < self.memory:
             raise MachineError(
                 "memory-short",
                 f"there is not enough memory {self.purpose}",
-                why=f"the machine has {format_bytes(there)}, swap included; one step takes {format_bytes(self.memory)}",
+                why=f"the machine has {_in_gb(there)}, swap included; one step takes {_in_gb(self.memory)}",
                 remedy="use a larger machine, or add swap: the system would stop the step when it has run for long",
             )
+
+
+def _in_gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"
 
 
 def total_memory() -> int:

@@ -29,8 +29,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_enough(machine: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     BUILD.check(tmp_path)
     said = capsys.readouterr().err
-    assert "12000.0 MB of disk are needed (12000.0 MB are free)" in said
-    assert "3000.0 MB of memory" in said
+    assert "12.0 GB of disk are needed (12.0 GB are free)" in said
+    assert "3.0 GB of memory" in said
     assert "2 h" in said
 
 
@@ -47,7 +47,7 @@ def test_too_little_memory(machine: SimpleNamespace, tmp_path: Path) -> None:
     with pytest.raises(MachineError) as raised:
         BUILD.check(tmp_path)
     assert raised.value.id == "memory-short"
-    assert "one step takes 3000.0 MB" in raised.value.why
+    assert "one step takes 3.0 GB" in raised.value.why
 
 
 def test_this_machine_has_memory() -> None:

@@ -123,7 +123,7 @@ def test_a_build_that_failed_resumes(source: Path, tmp_path: Path, capsys: pytes
     built = StageLog(tmp_path / "sdk").stages[-1]
     assert (built.name, built.outcome) == ("build some", "done")
     assert built.steps == 2, "b.cpp and the library"
-    assert "disk space are free" in capsys.readouterr().err
+    assert "of disk are needed" in capsys.readouterr().err
 
 
 def test_the_stages_of_a_failed_build_are_shown(
