@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
-from mlir_release.model.manifest import MANIFEST_NAME, WheelEntry
+from mlir_release.model.manifest import WheelEntry
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
@@ -148,7 +148,7 @@ def read_dist(folder: Path) -> Dist:
 
     Other files are none of our business.
 
-    :raises UsageError: ``dist-empty`` if there is neither
+    :raises UsageError: ``dist-empty`` if there is neither, nor a bundle: a run may have signed, and tested nothing
     :raises VerificationError: for the first unsound file, or ``duplicate-file`` for two files of one name
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
@@ -168,7 +168,7 @@ def read_dist(folder: Path) -> Dist:
     wheels = tuple(read_wheel(path) for name, path in unique.items() if name.endswith(".whl"))
     reports = {path: read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX)}
     bundles = {name.removesuffix(BUNDLE_SUFFIX): path for name, path in unique.items() if name.endswith(BUNDLE_SUFFIX)}
-    if not wheels and not reports and MANIFEST_NAME not in bundles:
+    if not wheels and not reports and not bundles:
         raise UsageError(
             "dist-empty",
             "there is neither a wheel nor a test report to upload",

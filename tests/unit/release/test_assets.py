@@ -177,6 +177,12 @@ def test_nothing_to_upload(tmp_path: Path, there: bool) -> None:
     assert caught.value.id == "dist-empty"
 
 
+def test_a_run_that_has_signed_wheels_and_tested_none(tmp_path: Path) -> None:
+    (tmp_path / "mlir-1.whl.sigstore.json").write_text("{}")
+    content = read_dist(tmp_path)
+    assert (content.wheels, content.reports, set(content.bundles)) == ((), {}, {"mlir-1.whl"})
+
+
 def test_provenance_stands_beside_its_wheel(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     beside = Path(f"{wheel}.provenance")
