@@ -121,7 +121,8 @@ class Walk:
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
         """Test positions, up to ``width`` side by side; each verdict is recorded at once.
 
-        A test is cancelled when an answer of the same round has made it useless.
+        A test is cancelled when an answer of the same round has made it useless. Before there is one, none is: what was
+        decided on is needed, or the same would be decided on for ever.
         """
         answers = dict(known.verdicts)
 
@@ -129,7 +130,7 @@ class Walk:
             """Returns whether it was cancelled."""
 
             def needed() -> bool:
-                return st.tells(replace(known, verdicts=dict(answers)), position)
+                return len(answers) == len(known.verdicts) or st.tells(replace(known, verdicts=dict(answers)), position)
 
             upstream = seen.upstream_at(position)
             try:
