@@ -341,7 +341,10 @@ def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_h
 
 def test_nothing_is_uploaded_if_it_can_not_be_signed(tmp_path: Path) -> None:
     rows = platform("quick", wheels=("quick",)), platform("other", wheels=("bad",))
-    runner_log = run(tmp_path, *rows, provenance="required")
-    assert not runner_log[0]
-    assert (runner_log[2] / "draft" / "quick-quick-cp312.whl.sigstore.json").exists()
-    assert not list((runner_log[2] / "draft").glob("bad*"))
+    for attempt in "123":  # act, not GitHub, may end before the other platform's last jobs when one has failed
+        success, _, artifacts = run(tmp_path / attempt, *rows, provenance="required")
+        assert not success
+        assert not list((artifacts / "draft").glob("bad*"))
+        if (artifacts / "draft" / "quick-quick-cp312.whl.sigstore.json").exists():
+            return
+    raise AssertionError("the other platform's wheel is not uploaded")
