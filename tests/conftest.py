@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mlir_release.console import console
 from tests.github_server import server
 
 # How long an example takes says something of the machine and its other work, not of what is tested.
@@ -17,6 +18,12 @@ settings.load_profile("patient")
 # A shell that starts something in the background makes it ignore interrupts, and so would all that is tested here.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_new_process() -> None:
+    """What a command before has switched on is off: commands that tests call share this process."""
+    console.json_mode = False
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -21,7 +21,7 @@ EXISTING_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
 def _switch_json(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    console.json_mode = console.json_mode or value
+    console.json_mode = value
 
 
 def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Forge:
