@@ -124,22 +124,22 @@ class Walk:
         A test is cancelled when an answer of the same round has made it useless. Before there is one, none is: what was
         decided on is needed, or the same would be decided on for ever.
         """
-        answers = dict(known.verdicts)
+        fresh: dict[int, st.Verdict] = {}  # the answers of this round
 
         def one(position: int) -> bool:
             """Returns whether it was cancelled."""
 
             def needed() -> bool:
-                return len(answers) == len(known.verdicts) or st.tells(replace(known, verdicts=dict(answers)), position)
+                return not fresh or st.tells(replace(known, verdicts={**known.verdicts, **fresh}), position)
 
             upstream = seen.upstream_at(position)
             try:
                 record = self.probe(seen, upstream, needed=needed)
                 self.store.record(record)
-                answers[position] = record.verdict
+                fresh[position] = record.verdict
             except PatchConflict as conflict:
                 console.say(f"    {upstream[:12]} is untestable: {conflict.what}")
-                answers[position] = st.Verdict.UNTESTABLE
+                fresh[position] = st.Verdict.UNTESTABLE
             except SmokeCancelled:
                 console.say(f"    {upstream[:12]} is not needed any more: cancelled")
                 return True

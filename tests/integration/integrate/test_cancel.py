@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.integrate import strategy as st
 from mlir_release.integrate.smoke import prepared
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
@@ -67,3 +68,25 @@ def test_probes_that_an_answer_makes_useless_are_cancelled_and_leave_clean_work_
         assert Path(outer, "build/object").read_text() == "kept\n"
     with prepared(walk.project, seen.head, seen.pin) as slot:  # and the next test can have them
         assert slot.outer.is_dir()
+
+
+def test_the_only_probe_of_a_round_is_never_cancelled(make_world: Any) -> None:
+    """Else the strategy decides on the same for ever.
+
+    Linear does so where a later commit is known to be good: it asks for the base before it names a culprit.
+    """
+    world: World = make_world()
+    start(world.open())
+    (world.checkout / "smoke.sh").write_text(f"#!/bin/sh\n[ $MLIR_RELEASE_UPSTREAM_COMMIT != {world.affecting[0]} ]\n")
+    world.git("commit", "-qam", "Fail at one commit")
+    walk = Walk(world.open())
+    seen = walk.observer.look()
+    for position in (1, 5):
+        walk.probe_all(seen, walk.observer.knowledge(seen, {}), (position,), 1)
+    known = walk.observer.knowledge(seen, walk.observer.verdicts(seen))
+    decision = st.Linear().decide(known)
+    assert decision == st.Probe((0,))
+    assert isinstance(decision, st.Probe)
+    walk.probe_all(seen, known, decision.positions, 1)
+    assert walk.cancelled == 0
+    assert st.Linear().decide(walk.observer.knowledge(seen, walk.observer.verdicts(seen))) == st.Culprit(1)
