@@ -81,22 +81,22 @@ def open_fix(walk: Walk) -> Fix:
     except UnreachableError as error:
         console.warn(str(error))
     seen = walk.observer.look(fetch=False)
-    here, stack = _failure(walk, seen)
-    good, bad = seen.upstream_at(here.low), seen.upstream_at(here.high or 0)
+    low, high, stack = _failure(walk, seen)
+    good, bad = seen.upstream_at(low), seen.upstream_at(high)
     with _place(walk.project) as slot:
         kept = _kept(walk.project, slot, seen.head, stack.tip)
         if not kept:
             commit = seen.head
-            if here.high:
-                commit = walk.advance_commit(seen, seen.ahead[here.high - 1], stack, str(st.Verdict.BAD))
+            if high > 0:
+                commit = walk.advance_commit(seen, seen.ahead[high - 1], stack, str(st.Verdict.BAD))
             place(slot, walk.project, commit, stack.tip)
         command = _command(walk.project, slot, bad)
     files, diff = _changes(walk.project, good, bad)
     return Fix(worktree=slot.outer, command=command, good=good, bad=bad, files=files, diff=diff, kept=kept)
 
 
-def _failure(walk: Walk, seen: Observation) -> tuple[st.Bracket, Stack]:
-    """What is known of the next break, and the carried stack there. ``high`` is not None."""
+def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
+    """The positions of the last good and the first bad commit, and the carried stack at the bad one."""
     here = st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
     if here.high is None:
         raise UsageError(
@@ -105,7 +105,7 @@ def _failure(walk: Walk, seen: Observation) -> tuple[st.Bracket, Stack]:
             where=seen.branch,
             remedy="mlir-release integrate run finds the commit to fix, if there is one",
         )
-    return here, walk.observer.stack_at(seen, seen.upstream_at(here.high))
+    return here.low, here.high, walk.observer.stack_at(seen, seen.upstream_at(here.high))
 
 
 @contextmanager
@@ -116,13 +116,22 @@ def _place(project: Project) -> Iterator[ProbeSlot]:
         yield slot_in(project, folder, lock)
 
 
+def _checked_out(slot: ProbeSlot) -> str | None:
+    """The commit that the work tree is at; None if there is no work tree."""
+    return Git(slot.outer).resolve("HEAD") if (slot.outer / ".git").is_file() else None
+
+
+def _is_for(project: Project, commit: str, head: str, pin: str) -> bool:
+    """Whether ``commit`` of the work tree goes on from the branch at ``head``, with the pin that is to be fixed."""
+    return is_ancestor(project.outer, head, commit) and project.pin(commit) == pin
+
+
 def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     """Whether the work tree is already one for this fix; False: it may be replaced."""
-    inside = Git(slot.outer)
-    there = inside.resolve("HEAD") if (slot.outer / ".git").is_file() else None
+    inside, there = Git(slot.outer), _checked_out(slot)
     if there is None:
         return False
-    if is_ancestor(project.outer, head, there) and project.pin(there) == pin:
+    if _is_for(project, there, head, pin):
         return True
     if changed_paths(inside) or (not is_ancestor(project.outer, there, head) and _by_a_person(inside, there)):
         raise ConflictError(
@@ -171,12 +180,12 @@ def close_fix(walk: Walk) -> None:
     """
     walk.project.refuse_dirty()
     seen = walk.observer.look(fetch=False)
-    here, stack = _failure(walk, seen)
+    _, high, stack = _failure(walk, seen)
     with _place(walk.project) as slot:
         fixed = _committed(walk.project, slot, seen.head, stack.tip)
         log = walk.project.log("fix")
         console.say(f"    testing {fixed[:12]}")
-        result = smoke_test(walk.project, slot, seen.upstream_at(here.high or 0), log)
+        result = smoke_test(walk.project, slot, seen.upstream_at(high), log)
     if result.verdict is not st.Verdict.GOOD:
         errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
         raise NeedsPersonError(
@@ -198,9 +207,8 @@ def close_fix(walk: Walk) -> None:
 
 def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
-    inside = Git(slot.outer)
-    there = inside.resolve("HEAD") if (slot.outer / ".git").is_file() else None
-    if there is None or not is_ancestor(project.outer, head, there) or project.pin(there) != pin:
+    inside, there = Git(slot.outer), _checked_out(slot)
+    if there is None or not _is_for(project, there, head, pin):
         why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
     elif changed := changed_paths(inside):
         why, remedy = f"not committed: {', '.join(changed[:5])}", f"git -C {slot.outer} commit -a"
