@@ -16,6 +16,7 @@ from mlir_release.host.files import read_if_there
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.requirements import applicable
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def wheel_options(python: CPython, platforms: Iterable[str]) -> list[str]:
     """pip's options to choose wheels, and nothing else, for another interpreter than its own."""
     return [
         *("--only-binary=:all:", "--implementation=cp", f"--python-version={python.marker}"),
-        *(f"--abi={abi}" for abi in (python.tag, "abi3", "none")),
+        *(f"--abi={abi}" for abi in (python.tag, STABLE_ABI, "none")),
         *(f"--platform={tag}" for tag in platforms),
     ]
 

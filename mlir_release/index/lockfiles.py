@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.model.cpython import CPython
+from mlir_release.model.cpython import STABLE_ABI, CPython
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _machine(link: WheelLink) -> _Machine | None:
     markers = platforms.pop().markers if len(platforms) == 1 else None
     if markers is None or python.free_threaded:
         return None
-    return _Machine(*markers, python.marker, or_newer=link.wheel.filename.split("-")[-2] == "abi3")
+    return _Machine(*markers, python.marker, or_newer=link.wheel.filename.split("-")[-2] == STABLE_ABI)
 
 
 def newest_name(channel: Channel, distribution: str) -> str:

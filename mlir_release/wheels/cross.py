@@ -100,7 +100,7 @@ class Cross:
         :param folder: an empty one, for files of the build
         :raises MachineError: ``cross-python-missing``
         """
-        name = f"python{python.short_version}{'t' if python.tag.endswith('t') else ''}"
+        name = f"python{python.cpython.version}"
         headers = self.python / "include" / name
         if not (headers / "Python.h").is_file():
             raise self._missing(python, str(headers / "Python.h"))

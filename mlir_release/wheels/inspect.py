@@ -21,7 +21,7 @@ from mlir_release.model.decode import MalformedError
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
-from mlir_release.wheels.platform_tags import Problem, actual_platform, check_tags
+from mlir_release.wheels.platform_tags import Problem, abis_of, actual_platform, check_tags
 from mlir_release.wheels.stable_abi import check_stable_abi
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class WheelReport:
     @property
     def stable_abi(self) -> bool:
         """Whether it is for CPython's stable ABI, and so for later CPythons, too."""
-        return all(tag.split("-")[1] == STABLE_ABI for tag in self.tags)
+        return abis_of(self.tags) == {STABLE_ABI}
 
     @property
     def unpacked_size(self) -> int:

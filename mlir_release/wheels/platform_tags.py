@@ -71,6 +71,11 @@ def platforms_of(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.split("-", 2)[2] for tag in tags))
 
 
+def abis_of(tags: Sequence[str]) -> set[str]:
+    """The ABI parts of expanded tags: ``{"abi3"}``."""
+    return {tag.split("-")[1] for tag in tags}
+
+
 def actual_platform(
     path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts], binaries: Mapping[str, BinaryFacts]
 ) -> ActualPlatform:
@@ -257,7 +262,7 @@ def _check_platform(tags: Sequence[str], actual: ActualPlatform, elf: Mapping[st
 
 def _check_interpreter(tags: Sequence[str], members: Sequence[str]) -> list[Problem]:
     """Extension modules must be for the interpreter that the tag names, or for the stable ABI where it names that."""
-    abis = {tag.split("-")[1] for tag in tags}
+    abis = abis_of(tags)
     pythons = set() if abis == {STABLE_ABI} else {tag.split("-")[0] for tag in tags}
     problems = []
     for name in members:

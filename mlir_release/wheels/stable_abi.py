@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.host.process import capture
 from mlir_release.model.cpython import STABLE_ABI
-from mlir_release.wheels.platform_tags import Problem
+from mlir_release.wheels.platform_tags import Problem, abis_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def check_stable_abi(path: Path, tags: Sequence[str]) -> list[Problem]:
     """What would not load, or crash, on a CPython that the tag promises. Of other wheels nothing is asked."""
-    if not any(tag.split("-")[1] == STABLE_ABI for tag in tags):
+    if STABLE_ABI not in abis_of(tags):
         return []
     done = capture([sys.executable, "-m", "abi3audit", "--report", str(path)])
     try:

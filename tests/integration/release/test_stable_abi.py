@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -116,4 +115,4 @@ def test_an_older_revision_of_the_same_main_has_a_wheel_for_each(stage: Stage) -
     stage.add_tag("snapshot-20261120.04", "20261120.4", facts=FACTS)
     matrix = matrix_of(stage.forge, find_state(stage.forge, "snapshot-20261120.04"))
     assert len(matrix.wheels) == 4
-    assert json.dumps([wheel.name for wheel in matrix.wheels]).count("abi3") == 0
+    assert not any("abi3" in wheel.name for wheel in matrix.wheels)
