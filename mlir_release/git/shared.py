@@ -121,8 +121,7 @@ class SharedGit(Git):
     def _remove_unfinished_worktrees(self) -> None:
         """Git takes the head of a linked work tree that it was killed in making for a broken ref of the repository."""
         for entry in self._folders[0].glob("worktrees/*"):
-            lock = entry / "locked"
-            if not (entry / "HEAD").exists() or (lock.is_file() and lock.read_bytes().strip() == b"initializing"):
+            if not (entry / "HEAD").exists() or being_made(entry):
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _put_back(self, args: Sequence[str]) -> None:
@@ -155,3 +154,13 @@ class SharedGit(Git):
         done = super().run("cat-file", "--filters", f"{target}:{path}", check=False)
         new = done.stdout if done.returncode == 0 else b""
         return new.startswith(os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes())
+
+
+def being_made(private: Path) -> bool:
+    """Whether git holds the lock under which it makes a linked work tree, or was killed in making it. People lock work
+    trees, too, with other words.
+
+    :param private: what the work tree has for itself in the repository's folder
+    """
+    lock = private / "locked"
+    return lock.is_file() and lock.read_bytes().strip() == b"initializing"

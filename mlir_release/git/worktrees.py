@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.git.repository import Git
+from mlir_release.git.shared import being_made
 
 if TYPE_CHECKING:
     from mlir_release.git.shared import SharedGit
@@ -68,6 +69,5 @@ def _private_folder(inside: Git, git: SharedGit) -> Path | None:
     if done.returncode != 0 or len(lines) != 3:
         return None
     top, common, private = lines
-    # Git locks a work tree while it makes it; one that it was killed in making is about to be removed.
-    mine = top == inside.directory.resolve() and common == git.common and not (private / "locked").exists()
+    mine = top == inside.directory.resolve() and common == git.common and not being_made(private)
     return private if mine else None
