@@ -21,6 +21,7 @@ T_WHY = "Carried-Why"
 T_LINK = "Carried-Upstream"
 T_DROP = "Carried-Drop-When"
 
+#: At the begin of a line: a relanding quotes the message of the revert that it reverts (``> This reverts commit …``).
 _REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
 
@@ -38,6 +39,11 @@ class Patch:
     drop_when: str
 
 
+def reverts(message: str) -> list[str]:
+    """The commits that a commit with this message reverts, as git itself writes it."""
+    return _REVERTED.findall(message)
+
+
 def read_patch(git: Git, sha: str) -> Patch:
     """A carried commit and its ledger; what git itself writes for picks and reverts is understood, too."""
     return _patch(sha, git.message(sha))
@@ -46,12 +52,12 @@ def read_patch(git: Git, sha: str) -> Patch:
 def _patch(sha: str, message: str) -> Patch:
     message = shown(message)
     trailers = parse_trailers(message)
-    reverted, picked = _REVERTED.search(message), _PICKED.search(message)
+    reverted, picked = reverts(message), _PICKED.search(message)
     return Patch(
         sha=sha,
         subject=message.partition("\n")[0],
         kind=trailers.get(T_KIND) or ("revert" if reverted else "cherry-pick" if picked else "local"),
-        of=trailers.get(T_OF, "") or (reverted[1] if reverted else picked[1] if picked else ""),
+        of=trailers.get(T_OF, "") or (reverted[0] if reverted else picked[1] if picked else ""),
         why=trailers.get(T_WHY, ""),
         link=trailers.get(T_LINK, ""),
         drop_when=trailers.get(T_DROP, ""),

@@ -5,16 +5,15 @@ The number of git processes is the same for any number of patches: a stack is ju
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from mlir_release.integrate.ledger import reverts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.ledger import Patch
-
-_REVERTED = re.compile(rb"This reverts commit ([0-9a-f]{40})")
 
 #: How often a revert may be reverted again before we stop asking.
 _DEPTH = 8
@@ -68,8 +67,8 @@ def _reverters(git: Git, base: str, target: str) -> dict[str, list[str]]:
     fields = git.run("log", "-z", "--format=%H%x00%B", *search).stdout.split(b"\0")
     found: dict[str, list[str]] = {}
     for commit, message in zip(fields[0::2], fields[1::2], strict=False):
-        for reverted in _REVERTED.findall(message):
-            found.setdefault(reverted.decode(), []).append(commit.decode())
+        for reverted in reverts(message.decode(errors="replace")):
+            found.setdefault(reverted, []).append(commit.decode())
     return found
 
 

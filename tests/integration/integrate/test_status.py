@@ -122,3 +122,20 @@ def processes_of_status(world: World, monkeypatch: pytest.MonkeyPatch) -> int:
         patch.setenv("GIT_TRACE", str(trace))
         collect(open_observer(world.checkout), fetch=False)
     return trace.read_text().count("trace: built-in:")
+
+
+def test_a_relanding_that_quotes_the_revert_reverts_the_revert_only(tmp_path: Path) -> None:
+    miniature.git(tmp_path, "init", "-q", "--bare", "reland.git")
+    git = Git(tmp_path / "reland.git")
+    begun = Line(git, "", {"one": [f"one {number}" for number in range(8)]})
+    begun.commit({}, "Begin\n")
+    bad = begun.commit({("one", 7): "feature"}, "Add a feature\n")
+    ours = Line(git, bad, begun.texts)
+    carrying = ours.commit({("one", 7): "one 7"}, f"Do without\n\nThis reverts commit {bad}.\n")
+    upstream = Line(git, bad, begun.texts)
+    reverting = upstream.commit({("one", 7): "one 7"}, f"Revert\n\nThis reverts commit {bad}.\n")
+    patches = carried(git, bad, ours.tip)
+    assert fates(git, patches, bad, upstream.tip) == {carrying: f"upstream reverts it too, in {reverting[:12]}"}
+    quoted = f"Reland\n\nThis reverts commit {reverting}.\n\n> Revert\n>\n> This reverts commit {bad}.\n"
+    upstream.commit({("one", 7): "feature"}, quoted)
+    assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
