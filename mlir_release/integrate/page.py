@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 #: How wide a line of commits is, and how many tests the table shows.
 _WIDTH, _ROWS = 100, 60
 
-_MARKS = {Verdict.GOOD: "o", Verdict.BAD: "x", Verdict.UNTESTABLE: "?"}
+_MARKS = {Verdict.UNTESTABLE: "?", Verdict.GOOD: "o", Verdict.BAD: "x"}
+_LEGEND = "o good   x bad   X a commit that broke it   ? can't be tested   . not tested"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SmokeRun:
     commit: str
     title: str
     position: int | None
+    sources: str  #: the downstream's tree that was tested, which a fix changes
     verdict: Verdict
     attempts: int
     seconds: float
@@ -51,50 +53,76 @@ class WalkPicture:
         """What testing each passed commit, and each fix, would have been."""
         return self.here + self.breaks
 
+    @property
+    def culprits(self) -> tuple[SmokeRun, ...]:
+        """The tests that found a culprit: the same sources passed at the commit before. In the order of the commits."""
+        passed = {(test.sources, test.position) for test in self.tests if test.verdict is Verdict.GOOD}
+        failed = {test.position: test for test in self.tests if test.verdict is Verdict.BAD and test.position}
+        found = (position for position, test in failed.items() if (test.sources, position - 1) in passed)
+        return tuple(failed[position] for position in sorted(found))
+
     def line(self) -> str:
-        """The commits from left to right: ``o`` good, ``x`` bad, ``?`` untestable, ``.`` not tested; below, the branch.
+        """The commits from left to right; below, the branch and what the characters mean.
 
         A character is one commit, or several of a long walk: then the worst of their verdicts.
         """
         size = max(1, -(-(self.commits + 1) // _WIDTH))
         marks = ["."] * (self.commits // size + 1)
-        for wanted in (Verdict.UNTESTABLE, Verdict.GOOD, Verdict.BAD):
+        for wanted, mark in _MARKS.items():
             for test in self.tests:
                 if test.verdict is wanted and test.position is not None:
-                    marks[test.position // size] = _MARKS[wanted]
-        scale = f"   (one character: {size} commits)" if size > 1 else ""
-        return f"{''.join(marks)}{scale}\n{' ' * (self.here // size)}^ the branch"
+                    marks[test.position // size] = mark
+        for test in self.culprits:
+            marks[(test.position or 0) // size] = "X"
+        scale = f"   (a character is {size} commits)" if size > 1 else ""
+        return f"{''.join(marks)}\n{' ' * (self.here // size)}^ the branch\n{_LEGEND}{scale}"
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {**asdict(self), "seconds": round(self.seconds, 1), "linear_tests": self.linear_tests}
+        found = [test.commit for test in self.culprits]
+        return {
+            **asdict(self),
+            "culprits": found,
+            "seconds": round(self.seconds, 1),
+            "linear_tests": self.linear_tests,
+        }
 
     def as_markdown(self) -> str:
-        """For a step summary or a pull request."""
+        """For a step summary or a pull request: what is read at once; the tests, one by one, are folded away."""
         attempts = sum(test.attempts for test in self.tests)
         mean = self.seconds / attempts if attempts else 0.0
         linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"
+        broken = [f"- {test.position}: {_commit(test)}" for test in self.culprits]
         paragraphs = [
             f"### The walk: {self.here} of {self.commits} affecting commits of {self.upstream}",
             f"```text\n{self.line()}\n```",
-            f"{attempts} smoke tests, {format_seconds(self.seconds)}; {self.breaks} breaks. One commit after the other "
-            f"would have taken {linear}.",
+            "\n".join(["Commits that broke this project, by their place on the line:", *broken]) if broken else "",
+            f"{attempts} smoke tests took {format_seconds(self.seconds)}. One commit after the other would have taken "
+            f"{linear}.",
         ]
         if self.tests:
             first = max(0, len(self.tests) - _ROWS)
             rows = [f"| {number} | {_cells(test)} |" for number, test in enumerate(self.tests[first:], first + 1)]
-            hidden = [f"The first {first} tests are not shown."] if first else []
+            which = f"The last {_ROWS} of {len(self.tests)} tests" if first else f"The {len(self.tests)} tests"
             table = ["| test | at | upstream commit | verdict | took |", "| --: | --: | --- | --- | --: |", *rows]
-            paragraphs += [*hidden, "\n".join(table)]
-        return "\n\n".join(paragraphs) + "\n"
+            paragraphs += [
+                f"<details><summary>{which}, in their order</summary>",
+                "\n".join(table),
+                "</details>",
+            ]
+        return "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
+def _commit(test: SmokeRun) -> str:
+    title = test.title[:80].replace("|", "\\|").replace("<", "&lt;")
+    return f"`{test.commit[:12]}` {title}"
 
 
 def _cells(test: SmokeRun) -> str:
-    title = test.title[:80].replace("|", "\\|").replace("<", "&lt;")
     verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
     retried = f" ({test.attempts} attempts)" if test.attempts > 1 else ""
     where = "" if test.position is None else str(test.position)
-    return f"{where} | `{test.commit[:12]}` {title} | {verdict}{retried} | {format_seconds(test.seconds)}"
+    return f"{where} | {_commit(test)} | {verdict}{retried} | {format_seconds(test.seconds)}"
 
 
 def picture(project: Project, branch: str) -> WalkPicture:
@@ -114,6 +142,7 @@ def picture(project: Project, branch: str) -> WalkPicture:
             commit=record.upstream,
             title=titles.get(record.upstream, ""),
             position=positions.get(record.upstream),
+            sources=record.outer,
             verdict=record.verdict,
             attempts=len(record.exits),
             seconds=record.seconds,

@@ -36,12 +36,14 @@ def test_a_walk_to_a_culprit_is_drawn_in_the_summary_and_counted(
     page = CliRunner().invoke(integrate, ["-C", str(world.checkout), "page"], catch_exceptions=False)
     assert page.output.strip() in text
     line = text.split("```text\n")[1].splitlines()
-    assert line[0][culprit - 1 : culprit + 1] == "ox"
+    assert line[0][culprit - 1 : culprit + 1] == "oX"
     assert line[1].index("^") == culprit - 1
     data = json.loads(
         CliRunner().invoke(integrate, ["-C", str(world.checkout), "page", "--json"], catch_exceptions=False).output
     )
     assert [test["position"] for test in data["tests"] if test["verdict"] == "bad"][-1] == culprit
+    assert data["culprits"] == [end.bad]
+    assert f"\n- {culprit}: `{end.bad[:12]}` [mlir] Rename scale\n" in text
     Walk(world.open()).next()  # a person goes to the culprit, to fix it
     stats = collect_stats(world.open())
     assert [(month.commits, month.breaks) for month in stats.months.values()] == [(culprit, 1)]

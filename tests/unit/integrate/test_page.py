@@ -6,8 +6,8 @@ from mlir_release.integrate.page import SmokeRun, WalkPicture
 from mlir_release.integrate.strategy import Verdict
 
 
-def ran(position: int | None, verdict: Verdict, *, attempts: int = 1) -> SmokeRun:
-    return SmokeRun(f"{position or 0:040d}", "Change | <it>", position, verdict, attempts, 60.0)
+def ran(position: int | None, verdict: Verdict, *, attempts: int = 1, sources: str = "") -> SmokeRun:
+    return SmokeRun(f"{position or 0:040d}", "Change | <it>", position, sources, verdict, attempts, 60.0)
 
 
 def drawn(*tests: SmokeRun, commits: int = 10, here: int = 4) -> WalkPicture:
@@ -16,16 +16,28 @@ def drawn(*tests: SmokeRun, commits: int = 10, here: int = 4) -> WalkPicture:
 
 def test_commits_are_on_a_line_with_the_branch_below() -> None:
     shown = drawn(ran(0, Verdict.GOOD), ran(10, Verdict.BAD), ran(4, Verdict.GOOD), ran(7, Verdict.UNTESTABLE))
-    assert shown.line() == "o...o..?..x\n    ^ the branch"
+    assert shown.line().splitlines()[:2] == ["o...o..?..x", "    ^ the branch"]
+
+
+def test_a_commit_that_broke_the_project_is_one_that_failed_with_the_same_sources_that_passed_before_it() -> None:
+    tests = (ran(5, Verdict.BAD), ran(4, Verdict.BAD), ran(3, Verdict.GOOD), ran(4, Verdict.GOOD, sources="fixed"))
+    shown = drawn(*tests)
+    assert [test.position for test in shown.culprits] == [4]
+    assert shown.line().splitlines()[0] == "...oXx....."
+    assert f"\n- 4: `{0:012d}` Change" in shown.as_markdown()
+    assert shown.as_json()["culprits"] == [f"{4:040d}"]
+    assert "X a commit that broke it" in shown.line()
+    again = drawn(*tests, ran(5, Verdict.BAD, sources="fixed"))
+    assert [test.position for test in again.culprits] == [4, 5]
+    assert "broke this project" not in drawn(ran(4, Verdict.BAD), ran(3, Verdict.GOOD, sources="fixed")).as_markdown()
 
 
 def test_a_long_walk_shows_the_worst_verdict_of_several_commits() -> None:
     shown = drawn(ran(301, Verdict.BAD), ran(300, Verdict.GOOD), ran(2, Verdict.GOOD), commits=400, here=300)
-    line, below = shown.line().split("\n")
-    marks = line.partition(" ")[0]
+    marks, below, legend = shown.line().split("\n")
     assert len(marks) <= 101
-    assert "one character: 5 commits" in line
-    assert (marks[0], marks[60], marks.count(".")) == ("o", "x", len(marks) - 2)
+    assert "a character is 5 commits" in legend
+    assert (marks[0], marks[60], marks.count(".")) == ("o", "X", len(marks) - 2)
     assert below.index("^") == 60
 
 
@@ -40,13 +52,14 @@ def test_the_table_has_the_order_the_time_and_what_linear_would_have_cost() -> N
     assert [row.split("|")[1].strip() for row in rows] == ["1", "2", "3"]
     assert "Change \\| &lt;it>" in rows[0]
     assert "**bad** (2 attempts)" in rows[0]
-    assert "4 smoke tests, 3 min 00 s; 1 breaks" in text
+    assert "4 smoke tests took 3 min 00 s." in text
+    assert "<summary>The 3 tests, in their order</summary>\n\n| test |" in text  # the empty line makes it a table
     assert "5 smoke tests, about 3 min 45 s" in text  # four commits and a fix, one by one
 
 
 def test_only_the_last_tests_of_a_long_walk_are_in_the_table() -> None:
     text = drawn(*(ran(number, Verdict.GOOD) for number in range(100)), commits=100).as_markdown()
-    assert "The first 40 tests are not shown." in text
+    assert "The last 60 of 100 tests" in text
     assert "| 41 |" in text
     assert "| 40 | 39" not in text
 
