@@ -7,8 +7,8 @@ moves once a commit from there has passed the smoke test.
 from __future__ import annotations
 
 import shlex
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.git.remotes import UnreachableError
 from mlir_release.git.repository import Git
-from mlir_release.git.trees import is_ancestor
+from mlir_release.git.trees import is_ancestor, merge_base
 from mlir_release.git.worktrees import changed_paths
 from mlir_release.integrate import loop
 from mlir_release.integrate import strategy as st
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mlir_release.integrate.patches import Stack
     from mlir_release.integrate.project import Project
     from mlir_release.integrate.smoke import ProbeSlot
+    from mlir_release.integrate.state import Record
     from mlir_release.integrate.walk import Walk, WalkEnd
 
 
@@ -74,22 +75,25 @@ def open_fix(walk: Walk) -> Fix:
     """Make the work tree at the first commit that is known to be bad, or find it as it was left.
 
     :raises UsageError: if no smoke test is known to have failed
+    :raises PatchConflict: if it is the next commit that the carried patches do not apply on
     :raises ConflictError: if the work tree holds something else that was not committed to the branch
     """
     try:
         walk.store.pull(walk.project.config.downstream.remote)  # another machine may have found it
     except UnreachableError as error:
         console.warn(str(error))
-    seen = walk.observer.look(fetch=False)
-    low, high, stack = _failure(walk, seen)
-    good, bad = seen.upstream_at(low), seen.upstream_at(high)
     with _place(walk.project) as slot:
+        seen = walk.observer.look(fetch=False)
+        low, high, stack = _failure(walk, seen)
+        good, bad = seen.upstream_at(low), seen.upstream_at(high)
         kept = _kept(walk.project, slot, seen.head, stack.tip)
         if not kept:
             commit = seen.head
             if high > 0:
                 commit = walk.advance_commit(seen, seen.ahead[high - 1], stack, str(st.Verdict.BAD))
+            _unfinished(slot).touch()
             place(slot, walk.project, commit, stack.tip)
+            _unfinished(slot).unlink()
         command = _command(walk.project, slot, bad)
     files, diff = _changes(walk.project, good, bad)
     return Fix(worktree=slot.outer, command=command, good=good, bad=bad, files=files, diff=diff, kept=kept)
@@ -98,22 +102,34 @@ def open_fix(walk: Walk) -> Fix:
 def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
     """The positions of the last good and the first bad commit, and the carried stack at the bad one."""
     here = st.bracket(walk.observer.knowledge(seen, walk.observer.verdicts(seen)))
-    if here.high is None:
-        raise UsageError(
-            "fix-nothing-failed",
-            "no smoke test ahead of this branch is known to have failed",
-            where=seen.branch,
-            remedy="mlir-release integrate run finds the commit to fix, if there is one",
-        )
-    return here.low, here.high, walk.observer.stack_at(seen, seen.upstream_at(here.high))
+    if here.high is not None:
+        return here.low, here.high, walk.observer.stack_at(seen, seen.upstream_at(here.high))
+    if here.low < len(seen.ahead):
+        walk.observer.stack_at(seen, seen.upstream_at(here.low + 1))  # or a conflict, which says what can be done
+    raise UsageError(
+        "fix-nothing-failed",
+        "no smoke test ahead of this branch is known to have failed",
+        where=seen.branch,
+        remedy="mlir-release integrate run finds the commit to fix, if there is one",
+    )
 
 
 @contextmanager
 def _place(project: Project) -> Iterator[ProbeSlot]:
+    """The slot for fixes, held for us: what is decided about it is looked at with the lock held."""
     folder = slots(project) / "fix"
-    with locks.exclusive(folder / "lock") as lock:
+    with ExitStack() as stack:
+        lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
+        if lock is None:
+            console.say("    waiting for another mlir-release integrate fix")
+            lock = stack.enter_context(locks.exclusive(folder / "lock"))
         assert lock is not None
         yield slot_in(project, folder, lock)
+
+
+def _unfinished(slot: ProbeSlot) -> Path:
+    """A file that is there while the work tree is made: after a kill it holds nothing of a person's."""
+    return slot.outer.parent / "unfinished"
 
 
 def _checked_out(slot: ProbeSlot) -> str | None:
@@ -128,25 +144,37 @@ def _is_for(project: Project, commit: str, head: str, pin: str) -> bool:
 
 def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     """Whether the work tree is already one for this fix; False: it may be replaced."""
-    inside, there = Git(slot.outer), _checked_out(slot)
-    if there is None:
+    if _unfinished(slot).exists() or not slot.outer.exists():
         return False
-    if _is_for(project, there, head, pin):
+    there, discard = _checked_out(slot), f"discard it (git worktree remove --force {slot.outer})"
+    if there is None:
+        why, remedy = "git does not know the folder as a work tree", "move or remove it"
+    elif _is_for(project, there, head, pin):
         return True
-    if changed_paths(inside) or (not is_ancestor(project.outer, there, head) and _by_a_person(inside, there)):
-        raise ConflictError(
-            "fix-in-the-way",
-            "the work tree for fixes holds something that is on no branch",
-            where=str(slot.outer),
-            why="it belongs to another commit than the one that is to be fixed now",
-            remedy="commit it to a branch, or discard it (git checkout --force --detach HEAD~), then run this again",
-        )
-    return False
+    elif changed := changed_paths(Git(slot.outer)):
+        why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit it to a branch, or {discard}"
+    elif _by_a_person(project, there, head) and not _on_a_branch(project, there):
+        why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]}, or {discard}"
+    else:
+        return False
+    raise ConflictError(
+        "fix-in-the-way",
+        "the work tree for fixes holds something else than the commit that is to be fixed now",
+        where=str(slot.outer),
+        why=why,
+        remedy=f"{remedy}; then run this again",
+    )
 
 
-def _by_a_person(inside: Git, commit: str) -> bool:
-    """Whether there is more in ``commit`` than an advance that we made."""
-    return not inside.message(commit).startswith("Advance ")
+def _by_a_person(project: Project, commit: str, head: str) -> bool:
+    """Whether ``commit`` changes more than pins since it left the history of ``head``."""
+    begun = merge_base(project.outer, commit, head)
+    return not begun or project.outer_key(commit) != project.outer_key(begun)
+
+
+def _on_a_branch(project: Project, commit: str) -> bool:
+    found = ("for-each-ref", "--count=1", f"--contains={commit}", "refs/heads", "refs/remotes", "refs/tags")
+    return bool(project.outer.text(*found))
 
 
 def _command(project: Project, slot: ProbeSlot, upstream: str) -> Path:
@@ -173,46 +201,67 @@ def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], st
 
 
 def close_fix(walk: Walk) -> None:
-    """Test what was committed in the work tree; if it passes, the branch moves there, and the verdict is recorded.
+    """Test what was committed in the work tree; if it passes, the verdict is recorded, and the branch moves there.
+
+    Where that was done already, nothing is: the walk can go on.
 
     :raises NeedsPersonError: if it fails; the branch is where it was
     :raises UsageError: if nothing was committed, or not all
     """
     walk.project.refuse_dirty()
-    seen = walk.observer.look(fetch=False)
-    _, high, stack = _failure(walk, seen)
     with _place(walk.project) as slot:
+        seen = walk.observer.look(fetch=False)
+        if _landed(walk, slot, seen):
+            console.say("    what was committed in the work tree for fixes is on the branch already")
+            return
+        _, high, stack = _failure(walk, seen)
         fixed = _committed(walk.project, slot, seen.head, stack.tip)
-        log = walk.project.log("fix")
-        console.say(f"    testing {fixed[:12]}")
-        result = smoke_test(walk.project, slot, seen.upstream_at(high), log)
-    if result.verdict is not st.Verdict.GOOD:
-        errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
-        raise NeedsPersonError(
-            "fix-fails",
-            f"the smoke test of {fixed[:12]} is {result.verdict}",
-            where=str(slot.outer),
-            why="\n".join(errors[:25]),
-            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue",
-        )
-    walk.project.move_branch(walk.branch, fixed)
-    now = walk.observer.look(fetch=False)
-    question = walk.observer.question(now, now.base)
-    walk.store.record(
-        structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
-    )
+        there = replace(seen, head=fixed, pin=stack.tip, base=seen.upstream_at(high), patches=stack.kept)
+        record = _tested(walk, slot, there)
+        walk.store.record(record)  # first: whoever is killed now finds the verdict again
+        walk.project.move_branch(walk.branch, fixed)
     if walk.publish:
         walk.push_branch()
 
 
+def _landed(walk: Walk, slot: ProbeSlot, seen: Observation) -> bool:
+    """Whether the branch has the work tree's commit: it is behind the branch, or where the branch tested good."""
+    there = _checked_out(slot)
+    if there is None or not is_ancestor(walk.project.outer, there, seen.head):
+        return False
+    here = walk.observer.verdicts(seen).get(0)
+    return there != seen.head or (here is not None and here.verdict is st.Verdict.GOOD)
+
+
+def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
+    """The verdict on the work tree, which is good: recorded already, or by a smoke test. :raises NeedsPersonError:"""
+    question = walk.observer.question(there, there.base)
+    known = walk.store.load().get(question.key)
+    if known is not None and known.verdict is st.Verdict.GOOD:
+        return known
+    log = walk.project.log("fix")
+    console.say(f"    testing {there.head[:12]}")
+    result = smoke_test(walk.project, slot, there.base, log)
+    if result.verdict is not st.Verdict.GOOD:
+        errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
+        raise NeedsPersonError(
+            "fix-fails",
+            f"the smoke test of {there.head[:12]} is {result.verdict}",
+            where=str(slot.outer),
+            why="\n".join(errors[:25]),
+            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue",
+        )
+    return structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
+
+
 def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
-    inside, there = Git(slot.outer), _checked_out(slot)
+    there = _checked_out(slot)
     if there is None or not _is_for(project, there, head, pin):
         why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
-    elif changed := changed_paths(inside):
+    elif changed := changed_paths(Git(slot.outer)):
         why, remedy = f"not committed: {', '.join(changed[:5])}", f"git -C {slot.outer} commit -a"
-    elif not _by_a_person(inside, there) or there == head:
+    elif not _by_a_person(project, there, head):
         why, remedy = "nothing was committed there", f"fix the project in {slot.outer}, and commit"
     else:
         return there

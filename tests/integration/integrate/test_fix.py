@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.integrate import integrate
-from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
+from mlir_release.errors import ConflictError, ExitCode, NeedsPersonError, UsageError
+from mlir_release.git import locks
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.fix import close_fix, open_fix
+from mlir_release.integrate.project import Project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
@@ -95,6 +99,64 @@ def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: Wor
         open_fix(walk)
     assert way.value.id == "fix-in-the-way"
     assert (fix.worktree / "app.c").read_text() == "/* half */\n"
+
+
+def test_a_fix_may_amend_the_advance_and_be_called_one(world: World) -> None:
+    before = world.git("rev-parse", "HEAD")
+    walk = Walk(world.open())
+    fix = open_fix(walk)
+    repaired(fix.worktree)
+    miniature.git(fix.worktree, "reset", "-q", "--soft", "HEAD~")
+    miniature.git(fix.worktree, "commit", "-q", "--amend", "--no-edit")
+    assert miniature.git(fix.worktree, "log", "-1", "--format=%s").startswith("Advance LLVM to ")
+    close_fix(walk)
+    assert world.git("rev-list", "--count", f"{before}..HEAD") == "1"
+    assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
+
+
+def test_a_fix_that_was_killed_before_the_branch_moved_is_not_tested_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(world.open())
+    fix = open_fix(walk)
+    repaired(fix.worktree)
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "move_branch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            close_fix(walk)
+    with monkeypatch.context() as patch:
+        patch.setattr("mlir_release.integrate.fix.smoke_test", interrupt)
+        close_fix(Walk(world.open()))
+        close_fix(Walk(world.open()))  # and once more, when it is on the branch
+    assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_two_that_continue_at_once_test_the_fix_once_and_lose_nothing(world: World) -> None:
+    before = world.git("rev-parse", "HEAD")
+    fix = open_fix(Walk(world.open()))
+    repaired(fix.worktree)
+    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "fix", "--continue"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with ExitStack() as stack:
+        with locks.exclusive(fix.worktree.parent / "lock"):
+            both = [stack.enter_context(subprocess.Popen(command, text=True, **pipes)) for _ in range(2)]
+            for process in both:
+                assert process.stderr is not None
+                assert "waiting for another" in process.stderr.readline()
+        said = [process.communicate()[1] for process in both]
+    assert "".join(said).count(f"testing {miniature.git(fix.worktree, 'rev-parse', 'HEAD')[:12]}") == 1
+    codes = [process.returncode for process in both]
+    assert set(codes) <= {ExitCode.NEEDS_PERSON, ExitCode.CONFLICT}, said  # both walk on, in one checkout
+    done = cli(world, "run", "--json")
+    assert done.exception.details["bad"] == world.commits["rename field"], done.output
+    line = world.git("log", "--first-parent", "--format=%s", "--reverse", f"{before}..HEAD").splitlines()
+    assert line[1] == "Follow upstream"
+    assert all(subject.startswith("Advance LLVM to ") for subject in [line[0], *line[2:]])
+    assert world.git("status", "--porcelain") == ""
 
 
 def test_there_is_nothing_to_fix_before_something_failed(make_world: Any, carrier: str) -> None:

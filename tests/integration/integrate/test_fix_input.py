@@ -1,0 +1,141 @@
+"""What a person may do to the work tree of a fix, and where ``fix`` makes no sense: one message each, nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_release.cli.integrate import integrate
+from mlir_release.errors import ConflictError, ReleaseError
+from mlir_release.integrate import strategy as st
+from mlir_release.integrate.fix import Fix, open_fix
+from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.start import start
+from mlir_release.integrate.walk import Walk
+from tests.integration.integrate import miniature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.integrate.miniature import World
+
+
+@pytest.fixture
+def world(make_world: Any) -> World:
+    """One whose walk has stopped at a culprit."""
+    made: World = make_world(patched=True)
+    start(made.open())
+    assert Walk(made.open()).run(st.Adaptive()).bad == made.commits["rename scale"]
+    return made
+
+
+@pytest.fixture
+def fix(world: World) -> Fix:
+    """Its work tree, in which something was built."""
+    made = open_fix(Walk(world.open()))
+    (made.worktree / "build").mkdir()
+    (made.worktree / "build/object").write_text("kept\n")
+    return made
+
+
+def refused(folder: Path, *arguments: str) -> ReleaseError:
+    error = CliRunner().invoke(integrate, ["-C", str(folder), *arguments]).exception
+    assert isinstance(error, ReleaseError), error
+    assert error.remedy
+    return error
+
+
+# -- the work tree -----------------------------------------------------------------------------------------------------
+
+
+def elsewhere(world: World) -> None:
+    """Let the branch go on, so that the work tree belongs to another commit."""
+    world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
+
+
+def in_the_way(world: World) -> ConflictError:
+    with pytest.raises(ConflictError) as caught:
+        open_fix(Walk(world.open()))
+    assert caught.value.id == "fix-in-the-way"
+    return caught.value
+
+
+def test_a_work_tree_that_was_deleted_is_made_again(world: World, fix: Fix) -> None:
+    shutil.rmtree(fix.worktree)
+    again = open_fix(Walk(world.open()))
+    assert (again.worktree, again.kept) == (fix.worktree, False)
+    assert miniature.git(fix.worktree, "status", "--porcelain") == ""
+    assert "scale_by" in (fix.worktree / "third_party/llvm/mlir/api.h").read_text()
+
+
+def test_a_work_tree_that_git_has_locked_keeps_what_was_built(world: World, fix: Fix) -> None:
+    world.git("worktree", "lock", "--reason", "on a disk that I unplug", str(fix.worktree))
+    elsewhere(world)
+    assert not open_fix(Walk(world.open())).kept
+    assert (fix.worktree / "build/object").read_text() == "kept\n"
+    assert miniature.git(fix.worktree, "log", "-1", "--format=%s", "HEAD~") == "Go elsewhere"
+
+
+def test_a_folder_that_git_does_not_know_is_not_touched(world: World, fix: Fix) -> None:
+    (fix.worktree / ".git").unlink()
+    assert "does not know" in in_the_way(world).why
+    assert (fix.worktree / "build/object").read_text() == "kept\n"
+    error = refused(world.checkout, "fix", "--continue")
+    assert error.id == "fix-not-committed"
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_what_is_not_committed_is_in_the_way_until_it_is_on_a_branch_or_discarded(
+    world: World, fix: Fix, discard: bool
+) -> None:
+    (fix.worktree / "app.c").write_text("/* mine */\n")
+    elsewhere(world)
+    error = in_the_way(world)
+    assert "app.c" in error.why
+    assert f"git worktree remove --force {fix.worktree}" in error.remedy
+    if discard:
+        world.git("worktree", "remove", "--force", str(fix.worktree))
+    else:
+        miniature.git(fix.worktree, "commit", "-qam", "Mine")
+        error = in_the_way(world)
+        mine = miniature.git(fix.worktree, "rev-parse", "HEAD")
+        assert error.remedy.startswith(f"git branch NAME {mine[:12]}")
+        world.git("branch", "mine", mine)
+    assert not open_fix(Walk(world.open())).kept
+    assert miniature.git(fix.worktree, "log", "-1", "--format=%s", "HEAD~") == "Go elsewhere"
+    assert discard or world.git("show", "mine:app.c") == "/* mine */"
+
+
+# -- where there is nothing to fix -------------------------------------------------------------------------------------
+
+
+def test_a_conflict_is_named_with_what_can_be_done_about_it(world: World) -> None:
+    walk = Walk(world.open())
+    position = world.affecting.index(world.commits["conflict"])
+    walk.next(to=world.affecting[position - 1])
+    with pytest.raises(PatchConflict) as caught:
+        open_fix(walk)
+    assert caught.value.patch.subject == "Keep notes"
+    for arguments in (["fix"], ["fix", "--continue"]):
+        error = refused(world.checkout, *arguments)
+        assert (error.id, error.where) == ("carried-conflict", "mlir/notes.txt")
+
+
+@pytest.mark.parametrize("command", [("fix",), ("fix", "--continue"), ("page",)])
+def test_another_branch_or_none_is_refused(world: World, command: tuple[str, ...]) -> None:
+    world.git("switch", "-q", "main")
+    error = refused(world.checkout, *command)
+    assert (error.id, error.what[:17]) == ("integrate-not-started", "the branch 'main'")
+    world.git("switch", "-q", "--detach")
+    assert refused(world.checkout, *command).id == "integrate-detached"
+
+
+@pytest.mark.parametrize("command", [("fix",), ("fix", "--continue"), ("page",), ("stats",)])
+def test_outside_of_a_project_there_is_one_message(tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert refused(tmp_path, *command).id == "not-a-checkout"
+    assert refused(tmp_path / "missing", *command).id == "not-a-checkout"
+    miniature.git(tmp_path, "init", "-q")
+    assert refused(tmp_path, *command).id == "integrate-config-missing"
