@@ -195,8 +195,8 @@ class World:
         text = path.read_text()
         assert f"#define {key} {old}\n" in text
         path.write_text(text.replace(f"#define {key} {old}\n", f"#define {key} {new}\n"))
-        dated = {**os.environ, **self.environment(), **_dated()}
-        git(self.checkout, "commit", "-q", "-m", f"Follow upstream: {name}", "app.c", env=dated)
+        env = {**os.environ, **self.environment(), **dated()}
+        git(self.checkout, "commit", "-q", "-m", f"Follow upstream: {name}", "app.c", env=env)
 
     def open(self) -> Project:
         """What the commands open in the checkout, at noon."""
@@ -216,7 +216,8 @@ class World:
         return git(self.checkout, *arguments, env={**os.environ, **self.environment()})
 
 
-def _dated() -> dict[str, str]:
+def dated() -> dict[str, str]:
+    """What makes git date commits at noon."""
     stamp = f"{int(NOON.timestamp())} +0000"
     return {"GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp}
 
@@ -320,7 +321,7 @@ def finish(root: Path, up: Upstream, base: str, *, carrier: str, patched: bool) 
 
 
 def _downstream(world: World, base: str, *, carrier: str, patched: bool) -> None:
-    root, env = world.root, {**os.environ, **world.environment(), **_dated()}
+    root, env = world.root, {**os.environ, **world.environment(), **dated()}
     git(root, "init", "-q", "downstream", env=env)
     checkout = world.checkout
     git(checkout, "remote", "add", "origin", f"{URL}origin.git", env=env)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 from mlir_release.git.worktrees import current_branch
-from mlir_release.integrate.open import open_project
+from mlir_release.integrate.fix import close_fix, open_fix
+from mlir_release.integrate.open import open_observer, open_project
 from mlir_release.integrate.start import start
-from mlir_release.integrate.strategy import make_strategy
+from mlir_release.integrate.status import collect
+from mlir_release.integrate.strategy import Adaptive, make_strategy
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
 from tests.integration.integrate.miniature import NOON
@@ -61,3 +65,44 @@ def open_and_look(folder: Path) -> None:
     project = open_project(world.checkout, clock=lambda: NOON)
     start(project)
     Walk(project).observer.look()
+
+
+def fix(folder: Path) -> None:
+    """``fix``, what a person does then, and ``fix --continue``, which ends at the fix; all published.
+
+    The walk has stopped at the first break. The person is not killed, and does each step once.
+    """
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    project = open_project(world.checkout, clock=lambda: NOON)
+    committed = folder / "committed"
+    if not committed.exists():
+        made = open_fix(Walk(project, publish=True))
+        assert made.bad == world.commits["rename scale"]
+        _, old, new = miniature.FIXES["rename scale"]
+        steps = f"sed -i 's/{old}/{new}/' app.c && git commit -qam 'Follow upstream' && touch {committed}"
+        alone = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "KILLPOINTS")}
+        subprocess.run(["sh", "-c", steps], cwd=made.worktree, env=alone | miniature.dated(), check=True)
+    close_fix(Walk(project, publish=True))
+    end = Walk(project, publish=True).run(Adaptive(), until=world.commits["rename scale"])
+    assert (end.outcome, end.smoke_tests) == ("head", 0)
+
+
+def cancel(folder: Path) -> None:
+    """Three probes side by side, two of which the third makes useless while they are running."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    begun = folder / "begun"
+    undisturbed = not begun.exists()
+    begun.touch()
+    walk = Walk(open_project(world.checkout, clock=lambda: NOON))
+    end = walk.run(Adaptive(width=3), until=world.affecting[10], width=3)
+    assert (end.outcome, end.bad) == ("culprit", world.commits["rename scale"])
+    assert end.cancelled == 2 or not undisturbed
+
+
+def status(folder: Path) -> None:
+    """Look at a branch with carried patches; what is seen is written down."""
+    world = miniature.load(folder)
+    os.environ.update(world.environment())
+    (folder / "status.json").write_text(json.dumps(collect(open_observer(world.checkout), fetch=False)))
