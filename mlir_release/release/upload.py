@@ -203,7 +203,8 @@ def _put_wheel(draft: Draft, wheel: Wheel, content: Dist) -> list[Put]:
     if ours:
         bundles = _put_bundle(draft, first, content)
         done += bundles
-        if provenance is not None:
-            fresh = any(put.action == "uploaded" for put in bundles)  # it is made from the bundle
+        # It is made from the bundle: beside one of an earlier signature, publication makes it.
+        if provenance is not None and all(put.action != "kept" for put in bundles):
+            fresh = any(put.action == "uploaded" for put in bundles)
             done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance, replace=lambda _: fresh))
     return done

@@ -13,6 +13,7 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.matrix import Matrix
+from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.release.check import attest_release, check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
@@ -79,6 +80,22 @@ def test_what_a_killed_upload_did_not_come_to_is_added(stage: SignedStage) -> No
     assert refusal(stage.publish) == "release-incomplete"
     stage.upload()
     assert stage.publish().unsigned
+
+
+def test_a_wheel_that_is_signed_again_keeps_its_first_bundle_and_the_provenance_of_that(stage: SignedStage) -> None:
+    """The build is run again after its upload was killed before the provenance: the same bytes, signed anew."""
+    stage.build()
+    stage.upload()
+    release, provenance = stage.release, f"{stage.wheel.name}.provenance"
+    release.own = [asset for asset in release.own if asset.name != provenance]
+    first = stage.asset(stage.wheel.name + BUNDLE).content
+    stage.build()
+    stage.upload()
+    assert stage.asset(stage.wheel.name + BUNDLE).content == first
+    assert stage.publish().unsigned
+    stage.sign_manifest()
+    assert not stage.publish().unsigned
+    assert stage.asset(provenance).content == publish_provenance(first)
 
 
 def test_another_build_takes_the_place_of_one_that_nobody_signed(stage: SignedStage) -> None:
