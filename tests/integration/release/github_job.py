@@ -1,63 +1,93 @@
-"""A whole job on the loopback GitHub, from a pin to the pages that show the release, and what it leaves.
+"""A whole job on the loopback GitHub, from a pin to the pages that show the signed release, and what it leaves.
 
-Tests disturb its requests: a sample, or (marked ``slow``) all of them.
+Tests disturb its requests: a sample, or (marked ``slow``) all of them. Sigstore's services are not disturbed here.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import generate
 from mlir_release.issues.tracking import track_release
 from mlir_release.model.matrix import Matrix
+from mlir_release.provenance.bundle import is_about
+from mlir_release.provenance.pep740 import publish_provenance
+from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
+from mlir_release.release.check import attest_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
-from tests.release_stage import TARGETS
 from tests.revision_factory import make_revision
+from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from tests.github_server.world import Release
+    from tests.sigstore.services import Services
+
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
 TAG = "snapshot-20261120.01"
+#: Nothing is said of provenance: on GitHub it is required.
+TARGETS = make_targets(make_row(), pythons=[PYTHON], provenance="")
+IDENTITY = "ACTIONS_ID_TOKEN_REQUEST_URL"
 
 
 @contextmanager
 def world(folder: Path) -> Iterator[GitHubServer]:
-    """A GitHub with a repository that has no release yet; its clock stands still."""
+    """A GitHub with a repository that has no release yet; its clock does not move."""
     with GitHubServer(folder / "github", clock=lambda: NOW) as server:
         files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
         server.add_repository(REPOSITORY, files)
         yield server
 
 
+def environment(server: GitHubServer, sigstore: Services) -> dict[str, str]:
+    """What the jobs of a run on :data:`TAG` have."""
+    token = server.token(scopes=("contents", "actions", "issues", "attestations"))
+    identity = sigstore.environment(tag=TAG, repository=REPOSITORY, server=server.url)
+    return server.environment(REPOSITORY, token) | identity
+
+
 def job(environ: Mapping[str, str], dist: Path) -> None:
-    """What the workflows do, from selection to the index."""
-    forge = GitHubForge.open(REPOSITORY, environ=environ)
-    matrix = Matrix.parse(TARGETS).only(f"python={PYTHON} and llvm=mlir")
-    tag = snapshot(forge, make_revision(REVISION, subject="A change"), matrix, request_id="run-1").tag
-    draft = Draft.load(forge, tag, matrix=matrix)
-    upload(draft, dist)
-    publish(draft)
-    assert not sweep(forge, branch="main").failures
-    track_release(forge, tag, log_url="")
-    with scratch_folder("pages") as folder:
+    """What the workflows do, from selection to the index. Run again, it signs again, as a re-run of all jobs does."""
+    with patch.dict(os.environ, environ), scratch_folder("job") as folder:
+        forge = GitHubForge.open(REPOSITORY, environ=environ)
+        made = snapshot(forge, make_revision(REVISION, subject="A change"), Matrix.parse(TARGETS), request_id="run-1")
+        tag = forge.tag(made.tag)
+        assert tag is not None
+        os.environ |= {IDENTITY: f"{environ[IDENTITY]}&commit={tag.commit}", "GITHUB_SHA": tag.commit}
+        _release(forge, made.tag, shutil.copytree(dist, folder / "dist"), folder / "manifest")
+        assert not sweep(forge, branch="main").failures
+        track_release(forge, made.tag, log_url="")
         address = f"{environ['GITHUB_SERVER_URL']}/pages/{REPOSITORY}/"
         assert generate(forge, folder / "site", base_url=address).releases == 1
+
+
+def _release(forge: GitHubForge, tag: str, dist: Path, manifest: Path) -> None:
+    """Sign and upload, then publish: first up to the manifest, and once that is signed, too."""
+    attest_release(forge, tag, dist, dist, kinds=("wheels", "reports"), branch="main")
+    draft = Draft.load(forge, tag)
+    upload(draft, dist)
+    if publish(draft, dist=dist, manifest_to=manifest).unsigned:
+        attest_release(forge, tag, manifest, dist, kinds=("manifest",), branch="main")
+        assert not publish(Draft.load(forge, tag), dist=dist).unsigned
 
 
 def end_state(server: GitHubServer) -> dict[str, object]:
@@ -65,18 +95,28 @@ def end_state(server: GitHubServer) -> dict[str, object]:
     repository = server.repositories[REPOSITORY]
     refs = repository.git.run("for-each-ref", "--format=%(refname) %(objectname) %(contents)").stdout.decode()
     releases = [
-        (
-            release.tag,
-            release.draft,
-            release.name,
-            release.body.replace(server.url, ""),
-            Counter((asset.name, hashlib.sha256(asset.content).hexdigest()) for asset in release.assets),
-        )
+        (release.tag, release.draft, release.name, release.body.replace(server.url, ""), _files(server, release))
         for release in repository.releases.values()
     ]
     issues = [(issue["title"], issue["state"], issue["body"]) for issue in repository.issues]
     dispatches = len(repository.dispatches)
     return {"refs": refs.replace(server.url, ""), "releases": releases, "dispatches": dispatches, "issues": issues}
+
+
+def _files(server: GitHubServer, release: Release) -> Counter[tuple[str, str]]:
+    """The files of a release with their digests. No two signatures are the same: of those, whether they fit."""
+    content = {asset.name: asset.content for asset in release.assets}
+
+    def state(name: str) -> str:
+        if (signed := name.removesuffix(BUNDLE_SUFFIX)) != name:
+            fits = is_about(content[name], hashlib.sha256(content[signed]).hexdigest())
+        elif (signed := name.removesuffix(PROVENANCE_SUFFIX)) != name:
+            fits = content[name] == publish_provenance(content[signed + BUNDLE_SUFFIX])
+        else:
+            return hashlib.sha256(content[name].replace(server.url.encode(), b"")).hexdigest()
+        return "fits" if fits else "is of another file"
+
+    return Counter((asset.name, state(asset.name)) for asset in release.assets)
 
 
 @dataclass(frozen=True)
@@ -88,14 +128,14 @@ class Undisturbed:
     end: dict[str, object]
 
     @classmethod
-    def run(cls, folder: Path) -> Undisturbed:
+    def run(cls, folder: Path, sigstore: Services) -> Undisturbed:
         """Do it in ``folder``."""
         dist = folder / "dist"
         dist.mkdir()
         wheel = make_wheel(dist, tag=TAG, version="20261120.1", python=PYTHON)
         make_report(dist, wheel, target=f"smoke-mlir-linux-x86_64-{PYTHON}")
         with world(folder) as server:
-            job(server.environment(REPOSITORY, server.token()), dist)
+            job(environment(server, sigstore), dist)
             return cls(dist, [f"{r.method} {r.path}" for r in server.requests], end_state(server))
 
     def sample(self, kind: int, method: str = "", *, exhaustive: bool) -> list[int]:

@@ -16,11 +16,14 @@ from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github import client as github_client
 from tests.github_server import Fault, graphql_limit
-from tests.integration.release.github_job import NOW, REPOSITORY, Undisturbed, end_state, job, world
+from tests.integration.release.github_job import NOW, end_state, environment, job, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.integration.release.github_job import Undisturbed
+    from tests.sigstore.services import Services
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "500": lambda: Fault(status=500),
@@ -36,11 +39,6 @@ FAULTS: dict[str, Callable[[], Fault]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return Undisturbed.run(tmp_path_factory.mktemp("undisturbed"))
-
-
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
@@ -49,7 +47,12 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_every_request_may_fail(
-    kind: str, undisturbed: Undisturbed, exhaustive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    undisturbed: Undisturbed,
+    sigstore: Services,
+    exhaustive: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     requests = undisturbed.requests
     stopped: Counter[str] = Counter()
@@ -58,7 +61,7 @@ def test_every_request_may_fail(
     tried = undisturbed.sample(list(FAULTS).index(kind), method, exhaustive=exhaustive)
     for number in tried:
         with world(tmp_path / f"{number}") as server:
-            environ = server.environment(REPOSITORY, server.token())
+            environ = environment(server, sigstore)
             server.faults = lambda record, number=number: FAULTS[kind]() if record.number == number else None  # type: ignore[misc]
             said = ""
             try:

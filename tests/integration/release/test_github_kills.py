@@ -20,23 +20,25 @@ from mlir_release.console import console
 from mlir_release.forge.github import dispatch
 from tests.github_server import Fault
 from tests.integration.release import github_job
-from tests.integration.release.github_job import REPOSITORY, Undisturbed, end_state, job, world
+from tests.integration.release.github_job import end_state, environment, job, world
 
 if TYPE_CHECKING:
     from tests.github_server import Record
+    from tests.integration.release.github_job import Undisturbed
+    from tests.sigstore.services import Services
 
 ROOT = Path(__file__).parents[3]
 JOB = f"import os, pathlib, sys; from {github_job.__name__} import job; job(os.environ, pathlib.Path(sys.argv[1]))"
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return Undisturbed.run(tmp_path_factory.mktemp("undisturbed"))
-
-
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_the_process_may_be_killed_at_every_request(
-    moment: str, undisturbed: Undisturbed, exhaustive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moment: str,
+    undisturbed: Undisturbed,
+    sigstore: Services,
+    exhaustive: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
     monkeypatch.setattr(dispatch, "PAUSES", ())  # here, a run is listed at once
@@ -44,7 +46,7 @@ def test_the_process_may_be_killed_at_every_request(
     tried = undisturbed.sample(3 if moment == "before" else 7, exhaustive=exhaustive)
     for number in tried:
         with world(tmp_path / f"{number}") as server:
-            environ = server.environment(REPOSITORY, server.token())
+            environ = environment(server, sigstore)
             started: Future[subprocess.Popen[bytes]] = Future()
 
             def kill(
@@ -70,13 +72,13 @@ def test_the_process_may_be_killed_at_every_request(
 
 
 def test_the_process_may_be_killed_before_its_run_is_listed(
-    undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    undisturbed: Undisturbed, sigstore: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "quiet", True)
     monkeypatch.setattr(dispatch, "PAUSES", (0.0,) * 4)
     with world(tmp_path) as server:
         server.runs_appear_after = 3
-        environ = server.environment(REPOSITORY, server.token())
+        environ = environment(server, sigstore)
         started: Future[subprocess.Popen[bytes]] = Future()
 
         def kill(record: Record) -> Fault | None:
