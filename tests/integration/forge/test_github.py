@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.checks import GitHubChecks
@@ -218,6 +221,20 @@ def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
     with pytest.raises(ForgeError) as caught:
         forge.tags()
     assert caught.value.id == "github-not-found"
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "an older server"])
+def test_the_command_shows_the_run_that_it_started(github: GitHubServer, told: bool) -> None:
+    github.older_dispatch = "" if told else "ignores"
+    environment = github.environment(REPOSITORY, github.token())
+    arguments = ["release", "dispatch", "release.yml", "--ref", "main", "--input", "a=1", "--json"]
+    options = ["--forge", f"github:{REPOSITORY}"]
+    done = CliRunner(env=environment).invoke(app, [*arguments, *options], standalone_mode=False, catch_exceptions=False)
+    (made,) = github.dispatches
+    assert made.inputs == {"a": "1"}
+    shown = json.loads(done.stdout)
+    assert shown["run"] == (str(made.run_id) if told else None)
+    assert shown["url"] == (f"{github.url}/{REPOSITORY}/actions/runs/{made.run_id}" if told else "")
 
 
 @pytest.mark.parametrize("older", ["ignores", "refuses"])

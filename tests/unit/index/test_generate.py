@@ -345,6 +345,19 @@ def test_all_links_to_one_wheel_say_the_same(tmp_path: Path) -> None:
                     assert seen.setdefault(href.partition("#")[0], attributes) == attributes
 
 
+def test_a_release_names_what_was_waived_and_what_is_left_out(tmp_path: Path) -> None:
+    tag = "snapshot-20261120.02"
+    manifest = make_manifest(
+        tag,
+        waivers=(Waiver(target="mlir-macos-arm64-cp312", reason="no runner", by="ada", at="2026-11-20T12:00:00Z"),),
+        left_out=(LeftOut(target="mlir-linux-aarch64-cp312", reason="there is no tested wheel"),),
+        **SMALL,  # type: ignore[arg-type]
+    )
+    text = Page(site(tmp_path, manifest)[f"snapshots/{tag}/index.html"]).text
+    assert "mlir-macos-arm64-cp312: no runner" in " ".join(text.split())
+    assert "mlir-linux-aarch64-cp312: there is no tested wheel" in " ".join(text.split())
+
+
 def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
     manifest = make_manifest(
         "snapshot-20261120.02",
