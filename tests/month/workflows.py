@@ -278,7 +278,7 @@ class Workflows:
     def pages(self, run: Run) -> None:
         """Generate in an empty folder, deploy."""
         site = run.folder / "site"
-        if self.job(run, "publish: generate pages", partial(self._generate, site), minutes=60):
+        if self.job(run, "publish: generate pages", partial(self._generate, site), minutes=90):
             self.job(run, "publish: deploy pages", partial(self.world.deploy, site), minutes=30)
 
     def _generate(self, site: Path) -> None:

@@ -12,7 +12,10 @@ import yaml
 from mlir_release.forge.github.client import LONGEST_WAIT
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
-CHAIN = ("release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml")
+CHAIN = (
+    "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
+    "pages.yml", "probe.yml",
+)  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
 
