@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate, pairwise, takewhile
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import msgspec
 
 from mlir_release.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: What a round costs beside its smoke tests, in smoke tests: people wait for it, and it sets machines up. On recorded
 #: walks, this comes close to the fewest rounds that eight probes can do with (0.153 of linear's smoke tests, by dynamic
@@ -42,8 +41,7 @@ class Verdict(StrEnum):
     UNTESTABLE = "untestable"
 
 
-@dataclass(frozen=True)
-class Knowledge:
+class Knowledge(msgspec.Struct, frozen=True):
     """What is known of positions 0..n.
 
     :param n: number of affecting commits ahead
@@ -52,7 +50,7 @@ class Knowledge:
     """
 
     n: int
-    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[int, Verdict] = msgspec.field(default_factory=dict)
     risks: Sequence[float] = ()
 
     def risk(self, position: int) -> float:
@@ -62,22 +60,19 @@ class Knowledge:
         return DEFAULT_BREAK_RATE if position else BASE_RISK_START
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """Test these positions, side by side if there is room; ascending, never empty, never one that has a verdict."""
 
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Culprit:
+class Culprit(msgspec.Struct, frozen=True):
     """A verified edge: ``position`` tested bad, ``position - 1`` tested good."""
 
     position: int
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """``good`` tested good and ``bad`` tested bad; in between, nothing that was tried could be tested: neither edge,
     nor as many as :func:`give_up_after` says.
     """
@@ -86,22 +81,19 @@ class Range:
     bad: int
 
 
-@dataclass(frozen=True)
-class BaseBroken:
+class BaseBroken(msgspec.Struct, frozen=True):
     """Position 0 itself tests bad, or can't be tested while ``bad`` fails: no upstream commit ahead is to blame."""
 
     bad: int
 
 
-@dataclass(frozen=True)
-class Stuck:
+class Stuck(msgspec.Struct, frozen=True):
     """``good`` is the last good position and nothing tested after it could be tested, the head included."""
 
     good: int
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The head tested good."""
 
     position: int
@@ -123,8 +115,7 @@ class Strategy(Protocol):
 # -- the parts that strategies share -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(msgspec.Struct, frozen=True):
     """The search interval: ``low`` is the last good (or assumed good) position, ``high`` the first bad after it."""
 
     low: int
@@ -177,8 +168,7 @@ def give_up_after(commits: int) -> int:
 # -- the strategies ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(msgspec.Struct, frozen=True):
     """One commit after the other: names every break, even one that upstream fixes later."""
 
     def decide(self, known: Knowledge) -> Decision:
@@ -201,8 +191,7 @@ class Linear:
         return max((position for position in settled if known.verdicts[position] is Verdict.GOOD), default=0)
 
 
-@dataclass(frozen=True)
-class Adaptive:
+class Adaptive(msgspec.Struct, frozen=True):
     """Up to ``width`` probes a round, placed where their answers carry most information under the risks.
 
     ``head_first`` makes it the classic: test the head; if that fails, bisect.
@@ -316,8 +305,7 @@ def make_strategy(name: str, width: int = 1) -> Strategy:
 STRATEGIES = ("linear", "head", "adaptive", "parallel")
 
 
-@dataclass(frozen=True)
-class BreakRate:
+class BreakRate(msgspec.Struct, frozen=True):
     """The break probability, estimated from earlier walks of the same downstream: a Beta distribution's two counts."""
 
     breaks: float = 1.0

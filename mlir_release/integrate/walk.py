@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -130,7 +130,7 @@ class Walk:
             """Returns whether it was cancelled."""
 
             def needed() -> bool:
-                return not fresh or st.tells(replace(known, verdicts={**known.verdicts, **fresh}), position)
+                return not fresh or st.tells(structs.replace(known, verdicts={**known.verdicts, **fresh}), position)
 
             upstream = seen.upstream_at(position)
             try:
