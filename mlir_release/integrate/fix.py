@@ -6,6 +6,7 @@ moves once a commit from there has passed the smoke test.
 
 from __future__ import annotations
 
+import os
 import shlex
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -151,7 +152,7 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
         why, remedy = "git does not know the folder as a work tree", "move or remove it"
     elif _is_for(project, there, head, pin):
         return True
-    elif changed := changed_paths(Git(slot.outer)):
+    elif changed := _changed(slot):
         why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit it to a branch, or {discard}"
     elif _by_a_person(project, there, head) and not _on_a_branch(project, there):
         why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]}, or {discard}"
@@ -164,6 +165,15 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
         why=why,
         remedy=f"{remedy}; then run this again",
     )
+
+
+def _changed(slot: ProbeSlot) -> list[str]:
+    """What is in the work tree and neither committed nor ignored; of the upstream's sources, what is changed."""
+    outer, sources = Git(slot.outer), Git(slot.sources)
+    listed = outer.run("ls-files", "--others", "--exclude-standard", "-z").stdout.split(b"\0")[:-1]
+    new = [name for name in map(os.fsdecode, listed) if slot.outer / name != slot.sources]
+    inside = changed_paths(sources) if (slot.sources / ".git").exists() else []
+    return [*changed_paths(outer), *new, *(os.path.relpath(slot.sources / name, slot.outer) for name in inside)]
 
 
 def _by_a_person(project: Project, commit: str, head: str) -> bool:
@@ -259,8 +269,8 @@ def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     there = _checked_out(slot)
     if there is None or not _is_for(project, there, head, pin):
         why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
-    elif changed := changed_paths(Git(slot.outer)):
-        why, remedy = f"not committed: {', '.join(changed[:5])}", f"git -C {slot.outer} commit -a"
+    elif changed := _changed(slot):
+        why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit or remove it in {slot.outer}"
     elif not _by_a_person(project, there, head):
         why, remedy = "nothing was committed there", f"fix the project in {slot.outer}, and commit"
     else:

@@ -109,6 +109,19 @@ def test_what_is_not_committed_is_in_the_way_until_it_is_on_a_branch_or_discarde
     assert discard or world.git("show", "mine:app.c") == "/* mine */"
 
 
+@pytest.mark.parametrize("name", ["new.c", "third_party/llvm/mlir/api.h"])
+def test_a_new_file_and_a_change_in_the_upstreams_sources_are_neither_lost_nor_tested_with_the_commit(
+    world: World, fix: Fix, name: str
+) -> None:
+    miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "Half of it")
+    (fix.worktree / name).write_text("/* mine */\n")
+    error = refused(world.checkout, "fix", "--continue")
+    assert (error.id, error.why) == ("fix-not-committed", f"not committed: {name}")
+    elsewhere(world)
+    assert in_the_way(world).why == f"not committed: {name}"
+    assert (fix.worktree / name).read_text() == "/* mine */\n"
+
+
 # -- where there is nothing to fix -------------------------------------------------------------------------------------
 
 
