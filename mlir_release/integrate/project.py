@@ -129,7 +129,7 @@ class Project:
     def refuse_dirty(self) -> None:
         """:raises ConflictError: if tracked files have uncommitted changes.
 
-        A killed run leaves a pin that is one commit behind HEAD: it is brought up to date instead.
+        A killed run leaves a pin as it was before the last commit that changed it: it is brought up to date instead.
         """
         dirty = changed_paths(self.outer)
         if dirty == [self.config.downstream.carrier] and self._lagging():
@@ -150,8 +150,8 @@ class Project:
             seen = Git(path).resolve("HEAD") if (path / ".git").exists() else None
         else:
             seen = path.read_text(errors="replace").strip() if path.is_file() else None
-        pins = {self.pin(commit) for commit in self.outer.text("rev-list", "--first-parent", "-n", "2", "HEAD").split()}
-        return seen in pins
+        changes = ("rev-list", "--first-parent", "-n", "2", "HEAD", "--", self.config.downstream.carrier)
+        return seen in {self.pin(commit) for commit in self.outer.text(*changes).split()}
 
     def follow(self) -> None:
         """Set the pin in the work tree to that of HEAD."""

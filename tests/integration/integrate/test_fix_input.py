@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from mlir_release.cli.integrate import integrate
 from mlir_release.errors import ConflictError, ReleaseError
 from mlir_release.integrate import strategy as st
-from mlir_release.integrate.fix import Fix, open_fix
+from mlir_release.integrate.fix import Fix, close_fix, open_fix
 from mlir_release.integrate.patches import PatchConflict
+from mlir_release.integrate.project import Project
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
@@ -107,6 +108,28 @@ def test_what_is_not_committed_is_in_the_way_until_it_is_on_a_branch_or_discarde
     assert not open_fix(Walk(world.open())).kept
     assert miniature.git(fix.worktree, "log", "-1", "--format=%s", "HEAD~") == "Go elsewhere"
     assert discard or world.git("show", "mine:app.c") == "/* mine */"
+
+
+def test_a_checkout_whose_submodule_did_not_follow_a_fix_of_several_commits_follows(
+    world: World, fix: Fix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, old, new = miniature.FIXES["rename scale"]
+    app = fix.worktree / "app.c"
+    app.write_text(app.read_text().replace(f"#define SCALE {old}\n", f"#define SCALE {new}\n"))
+    miniature.git(fix.worktree, "commit", "-qam", "Follow upstream")
+    miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "And more")
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "follow", killed)
+        with pytest.raises(KeyboardInterrupt):
+            close_fix(Walk(world.open()))
+    assert world.git("status", "--porcelain") == "M third_party/llvm"
+    close_fix(Walk(world.open()))
+    assert world.git("status", "--porcelain") == ""
+    assert world.git("rev-parse", "HEAD") == miniature.git(fix.worktree, "rev-parse", "HEAD")
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("name", ["new.c", "third_party/llvm/mlir/api.h"])
