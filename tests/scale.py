@@ -218,7 +218,7 @@ class Veteran:
         assert commit is not None
         identity = self.sigstore.environment(tag=TAG, repository=REPOSITORY, commit=commit, server=self.github.url)
         arguments = ("attest", TAG, str(folder), "--kind", kind, "--output", str(output))
-        return self.ask(*arguments, name=f"attest, {kind}", environment={**identity, "GITHUB_SHA": commit})
+        return self.ask(*arguments, name=f"attest, {kind}", environment=identity)
 
     @property
     def installing(self) -> tuple[str, ...]:

@@ -23,7 +23,9 @@ from mlir_release.provenance.policy import (
     PROVENANCE_SUFFIX,
     Policy,
     Subject,
+    check_signer,
 )
+from mlir_release.provenance.policy import Signer as Identity
 from mlir_release.provenance.trust import TRUST_VARIABLE, load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
 
@@ -73,6 +75,7 @@ def attest(
     folder: Path,
     output: Path,
     *,
+    commit: str,
     kinds: Sequence[str] = tuple(KINDS),
     branch: str = "main",
     store: Callable[[bytes], bool] | None = None,
@@ -80,22 +83,20 @@ def attest(
 ) -> Attested:
     """Sign the files below ``folder`` as this workflow run, and write the bundles into ``output``. Safe to repeat.
 
+    :param commit: that the tag names, and that the run has to be of: the tag may have been moved since the run began
     :param kinds: keys of :data:`KINDS`; other files are left alone
     :param branch: the protected branch that the signing workflow has to be called at
     :param store: has a bundle kept by the forge, too; returns whether it was
     :raises UsageError: ``attest-nothing``, ``attest-duplicate``, ``attest-outside-actions``
     :raises NeedsPersonError: ``attest-private-repository``
-    :raises VerificationError: ``provenance-…``: what this run signs would be refused
+    :raises VerificationError: ``provenance-…``: what this run signs would be refused, so nothing was signed
     :raises ForgeError: ``sigstore-failed``
     """
     files = _files(folder, kinds)
-    signatory = Signatory(environ)
     policy = Policy(
-        repository=f"{environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{environ.get('GITHUB_REPOSITORY', '')}",
-        tag=tag,
-        commit=environ.get("GITHUB_SHA", ""),
-        branch=branch,
+        repository=f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}", tag=tag, commit=commit, branch=branch
     )
+    signatory = Signatory(environ, policy)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
     for subject in files:
@@ -113,6 +114,10 @@ def attest(
         if subject.name.endswith(DISTRIBUTIONS):
             write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
     return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
+
+
+def _server(environ: Mapping[str, str]) -> str:
+    return environ.get("GITHUB_SERVER_URL", "https://github.com")
 
 
 def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
@@ -157,6 +162,7 @@ class Signatory:
     """Signs as the workflow run in whose job it is. Its identity and its key last ten minutes, and are renewed."""
 
     environ: Mapping[str, str]
+    policy: Policy
     _context: SigningContext | None = None
     _signer: Signer | None = None
     _claims: dict[str, Any] = field(default_factory=dict)
@@ -186,10 +192,9 @@ class Signatory:
         from sigstore.sign import SigningContext
 
         token = IdentityToken(_ambient_token(self.environ))
-        self._claims = dict(
-            token._unverified_claims, server=self.environ.get("GITHUB_SERVER_URL", "https://github.com")
-        )
+        self._claims = dict(token._unverified_claims, server=_server(self.environ))
         _check_visibility(self._claims, self.environ)
+        _check_identity(self._claims, self.policy)
         if self._context is None:
             config = signing_config(self.environ)
             if not self.environ.get(TRUST_VARIABLE):
@@ -233,6 +238,27 @@ def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> 
             remedy='set provenance = "none" in [release] of targets.toml, or name a Sigstore of your own in '
             f"{TRUST_VARIABLE}",
         )
+
+
+def _check_identity(claims: Mapping[str, Any], policy: Policy) -> None:
+    """Check what the certificate is going to say before anything is signed: whatever is signed stays in the log.
+
+    :raises VerificationError: ``provenance-…``
+    """
+    identity = Identity(
+        issuer=str(claims.get("iss", "")),
+        workflow=f"{claims['server']}/{claims.get('job_workflow_ref', '')}",
+        repository=f"{claims['server']}/{claims.get('repository', '')}",
+        ref=str(claims.get("ref", "")),
+        commit=str(claims.get("sha", "")),
+        runner=str(claims.get("runner_environment", "")),
+    )
+    try:
+        check_signer(identity, policy)
+    except VerificationError as error:
+        error.where = error.where or policy.tag
+        error.what = f"what this run signs would be refused: {error.what}"
+        raise
 
 
 def _statement(subject: Subject, claims: Mapping[str, Any]) -> Statement:

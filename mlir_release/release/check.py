@@ -110,13 +110,14 @@ def attest_release(
     """Sign the files of a release, if its tag is one of ours that only pins a revision.
 
     Whoever can push can make a tag whose workflows call the one that signs. So this is where a signature is refused,
-    and a signature proves that the tag was checked.
+    and a signature proves that the tag was checked, at the run's commit: a tag that was moved meanwhile names another.
 
     :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; see :func:`attest`, too
     """
-    check_pinned(forge, find_state(forge, tag))
+    state = find_state(forge, tag)
+    check_pinned(forge, state)
     store = forge.services.keep_attestation if forge.services is not None else None
-    return attest(tag, folder, output, kinds=kinds, branch=branch, store=store)
+    return attest(tag, folder, output, commit=state.commit, kinds=kinds, branch=branch, store=store)
 
 
 def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) -> CheckedFile:

@@ -59,13 +59,12 @@ class Job:
             self._monkeypatch.setenv(name, value)
         self._monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
         self._monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
-        self._monkeypatch.setenv("GITHUB_SHA", COMMIT)
 
     def add(self, name: str, content: bytes = b"wheel") -> None:
         (self.files / "linux" / name).write_bytes(content)
 
     def attest(self, **options: Any) -> sign.Attested:
-        return attest(TAG, self.files, self.output, **options)
+        return attest(TAG, self.files, self.output, commit=COMMIT, **options)
 
     def bundle(self, name: str) -> bytes:
         return (self.output / f"{name}.sigstore.json").read_bytes()
@@ -170,16 +169,21 @@ def test_two_files_of_one_name_are_refused(job: Job) -> None:
         ("provenance-signer", {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/release.yml@refs/tags/{TAG}"}),
         ("provenance-signer-ref", {"job_workflow_ref": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"}),
         ("provenance-tag", {"tag": "snapshot-20261120.03"}),
+        ("provenance-commit", {"commit": "e" * 40}),
+        ("provenance-repository", {"repository": "octo/fork"}),
         ("provenance-self-hosted", {"runner_environment": "self-hosted"}),
     ],
 )
-def test_what_would_be_refused_is_not_handed_out(job: Job, id: str, claims: dict[str, str]) -> None:
+def test_what_would_be_refused_is_not_signed(job: Job, id: str, claims: dict[str, str]) -> None:
     job.add(WHEEL)
     job.be(**claims)
     with pytest.raises(VerificationError) as caught:
         job.attest()
     assert caught.value.id == id
+    assert caught.value.where == TAG
     assert not job.output.exists()
+    # A signature in the log could be made a bundle of, by whoever started the run.
+    assert not {CERTIFICATES, ENTRIES} & set(job.services.requests)
 
 
 def test_nobody_signs_outside_a_workflow(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

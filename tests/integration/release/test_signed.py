@@ -22,6 +22,7 @@ from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
 from tests.sigstore.instance import MadeSigstore, statement_of
+from tests.sigstore.services import serve_sigstore
 from tests.wheel_factory import PYTHON
 
 if TYPE_CHECKING:
@@ -193,6 +194,28 @@ def test_nothing_is_signed_for_a_tag_that_was_made_by_hand(stage: SignedStage, t
         )
     assert caught.value.id.startswith(("pin-", "tag-"))
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_signed_for_a_run_from_before_the_tag_was_moved(
+    stage: SignedStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tag that anyone may make: its run begins at a commit with workflows of their own, and then it is moved."""
+    stage.build()
+    with serve_sigstore(tmp_path / "sigstore", made=stage.made) as services:
+        for commit, signs in (("e" * 40, False), (stage.commit, True)):
+            run = services.environment(tag=TAG, repository=REPOSITORY, commit=commit, server=stage.server.url)
+            for name, value in (run | stage.server.environment(REPOSITORY, stage.token)).items():
+                monkeypatch.setenv(name, value)
+            out = tmp_path / f"out-{signs}"
+
+            def sign(out: Path = out) -> object:
+                return attest_release(stage.forge, TAG, stage.dist, out, kinds=["wheels"], branch="main")
+
+            if signs:
+                sign()
+            else:
+                assert refusal(sign) == "provenance-commit"
+            assert out.exists() == signs
 
 
 # -- what is not uploaded ---------------------------------------------------------------------------------------------
