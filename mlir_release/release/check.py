@@ -14,7 +14,7 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
 from mlir_release.provenance.sign import attest
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.remote import fetch_published_wheel, need_published
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import read_trusted, signs_itself
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
 
@@ -138,7 +138,7 @@ def check_release(
     """
     release = need_published(forge, tag)
     commit = ""
-    if forge.services is not None:  # a mirror's commits are its own
+    if signs_itself(forge, repository):  # a mirror's commits are its own
         state = find_state(forge, tag)
         check_pinned(forge, state)
         commit = state.commit

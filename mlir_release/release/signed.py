@@ -120,9 +120,7 @@ def read_trusted(
     manifest = fetch_manifest(forge, release, folder)
     if expectation == "skip":
         return TrustedRelease(release=release, manifest=manifest)
-    required = expectation == "require" or manifest.provenance == "required"
-    if not required and forge.head(branch) is not None:
-        required = is_required(forge, matrix_of_branch(forge, branch).release.provenance)
+    required = expectation == "require" or manifest.provenance == "required" or _expects(forge, branch)
     if not need_provenance(required, manifest.provenance, where=forge.page_url(release.tag)):
         return TrustedRelease(release=release, manifest=manifest)
     policy = Policy(
@@ -136,6 +134,20 @@ def read_trusted(
     assert asset is not None  # else there were no manifest
     signer = signatures.check(MANIFEST_NAME, asset.sha256)
     return TrustedRelease(release=release, manifest=manifest, signatures=signatures, signer=signer)
+
+
+def _expects(forge: Forge, branch: str) -> bool:
+    """Whether a forge's branch says that releases are signed; without one, whether such a forge's are by default."""
+    known = forge.head(branch) is not None
+    return is_required(forge, matrix_of_branch(forge, branch).release.provenance if known else None)
+
+
+def signs_itself(forge: Forge, repository: str) -> bool:
+    """Whether it is a forge's own workflows that must have signed: a mirror has files that another's did.
+
+    :param repository: the address of the one that must have signed; empty: nothing else is known
+    """
+    return forge.services is not None and repository in ("", forge.services.url)
 
 
 class Manifests:

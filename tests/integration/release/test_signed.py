@@ -9,6 +9,7 @@ import pytest
 
 from mlir_release.cli.app import app
 from mlir_release.errors import ConflictError, ReleaseError, VerificationError
+from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
@@ -392,6 +393,7 @@ def test_a_downgraded_manifest_is_refused(stage: SignedStage, tmp_path: Path) ->
     asset.content = good.replace(b'"provenance": "required"', b'"provenance": "none"')
     assert asset.content != good
     assert refusal(lambda: trusted(stage, tmp_path / "b")) == "provenance-downgraded"
+    assert refusal(lambda: trusted(stage, tmp_path / "f", branch="gone")) == "provenance-downgraded"
     assert trusted(stage, tmp_path / "c", expectation="skip") is None
     asset.content = good.replace(b'"version"', b' "version"')
     assert refusal(lambda: trusted(stage, tmp_path / "d")) == "provenance-digest"
@@ -411,6 +413,19 @@ def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Pa
     with pytest.raises(VerificationError) as caught:
         check_release(copy, TAG, repository="https://github.com/octo/other")
     assert caught.value.id == "provenance-repository"
+
+
+def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) -> None:
+    """Its own workflows have signed nothing, and its commits are no pin commits."""
+    stage.whole()
+    files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": b"# Ours\n" + TARGETS.encode()}
+    stage.server.add_repository("octo/mirror", files)
+    copy = GitHubForge.open("octo/mirror", environ=stage.server.environment("octo/mirror", stage.token))
+    assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
+    checked = check_release(copy, TAG, repository=stage.url)
+    assert (checked.repository, [row.result for row in checked.rows]) == (stage.url, ["signed"] * 3)
+    assert refusal(lambda: check_release(copy, TAG)).startswith("pin-")
+    assert refusal(lambda: check_release(copy, TAG, repository=f"{stage.server.url}/octo/mirror")).startswith("pin-")
 
 
 def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path: Path) -> None:
