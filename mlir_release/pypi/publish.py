@@ -187,11 +187,12 @@ def prepared(
     project_limit: int = PROJECT_LIMIT,
 ) -> Iterator[Prepared]:
     """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
-    check_pinned(forge, find_state(forge, tag))
+    state = find_state(forge, tag)
+    check_pinned(forge, state)
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = need_published(forge, tag)
-        trusted = read_trusted(forge, release, folder)
+        trusted = read_trusted(forge, release, folder, commit=state.commit)
         manifest = trusted.manifest
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))

@@ -433,6 +433,18 @@ def test_only_what_is_signed_is_uploaded(world: World, tmp_path: Path, monkeypat
             publish_to_index(stage.forge, TAG, repository_url=world.url)
         assert caught.value.id == "provenance-repository"
         assert world.files == []
+        # All of it signed by a run of another commit, from when the tag named that one.
+        manifest = stage.asset("release.json")
+        signature = stage.asset("release.json.sigstore.json")
+        kept = manifest.content, signature.content
+        manifest.content = manifest.content.replace(stage.commit.encode(), b"e" * 40)
+        signature.content = stage.bundle("release.json", manifest.content, commit="e" * 40)
+        bundle.content = stage.bundle(name, stage.asset(name).content, commit="e" * 40)
+        with pytest.raises(VerificationError) as caught:
+            publish_to_index(stage.forge, TAG, repository_url=world.url)
+        assert caught.value.id == "provenance-commit"
+        assert world.files == []
+        manifest.content, signature.content = kept
         bundle.content = good
         outcome = publish_to_index(stage.forge, TAG, repository_url=world.url)
         assert isinstance(outcome, PypiOutcome)
