@@ -134,7 +134,7 @@ WELL = Observations(
     issues=True,
     pages="workflow",
     environments={
-        "pypi": Environment(refs="selected", tags=("llvm-*",)),
+        "pypi": Environment(refs="selected", tags=("llvm-*",), reviewed=True),
         "github-pages": Environment(refs="selected", branches=("main", "master")),
     },
     secrets=Names(seen={"INTEGRATE_TOKEN": ""}),

@@ -79,7 +79,9 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
 
 
 def examine_environment(seen: Observations, *, candidates: bool = False) -> Iterator[Finding]:
-    """Whether the environment that trusted publishing is bound to admits numbered releases, and nothing else.
+    """Whether the environment that trusted publishing is bound to admits numbered releases, and people approve them.
+
+    Whoever may push can make a tag whose ``release.yml`` is their own; PyPI can't tell its identity from ours.
 
     :param candidates: whether release candidates go to PyPI, too
     """
@@ -88,7 +90,7 @@ def examine_environment(seen: Observations, *, candidates: bool = False) -> Iter
         return
     remedy = (
         f"Settings > Environments > {PYPI_ENVIRONMENT}: Deployment branches and tags > Selected, "
-        "add the tag rule llvm-*, no branch; add required reviewers to have each upload confirmed"
+        "add the tag rule llvm-*, no branch; add required reviewers"
     )
     found = seen.environments.get(PYPI_ENVIRONMENT)
     if found is None:
@@ -103,6 +105,8 @@ def examine_environment(seen: Observations, *, candidates: bool = False) -> Iter
     wanted = ", and release candidates are to go to PyPI" if candidates else ""
     text = f"the environment {PYPI_ENVIRONMENT} is open to {_allowed(found)}{wanted}"
     yield verdict("environment", strict, text, remedy)
+    who = "a reviewer approves" if found.reviewed else "nobody has to approve"
+    yield verdict("environment-reviewers", found.reviewed, f"{who} what goes to PyPI", remedy)
 
 
 def _allowed(environment: Environment) -> str:

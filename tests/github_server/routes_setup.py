@@ -1,9 +1,9 @@
 """How a repository is set up.
 
 Settings: personal, private, archived, issues, immutable, pages, environments, rulesets, protection, secrets, variables
-(and those of the organisation: organization_secrets, organization_variables; and by environment: environment_secrets),
-disabled (workflows), workflow_permissions, selected_actions, commits_required. And of its git: commits (names for
-commits that it lacks).
+(and those of the organisation: organization_secrets, organization_variables; and by environment: environment_secrets,
+environment_reviewers), disabled (workflows), workflow_permissions, selected_actions, commits_required. And of its git:
+commits (names for commits that it lacks).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.forge.github.observations import matches
-from tests.github_server.records import Answer, Json, refuse, stamp
+from tests.github_server.records import Answer, Json, refuse, stamp, user
 from tests.github_server.routes import REPO, Call, minimal_json, route
 from tests.github_server.routes_checks import commit_row
 
@@ -270,15 +270,17 @@ def protection(call: Call) -> Answer:
 @route(f"GET {REPO}/environments")
 def environments(call: Call) -> Answer:
     repository, now = call.repository, stamp(call.github.clock())
-    rows = []
+    rows, reviewed = [], repository.settings.get("environment_reviewers", {})
     for number, (name, refs) in enumerate(repository.settings.get("environments", {}).items(), 1):
         address = f"{repository.api}/environments/{name}"
         protected = refs == "protected"
+        reviewers = [{"type": "User", "reviewer": user(call.github.url, login)} for login in reviewed.get(name, ())]
+        rule = {"id": 1, "node_id": "G_1", "type": "required_reviewers", "reviewers": reviewers}
         policy = None if refs is None else {"protected_branches": protected, "custom_branch_policies": not protected}
         rows.append(
             {
                 "id": number, "node_id": "E_1", "name": name, "url": address, "html_url": address, "created_at": now,
-                "updated_at": now, "protection_rules": [], "deployment_branch_policy": policy,
+                "updated_at": now, "protection_rules": [rule] if reviewers else [], "deployment_branch_policy": policy,
             }
         )  # fmt: skip
     return Answer(200, {"total_count": len(rows), "environments": rows})

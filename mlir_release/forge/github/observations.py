@@ -61,6 +61,7 @@ class Environment:
     refs: Literal["any", "protected", "selected"] = "any"  #: protected: branches that have a protection rule
     branches: tuple[str, ...] = ()  #: patterns, if selected
     tags: tuple[str, ...] = ()
+    reviewed: bool = False  #: whether one of the people or teams that are named must approve
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ are "not saved anywhere", needs the very permission that releases need.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from mlir_release.errors import ForgeError, ReleaseError
@@ -293,8 +293,10 @@ class Setup:
         found: dict[str, Environment] = {}
         for row in rows:
             policy = row.get("deployment_branch_policy") or {}
+            reviewed = any(rule.get("reviewers") for rule in row.get("protection_rules") or ())
             if not policy.get("custom_branch_policies"):
-                found[row["name"]] = Environment(refs="protected" if policy.get("protected_branches") else "any")
+                refs: Literal["protected", "any"] = "protected" if policy.get("protected_branches") else "any"
+                found[row["name"]] = Environment(refs=refs, reviewed=reviewed)
                 continue
             path = f"/environments/{quote(row['name'], safe='')}/deployment-branch-policies"
             policies = self._rows(path, "branch_policies")
@@ -302,7 +304,7 @@ class Setup:
                 return None
             tags = tuple(entry["name"] for entry in policies if entry.get("type") == "tag")
             branches = tuple(entry["name"] for entry in policies if entry.get("type") != "tag")
-            found[row["name"]] = Environment(refs="selected", branches=branches, tags=tags)
+            found[row["name"]] = Environment(refs="selected", branches=branches, tags=tags, reviewed=reviewed)
         return found
 
     def _names(self, kind: str, *, personal: bool) -> Names:

@@ -50,6 +50,7 @@ SETTINGS: dict[str, Any] = {
     "teams": ("@llvm/mlir-release",),
     "pages": "workflow",
     "environments": {"pypi": ["llvm-*"], "github-pages": None},
+    "environment_reviewers": {"pypi": ("octocat",)},
     "rulesets": [
         {"target": "tag", "conditions": TAGS, "rules": [{"type": "deletion"}, {"type": "update"}]},
         {"rules": [{"type": "deletion"}, {"type": "non_fast_forward"}, {"type": "pull_request"}]},
@@ -483,6 +484,16 @@ def test_who_may_deploy_to_pypi(github: GitHubServer, doctor: Doctor, refs: Any,
     shown = {"protected": "protected branches", None: "any branch or tag"}
     if not isinstance(refs, list):
         assert doctor.text("environment").endswith(shown[refs])
+
+
+@pytest.mark.parametrize(("reviewers", "level"), [(("octocat",), "ok"), ((), "problem")])
+@pytest.mark.parametrize("refs", [["llvm-*"], None])
+def test_somebody_must_approve_what_goes_to_pypi(
+    github: GitHubServer, doctor: Doctor, refs: Any, reviewers: tuple[str, ...], level: str
+) -> None:
+    settings = {"environments": {"pypi": refs}, "environment_reviewers": {"pypi": reviewers}}
+    github.add_repository(REPOSITORY, FILES, **SETTINGS | settings)
+    assert doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))[0]["environment-reviewers"] == level
 
 
 # -- the index -------------------------------------------------------------------------------------------------------

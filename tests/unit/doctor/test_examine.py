@@ -54,7 +54,8 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
         "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "protected-branch",
         "pin-branch", "tag-rules",
-        "immutable-releases", "issues", "pages", "pages-environment", "environment", "pull-request-token",
+        "immutable-releases", "issues", "pages", "pages-environment", "environment", "environment-reviewers",
+        "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
         "code-owners", "security-policy", "private-reports", "signer",
     }  # fmt: skip
@@ -118,11 +119,19 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("pages", {"pages": "legacy"}),
         ("pages-environment", {"environments": {**(WELL.environments or {}), "github-pages": ELSEWHERE}}),
         ("environment", {"environments": {}}),
-        ("environment", {"environments": {"pypi": Environment()}}),
-        ("environment", {"environments": {"pypi": Environment(refs="protected")}}),
-        ("environment", {"environments": {"pypi": Environment(refs="selected", tags=("*",))}}),
-        ("environment", {"environments": {"pypi": Environment(refs="selected", tags=("llvm-*",), branches=("main",))}}),
-        ("environment", {"environments": {"pypi": Environment(refs="selected", branches=("llvm-*",))}}),
+        ("environment", {"environments": {"pypi": Environment(reviewed=True)}}),
+        ("environment", {"environments": {"pypi": Environment(reviewed=True, refs="protected")}}),
+        ("environment", {"environments": {"pypi": Environment(reviewed=True, refs="selected", tags=("*",))}}),
+        ("environment-reviewers", {"environments": {"pypi": Environment(refs="selected", tags=("llvm-*",))}}),
+        (
+            "environment",
+            {
+                "environments": {
+                    "pypi": Environment(reviewed=True, refs="selected", tags=("llvm-*",), branches=("main",))
+                }
+            },
+        ),
+        ("environment", {"environments": {"pypi": Environment(reviewed=True, refs="selected", branches=("llvm-*",))}}),
     ],
 )
 def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ FINAL_ONLY = "llvm-*.*.*.*"
 )
 def test_the_environment_must_admit_the_candidates_that_go_to_pypi(pattern: str, candidates: bool, level: str) -> None:
     seen = replace(WELL, environments={"pypi": Environment(refs="selected", tags=(pattern,))})
-    (finding,) = examine_environment(seen, candidates=candidates)
+    finding, reviewers = examine_environment(seen, candidates=candidates)
     assert finding.level == level
     assert ("release candidates" in finding.text) == candidates
+    assert (reviewers.check, reviewers.level) == ("environment-reviewers", "problem")
