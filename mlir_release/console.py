@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from contextlib import contextmanager
@@ -42,6 +43,11 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+#: What Actions takes for a command, in whatever a step prints. Source: github.com/actions/runner, ActionCommand.cs:
+#: ``::`` begins a line, after white space; the older ``##[`` is anywhere in it.
+_COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|#(?=#\[)")
+
+
 class Outcome(Protocol):
     """The result of a command. ``--json`` prints its fields, or what its method ``to_json`` returns if it has one."""
 
@@ -60,7 +66,7 @@ class Console:
     def say(self, message: str) -> None:
         """One line of progress, to standard error."""
         if not self.quiet:
-            print(message, file=sys.stderr, flush=True)
+            print(self._inert(message), file=sys.stderr, flush=True)
 
     def warn(self, message: str) -> None:
         """A warning: a person should see it, and the command continues. An annotation in Actions."""
@@ -156,7 +162,7 @@ class Console:
 
             print(json.dumps(to_builtins(data, enc_hook=str), indent=2, sort_keys=True), flush=True)
         elif text:
-            print(text, flush=True)
+            print(self._inert(text), flush=True)
 
     def outcome(self, outcome: Outcome, *, title: str = "") -> None:
         """A command's result, as text or JSON; with a title, also in the GitHub step summary."""
@@ -171,7 +177,11 @@ class Console:
             print(json.dumps(error.as_json(), indent=2, sort_keys=True), flush=True)
         if self.in_actions:
             print(f"::error title={error.id}::{_escape_command(str(error))}", file=sys.stderr, flush=True)
-        print(f"error[{error.id}]: {error}", file=sys.stderr, flush=True)
+        print(self._inert(f"error[{error.id}]: {error}"), file=sys.stderr, flush=True)
+
+    def _inert(self, text: str) -> str:
+        """Text that may quote others: a test's name from a report, a file's, a message. None of it commands Actions."""
+        return _COMMAND.sub(lambda found: f"{found[0]} ", text) if self.in_actions else text
 
     def summary(self, markdown: str) -> None:
         """Append to the GitHub step summary, if there is one."""

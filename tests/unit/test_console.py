@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,6 +76,33 @@ def test_an_outcome_is_its_fields_unless_it_has_json_of_its_own(capsys: pytest.C
     assert json.loads(capsys.readouterr().out) == {"path": "/a", "parts": ["b", "c"], "when": "2026-11-21T00:00:00Z"}
     console.outcome(Counted(*fields))
     assert json.loads(capsys.readouterr().out) == {"count": 2}
+
+
+@pytest.mark.parametrize(
+    "quoted", ["::set-output name=a::b", "x\n  ::stop-commands::t", "x\r::debug::y", "x ##[debug]y"]
+)
+def test_nothing_quoted_is_a_command_to_actions(capsys: pytest.CaptureFixture[str], quoted: str) -> None:
+    """Names of tests, for example, are what foreign code wrote into a report."""
+    console = Console()
+    for console.in_actions in (False, True):
+        console.say(quoted)
+        console.result(quoted, {})
+        out, err = capsys.readouterr()
+        assert (out == err == f"{quoted}\n") is not console.in_actions
+        for line in (out + err).splitlines():
+            assert not line.strip().startswith("::") or not console.in_actions
+            assert "##[" not in line or not console.in_actions
+    console.error(ForgeError("some-id", "a failure", why=quoted))
+    annotation, *lines = re.split(r"[\r\n]", capsys.readouterr().err)
+    assert annotation.startswith("::error title=some-id::")
+    assert not [line for line in lines if line.strip().startswith("::") or "##[" in line]
+
+
+def test_a_name_with_colons_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.in_actions = True
+    console.say("mlir::Operation: a::b")
+    assert capsys.readouterr().err == "mlir::Operation: a::b\n"
 
 
 def test_quiet_keeps_warnings_and_errors(capsys: pytest.CaptureFixture[str]) -> None:
