@@ -23,7 +23,8 @@ def main() -> None:
     if not (scripts / "installed").exists():
         venv.create(folder, with_pip=True, clear=True)
         pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True)
+        # What has no wheel would be built, by packages that nothing locks.
+        subprocess.run([*pip, "--require-hashes", "--only-binary=:all:", "-r", str(lock)], check=True)
         # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
         subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(ROOT)], check=True)
         (scripts / "installed").touch()
