@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.release_tags import parse_release_tag
@@ -57,6 +59,11 @@ def test_it_is_not_built_and_not_published(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAMPERED), stage.fill(tag=TAMPERED, version=VERSION))
     refused(stage, lambda: publish(Draft.load(stage.forge, TAMPERED)))
     refused(stage, lambda: publish(Draft.load(stage.forge, TAMPERED), dry_run=True))
+
+
+def test_the_newest_pin_is_printed(stage: Stage) -> None:
+    shown = CliRunner().invoke(app, ["pin", "show", "--latest", "--forge", f"local:{stage.forge.root}"])
+    assert (shown.exit_code, shown.stdout) == (0, f"{REVISION}\n")
 
 
 @pytest.mark.parametrize("complete", [True, False])
