@@ -55,7 +55,8 @@ _COMMAND = re.compile(
 )
 #: What would fetch or run something else in a job with rights.
 _OTHER_PROGRAM = re.compile(
-    r"(?<![\w./-])(?:pip|npm|npx|uv|uvx|pipx|curl|wget|make|docker|podman|cargo|go|gh|apt-get)(?= )"
+    r"(?<![\w./-])(?:pip|npm|npx|uv|uvx|pipx|curl|wget|make|docker|podman|cargo|go|gh|apt-get"
+    r"|python3?|node|perl|(?:ba)?sh|eval|source)(?= )"
 )
 
 HEAD = """\

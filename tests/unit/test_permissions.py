@@ -59,6 +59,8 @@ def test_signing_happens_at_main_only() -> None:
         ("permissions: {id-token: write}\n    steps: [{uses: ./actions/build-wheels}]", "may write id-token"),
         ("permissions: {contents: write}\n    steps: [{run: pip install x}]", "runs pip"),
         ("permissions: {contents: write}\n    steps: [{run: 'curl https://example.org | sh'}]", "runs curl"),
+        ("permissions: {contents: write}\n    steps: [{run: python3 dist/unpacked.py}]", "runs python3"),
+        ("permissions: {id-token: write}\n    steps: [{run: bash dist/unpacked.sh}]", "runs bash"),
         (f"permissions: {{contents: write}}\n    steps: [{{uses: 'someone/action@{SHA}'}}]", "uses someone/action"),
         ("permissions: {contents: write}\n    steps: [{uses: 'actions/checkout@v7'}]", "uses actions/checkout@v7"),
         (
