@@ -79,7 +79,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
     commits = branch_commits(project, branch)
     if len(commits) <= 1 and all(T_START not in trailers for _, _, trailers in commits):
         return head
-    fork = project.outer.text("merge-base", project.main_ref(), head)
+    fork = project.fork_point(head)
     passed, breaks = totals(commits)
     pin = project.pin(head)
     base = project.upstream.base_of(pin, project.upstream.head())

@@ -12,7 +12,7 @@ from mlir_release.errors import ConflictError, MachineError, UsageError
 from mlir_release.git.remotes import fetch
 from mlir_release.git.repository import Git, Signature
 from mlir_release.git.shared import STATE, SharedGit
-from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, tree_with
+from mlir_release.git.trees import Entry, commit_tree, entry_at, make_blob, merge_base, tree_with
 from mlir_release.git.worktrees import changed_paths, current_branch
 from mlir_release.model.pin import SHA_PATTERN
 
@@ -121,10 +121,24 @@ class Project:
         remote = f"refs/remotes/{downstream.remote}/{downstream.branch}"
         return remote if self.outer.resolve(remote) is not None else f"refs/heads/{downstream.branch}"
 
+    def fork_point(self, commit: str) -> str:
+        """Where ``commit`` left main. :raises UsageError: if they share no history here"""
+        fork = merge_base(self.outer, self.main_ref(), commit)
+        if not fork:
+            remote, main = self.config.downstream.remote, self.config.downstream.branch
+            raise UsageError(
+                "fork-point-missing",
+                f"it can't be seen here where the branch left {main}",
+                where=f"{self.outer.directory}: {commit}",
+                why=f"{self.main_ref()} does not exist, or shares no history with it in this clone",
+                remedy=f"git fetch {remote} {main}; in a shallow clone, git fetch --unshallow (in a workflow: "
+                "fetch-depth: 0)",
+            )
+        return fork
+
     def started_from(self, branch: str) -> str:
-        """The upstream commit under the pin where ``branch`` left main. :raises GitError: if they share no history"""
-        fork = self.outer.text("merge-base", self.main_ref(), branch)
-        return self.upstream.base_of(self.pin(fork), self.upstream.head())
+        """The upstream commit under the pin where ``branch`` left main. :raises UsageError: see :meth:`fork_point`"""
+        return self.upstream.base_of(self.pin(self.fork_point(branch)), self.upstream.head())
 
     def refuse_dirty(self) -> None:
         """:raises ConflictError: if tracked files have uncommitted changes.

@@ -175,3 +175,13 @@ def test_outside_of_a_project_there_is_one_message(tmp_path: Path, command: tupl
     assert refused(tmp_path / "missing", *command).id == "not-a-checkout"
     miniature.git(tmp_path, "init", "-q")
     assert refused(tmp_path, *command).id == "integrate-config-missing"
+
+
+def test_a_shallow_clone_can_not_tell_where_the_walk_began(world: World, tmp_path: Path) -> None:
+    branch = world.git("branch", "--show-current")
+    world.git("push", "-q", "origin", branch)
+    shallow = tmp_path / "shallow"
+    miniature.git(tmp_path, "clone", "-q", "--depth=1", "-b", branch, f"file://{world.root}/origin.git", str(shallow))
+    error = refused(shallow, "page")
+    assert error.id == "fork-point-missing"
+    assert "git fetch --unshallow" in error.remedy
