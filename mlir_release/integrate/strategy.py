@@ -23,7 +23,7 @@ import msgspec
 from mlir_release.errors import UsageError
 
 #: What a round costs beside its smoke tests, in smoke tests: people wait for it, and it sets machines up. On recorded
-#: walks, this comes close to the fewest rounds that eight probes can do with (0.153 of linear's smoke tests, by dynamic
+#: walks, this comes close to the fewest rounds that eight probes can do with (0.15 of linear's smoke tests, by dynamic
 #: programming); what is probed in vain is cancelled (see :func:`tells`).
 ROUND_COST = 16.0
 #: Break probability of a commit when nothing is known yet: in recorded integrates of real projects it is 2 to 7 %.
