@@ -17,6 +17,7 @@ from mlir_release.git import locks
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.fix import close_fix, open_fix
 from mlir_release.integrate.project import Project
+from mlir_release.integrate.smoke import slots
 from mlir_release.integrate.start import start
 from mlir_release.integrate.walk import Walk
 from tests.integration.integrate import miniature
@@ -135,22 +136,37 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_two_that_continue_at_once_test_the_fix_once_and_lose_nothing(world: World) -> None:
-    before = world.git("rev-parse", "HEAD")
-    fix = open_fix(Walk(world.open()))
-    repaired(fix.worktree)
-    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "fix", "--continue"]
+def at_once(world: World, *arguments: str) -> list[tuple[int, str, str]]:
+    """Two processes of ``integrate fix`` that wait for each other: exit code, standard output and error of each."""
+    command = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), "fix", *arguments]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with ExitStack() as stack:
-        with locks.exclusive(fix.worktree.parent / "lock"):
+        with locks.exclusive(slots(world.open()) / "fix" / "lock"):
             both = [stack.enter_context(subprocess.Popen(command, text=True, **pipes)) for _ in range(2)]
             for process in both:
                 assert process.stderr is not None
                 assert "waiting for another" in process.stderr.readline()
-        said = [process.communicate()[1] for process in both]
-    assert "".join(said).count(f"testing {miniature.git(fix.worktree, 'rev-parse', 'HEAD')[:12]}") == 1
-    codes = [process.returncode for process in both]
-    assert set(codes) <= {ExitCode.NEEDS_PERSON, ExitCode.CONFLICT}, said  # both walk on, in one checkout
+        said = [process.communicate() for process in both]
+    return [(process.returncode, *texts) for process, texts in zip(both, said, strict=True)]
+
+
+def test_two_at_once_make_one_work_tree(world: World) -> None:
+    done = at_once(world, "--json")
+    assert [code for code, *_ in done] == [0, 0], done
+    first, second = sorted((json.loads(output) for _, output, _ in done), key=lambda fix: bool(fix["kept"]))
+    assert (first["kept"], second["kept"]) == (False, True)
+    assert first | {"kept": True} == second
+
+
+def test_two_that_continue_at_once_test_the_fix_once_and_lose_nothing(world: World) -> None:
+    before = world.git("rev-parse", "HEAD")
+    fix = open_fix(Walk(world.open()))
+    repaired(fix.worktree)
+    ends = at_once(world, "--continue")
+    said = "".join(errors for *_, errors in ends)
+    assert said.count(f"testing {miniature.git(fix.worktree, 'rev-parse', 'HEAD')[:12]}") == 1
+    # Both walk on, in one checkout.
+    assert {code for code, *_ in ends} <= {ExitCode.NEEDS_PERSON, ExitCode.CONFLICT}, said
     done = cli(world, "run", "--json")
     assert done.exception.details["bad"] == world.commits["rename field"], done.output
     line = world.git("log", "--first-parent", "--format=%s", "--reverse", f"{before}..HEAD").splitlines()
