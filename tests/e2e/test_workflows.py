@@ -1,6 +1,7 @@
 """The workflows, run by act: from a pin bump, through a failed build, to a release that pip installs; and a re-run.
 
-Everything is signed, by attest.yml, with a Sigstore of our own in place of the public one.
+Everything is signed, by attest.yml, with a Sigstore of our own in place of the public one. GitHub lists runs late, and
+answers slowly; it does neither in the other tests that act runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.github_server import Record
+
+#: Listings that do not show a run yet, and seconds before each answer.
+LATE, SLOW = 2, 0.2
+
+
+def slowly(_: Record) -> None:
+    """Answer late, and well."""
+    time.sleep(SLOW)
+
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
@@ -32,6 +44,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
         kept = workspace / "caches" / f"compiled-sdk-{Platform.of_host()}-1"
         kept.mkdir(parents=True)
         (kept / "entry").touch()
+        github.runs_appear_after, github.faults = LATE, slowly
         runner.variables["CXX"] = "no-such-compiler"
         runner.run_all("snapshot.yml", "main")
         del runner.variables["CXX"]
