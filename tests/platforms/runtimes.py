@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cibuildwheel.options import CommandLineArguments, Options
+
+from mlir_release.host.containers import Engine, image_name
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.targets import TARGETS_FILE
+from mlir_release.wheels.cibuildwheel import configuration, identifier
+from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
+    from cibuildwheel.options import BuildOptions
+
     from mlir_release.model.cpython import CPython
     from mlir_release.model.targets import Runtime
+    from mlir_release.wheels.backends import BuildJob
 
 ROOT = Path(__file__).parents[2]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
@@ -31,3 +39,27 @@ UV_PLATFORMS = {
 def pythons_of(runtime: Runtime) -> list[CPython]:
     """Every CPython that wheels of a runtime are built for, in all its rows."""
     return sorted({wheel.python for wheel in MATRIX.wheels if wheel.runtime.name == runtime.name})
+
+
+def make_wheels(folder: Path) -> Path:
+    """Write a small wheel for each target of the distribution ``mlir``; returns the folder."""
+    for target in MATRIX.wheels:
+        if target.distribution == "mlir":
+            make_wheel(folder, python=target.python.tag, platform=str(target.runtime.tag), target=target.name)
+    return folder
+
+
+def read_options(job: BuildJob, runtime: Runtime) -> tuple[Options, BuildOptions]:
+    """What cibuildwheel would do for a job, as it reads its configuration itself."""
+    linux = runtime.os == "linux"
+    engine = Engine(name="docker") if linux else None
+    image = image_name(runtime.platform.arch, environment={}) if linux else ""
+    config = job.workdir / "cibuildwheel.toml"
+    config.write_text(configuration(job, engine, image, job.workdir / "wheelhouse"), encoding="utf-8")
+    arguments = CommandLineArguments.defaults()
+    arguments.package_dir = job.project
+    arguments.config_file = str(config)
+    arguments.only = identifier(job)
+    system = {"linux": "linux", "macos": "macos", "windows": "windows"}[runtime.os]
+    options = Options(platform=system, command_line_arguments=arguments, env={})  # type: ignore[arg-type]
+    return options, options.build_options(identifier(job))

@@ -4,47 +4,26 @@ from __future__ import annotations
 
 import tomllib
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cibuildwheel.options import CommandLineArguments, Options
 
-from mlir_release.host.containers import Engine, image_name
-from mlir_release.model.matrix import Matrix
-from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.wheels.cibuildwheel import configuration, identifier
+from mlir_release.wheels.cibuildwheel import identifier
 from tests.build_job import make_job
+from tests.platforms.runtimes import MATRIX, read_options
 
 if TYPE_CHECKING:
-    from cibuildwheel.options import BuildOptions
+    from pathlib import Path
 
     from mlir_release.model.matrix import WheelTarget
-    from mlir_release.wheels.backends import BuildJob
 
-WHEELS = Matrix.parse((Path(__file__).parents[2] / TARGETS_FILE).read_text(encoding="utf-8")).wheels
-
-
-def read(job: BuildJob, wheel: WheelTarget) -> tuple[Options, BuildOptions]:
-    """What cibuildwheel would do."""
-    linux = wheel.runtime.os == "linux"
-    engine = Engine(name="docker") if linux else None
-    image = image_name(wheel.runtime.platform.arch, environment={}) if linux else ""
-    config = job.workdir / "cibuildwheel.toml"
-    config.write_text(configuration(job, engine, image, job.workdir / "wheelhouse"), encoding="utf-8")
-    arguments = CommandLineArguments.defaults()
-    arguments.package_dir = job.project
-    arguments.config_file = str(config)
-    arguments.only = identifier(job)
-    system = {"linux": "linux", "macos": "macos", "windows": "windows"}[wheel.runtime.os]
-    options = Options(platform=system, command_line_arguments=arguments, env={})  # type: ignore[arg-type]
-    return options, options.build_options(identifier(job))
+WHEELS = MATRIX.wheels
 
 
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel.name)
 def test_each_wheel_is_one_build_with_what_it_needs(wheel: WheelTarget, tmp_path: Path) -> None:
     job = make_job(tmp_path, platform=str(wheel.runtime.platform), python=wheel.python)
-    options, build = read(job, wheel)
+    options, build = read_options(job, wheel.runtime)
     assert options.globals.build_selector(identifier(job))
     # The build is not isolated, so what it requires is installed before it: on every platform, in locked versions.
     assert list(build.build_frontend.args) == ["--no-isolation"]

@@ -13,8 +13,8 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.host.resolver import wheel_options
 from mlir_release.model.names import Slot
-from tests.platforms.runtimes import MATRIX, RUNTIMES, UV_PLATFORMS, pythons_of
-from tests.wheel_factory import VERSION, make_wheel
+from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
+from tests.wheel_factory import VERSION
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import Runtime
@@ -25,12 +25,7 @@ UV = Path(sys.executable).with_name("uv")
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small wheel for each target of the distribution ``mlir``."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for target in MATRIX.wheels:
-        if target.distribution == "mlir":
-            platform = str(target.runtime.tag)
-            make_wheel(folder, python=target.python.tag, platform=platform, target=target.name)
-    return folder
+    return make_wheels(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(params=RUNTIMES)

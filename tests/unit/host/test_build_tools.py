@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mlir_release.host import build_tools
 from mlir_release.host.build_tools import compiler_launchers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes programs of shell scripts")
@@ -48,3 +50,16 @@ def test_the_environment_wins_even_with_nothing(path: Path, monkeypatch: pytest.
     assert compiler_launchers() == {C: ccache, CXX: "mine"}
     monkeypatch.setenv(C, "")
     assert compiler_launchers() == {C: "", CXX: "mine"}
+
+
+def test_windows_takes_sccache_though_there_is_a_ccache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a runner's image may be too old for Microsoft's compilers."""
+    monkeypatch.setattr(build_tools, "sys", SimpleNamespace(platform="win32"))
+    add(path, "ccache")
+    assert compiler_launchers() == {}
+    own = Path("/tools/sccache.exe")
+    assert compiler_launchers(own) == {C: str(own), CXX: str(own)}
+    sccache = add(path, "sccache")
+    assert compiler_launchers() == {C: sccache, CXX: sccache}
+    monkeypatch.setenv(C, "mine")
+    assert compiler_launchers(own) == {C: "mine", CXX: str(own)}

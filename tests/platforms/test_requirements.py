@@ -1,0 +1,156 @@
+"""The pages' requirements and lock files, as pip and uv read them on each platform, from here: a wheel, or an error.
+
+uv evaluates markers for another platform by itself. pip evaluates them for the machine that it runs on, so it is told
+what they are on the other one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import structs
+
+from mlir_release.host.files import sha256_of
+from mlir_release.host.resolver import wheel_options
+from mlir_release.index.lockfiles import newest_requirements, pylock, requirements
+from mlir_release.index.site import Channel, Published
+from mlir_release.model.cpython import CPython
+from tests.paper_forge import make_manifest
+from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
+from tests.wheel_factory import TAG, VERSION
+
+if TYPE_CHECKING:
+    from mlir_release.model.targets import Runtime
+
+UV = Path(sys.executable).with_name("uv")
+#: No wheel is for it.
+TOO_OLD = CPython(3, 9)
+
+#: pip, with the markers of another machine.
+PIP = """
+import sys
+from pip._vendor.packaging import markers
+here = markers.default_environment
+system, machine, version = sys.argv[1:4]
+there = {"sys_platform": system, "platform_machine": machine, "python_version": version}
+markers.default_environment = lambda: here() | there
+sys.argv[1:4] = []
+from pip._internal.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """A release with a wheel for each target of ``mlir``, in a folder."""
+    folder = make_wheels(tmp_path_factory.mktemp("release"))
+    platforms = [str(runtime.tag) for runtime in RUNTIMES.values()]
+    pythons = sorted({python for runtime in RUNTIMES.values() for python in pythons_of(runtime)})
+    manifest = make_manifest(TAG, platforms=platforms, pythons=[python.tag for python in pythons])
+    wheels = tuple(
+        structs.replace(wheel, sha256=sha256_of(file), size=file.stat().st_size)
+        for wheel in manifest.wheels
+        if (file := folder / wheel.filename).is_file()
+    )
+    manifest = structs.replace(manifest, wheels=wheels)
+    assert len(wheels) == len(list(folder.glob("*.whl"))) > 20
+    return Published(
+        manifest=manifest,
+        text=manifest.to_text(),
+        page_url="https://forge.example/tag",
+        published_at=datetime(2026, 11, 20, tzinfo=UTC),
+        urls={wheel.filename: (folder / wheel.filename).as_uri() for wheel in wheels},
+    )
+
+
+@pytest.fixture(params=["release", "newest", "lock"])
+def file(request: pytest.FixtureRequest, release: Published, tmp_path: Path) -> Path:
+    """Each of the files that pages offer."""
+    if request.param == "lock":
+        text = pylock(release, "mlir", index="https://mlir.example/simple/")
+        path = tmp_path / "pylock.toml"
+    elif request.param == "newest":
+        text, path = newest_requirements(Channel.of("snapshot", (release,)), "mlir"), tmp_path / "requirements.txt"
+    else:
+        text, path = requirements(release, "mlir"), tmp_path / f"requirements-{TAG}.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(params=RUNTIMES)
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    return RUNTIMES[request.param]
+
+
+def expected(runtime: Runtime, python: CPython) -> str:
+    return f"mlir-{VERSION}-{python.tag}-{python.tag}-{runtime.tag}.whl"
+
+
+def selectable(runtime: Runtime) -> list[CPython]:
+    """Markers don't tell free-threaded CPythons from others."""
+    return [python for python in pythons_of(runtime) if not python.free_threaded]
+
+
+def uv(file: Path, runtime: Runtime, python: CPython) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *(str(UV), "pip", "install", f"--target={file.parent / str(python)}", "--no-index", "--no-cache"),
+            *(f"--python-platform={UV_PLATFORMS[runtime.name]}", f"--python-version={python.marker}", "-r", file),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_uv_installs_the_wheel_of_the_platform(file: Path, runtime: Runtime) -> None:
+    for python in selectable(runtime):
+        done = uv(file, runtime, python)
+        assert done.returncode == 0, done.stderr
+        (metadata,) = (file.parent / str(python)).glob("*.dist-info/WHEEL")
+        assert f"Tag: {python.tag}-{python.tag}-{runtime.tag}\n" in metadata.read_text(encoding="utf-8")
+
+
+def test_uv_refuses_a_cpython_that_no_wheel_is_for(file: Path, runtime: Runtime) -> None:
+    done = uv(file, runtime, TOO_OLD)
+    assert done.returncode != 0
+    assert "mlir" in done.stderr
+    assert not list(file.parent.glob("*/*.dist-info"))
+
+
+def pip(file: Path, runtime: Runtime, python: CPython) -> subprocess.CompletedProcess[str]:
+    assert runtime.platform.markers is not None
+    return subprocess.run(
+        [
+            *(sys.executable, "-c", PIP, *runtime.platform.markers, python.marker),
+            *("download", "--quiet", "--no-index", "--no-deps", f"--dest={file.parent / 'chosen'}", "-r", str(file)),
+            *wheel_options(python, runtime.tag.accepted),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["release", "newest"], indirect=True)
+def test_pip_takes_the_wheel_of_the_platform_and_checks_it(file: Path, runtime: Runtime) -> None:
+    python = selectable(runtime)[-1]
+    done = pip(file, runtime, python)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (file.parent / "chosen").iterdir()] == [expected(runtime, python)]
+    text = file.read_text(encoding="utf-8")
+    (digest,) = {line.split("#sha256=")[1][:64] for line in text.splitlines() if expected(runtime, python) in line}
+    shutil.rmtree(file.parent / "chosen")
+    file.write_text(text.replace(digest, "0" * 64), encoding="utf-8")
+    done = pip(file, runtime, python)
+    assert done.returncode != 0
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
+
+
+@pytest.mark.parametrize("file", ["release", "newest"], indirect=True)
+def test_pip_refuses_a_cpython_that_no_wheel_is_for(file: Path, runtime: Runtime) -> None:
+    done = pip(file, runtime, TOO_OLD)
+    assert done.returncode != 0
+    assert "is not a supported wheel on this platform" in done.stderr
