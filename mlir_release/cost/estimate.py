@@ -14,6 +14,7 @@ from mlir_release.cost.prices import prices
 from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.model.suites import CORE_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +41,13 @@ WORK: Mapping[str, Work] = {
     "wheels": Work(
         core_minutes=4, minutes=4, source="22.1.8: 197 s of CPU and 16 s of repair on a cold compiler cache"
     ),
-    "smoke": Work(core_minutes=0.25, minutes=3, source="14 s"),
-    "bindings": Work(core_minutes=3, minutes=3, source="42 to 78 s on 4 cores, with the addon of upstream's tests"),
-    "regression": Work(core_minutes=10, minutes=3, source="assumed"),
+    "smoke": Work(core_minutes=CORE_MINUTES["smoke"], minutes=3, source="14 s"),
+    "bindings": Work(
+        core_minutes=CORE_MINUTES["bindings"],
+        minutes=3,
+        source="42 to 78 s on 4 cores, with the addon of upstream's tests",
+    ),
+    "regression": Work(core_minutes=CORE_MINUTES["regression"], minutes=3, source="assumed"),
 }
 
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.

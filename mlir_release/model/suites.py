@@ -13,6 +13,9 @@ Scope = Literal["python", "platform"]
 #: In the order in which they run: smoke comes before anything is added to the environment.
 SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
 
+#: Processor time of each suite without emulation, in minutes. Measured with LLVM 22.1.8; ``regression`` is assumed.
+CORE_MINUTES: Mapping[str, float] = {"smoke": 0.25, "bindings": 3, "regression": 10}
+
 
 def needs_wheel(suite: str) -> bool:
     """Whether a suite is run on each wheel; false for an unknown one."""

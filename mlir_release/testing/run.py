@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -15,7 +16,7 @@ from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import split_target
 from mlir_release.model.requirements import required_names
-from mlir_release.model.suites import SUITES, needs_wheel
+from mlir_release.model.suites import CORE_MINUTES, SUITES, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
@@ -63,7 +64,7 @@ def run_suites(
         _check_revision(report, sdk)
     interpreter = find_interpreter(report, python)
     workdir.mkdir(parents=True, exist_ok=True)
-    Needs(purpose="to run the tests", disk=_DISK * len(chosen), memory=_MEMORY).check(workdir)
+    _needs(chosen).check(workdir)
     found = []
     for suite in chosen:
         name = target or _test_name(suite, report, interpreter, sdk)
@@ -76,6 +77,12 @@ def run_suites(
                 subject = replace(subject, addon=addon or _addon(report, sdk, interpreter))
         found.append(_run(suite, subject, name, report))
     return found
+
+
+def _needs(suites: Sequence[str]) -> Needs:
+    """Of test suites, one after another."""
+    seconds = 60 * sum(CORE_MINUTES[suite] for suite in suites) / (os.cpu_count() or 1)
+    return Needs(purpose="to run the tests", disk=_DISK * len(suites), memory=_MEMORY, seconds=seconds)
 
 
 def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:

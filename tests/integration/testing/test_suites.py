@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.console import format_seconds
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.model.platforms import Platform
+from mlir_release.model.suites import CORE_MINUTES, SUITES
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.testing import suites
 from mlir_release.testing.behaviours import MlirError
@@ -176,6 +178,21 @@ def test_a_wheel_is_inspected_once(sdk: Sdk, tmp_path: Path, monkeypatch: pytest
     assert inspected == [wheel]
 
 
+def test_what_the_suites_take_is_said_before_they_run(
+    sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Disk and memory, and time: shared by the machine's cores."""
+
+    def passes(subject: suites.Subject) -> list[TestResult]:
+        assert "0.7 GB of disk are needed" in (said := capsys.readouterr().err)
+        assert f"about {format_seconds(60 * CORE_MINUTES['smoke'] / 2)}" in said
+        return [TestResult(name="it", outcome=TestOutcome.PASS)]
+
+    monkeypatch.setattr("mlir_release.testing.run.RUNNERS", {"smoke": passes})
+    monkeypatch.setattr("mlir_release.testing.run.os.cpu_count", lambda: 2)
+    assert run(fake_wheel(tmp_path), sdk, tmp_path / "work", "smoke").report.passed
+
+
 @pytest.mark.parametrize(
     ("wheel", "names", "id"),
     [(None, ["smoke"], "suite-needs-wheel"), (None, ["smok"], "suite-unknown")],
@@ -187,9 +204,7 @@ def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: lis
 
 
 def test_every_suite_of_the_matrix_can_be_run() -> None:
-    from mlir_release.model.suites import SUITES
-
-    assert list(SUITES) == list(suites.RUNNERS)
+    assert list(SUITES) == list(suites.RUNNERS) == list(CORE_MINUTES)
 
 
 def test_mlir_reached_through_a_wheel(sdk: Sdk, tmp_path: Path) -> None:
