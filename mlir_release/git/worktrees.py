@@ -69,5 +69,8 @@ def _private_folder(inside: Git, git: SharedGit) -> Path | None:
     if done.returncode != 0 or len(lines) != 3:
         return None
     top, common, private = lines
-    mine = top == inside.directory.resolve() and common == git.common and not being_made(private)
-    return private if mine else None
+    if top != inside.directory.resolve() or common != git.common or being_made(private):
+        return None
+    # Once what an unfinished work tree had is removed, its name is free for the next one that is made.
+    back = Path(os.fsdecode((private / "gitdir").read_bytes().rstrip(b"\n")))
+    return private if back.resolve() == top / ".git" else None

@@ -101,3 +101,16 @@ def test_a_linked_work_tree_that_git_was_killed_in_making_is_made_again(git: Sha
     (private,) = (git.directory / ".git" / "worktrees").iterdir()
     assert not (private / "locked").exists()
     assert sorted(entry.name for entry in path.iterdir()) == [".git", "changed", "new"]
+
+
+def test_a_linked_work_tree_whose_name_another_has_taken_meanwhile_gets_one_of_its_own(git: SharedGit) -> None:
+    one, other = (git.directory.with_name(f"{git.directory.name}-{name}") / "linked" for name in ("one", "other"))
+    with locks.exclusive(one.with_name("lock")) as lock:
+        assert lock is not None
+        place_worktree(git, other, git.text("rev-parse", "old"), lock=lock)
+        one.mkdir()
+        (one / ".git").write_bytes((other / ".git").read_bytes())
+        place_worktree(git, one, git.text("rev-parse", "new"), lock=lock)
+    assert len(list((git.directory / ".git" / "worktrees").iterdir())) == 2
+    assert (other / "gone").exists()
+    assert sorted(entry.name for entry in one.iterdir()) == [".git", "changed", "new"]
