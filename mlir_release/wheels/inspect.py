@@ -18,6 +18,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import MalformedError
+from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
@@ -59,6 +60,7 @@ class WheelReport:
     :param elf: member name -> facts, for each ELF member
     :param binaries: the same of Mach-O and PE files
     :param release: which release the wheel belongs to; None if it is not one of ours
+    :param sdk: the SDK that it is, or was built from; None if it says nothing of one
     """
 
     path: Path
@@ -78,6 +80,7 @@ class WheelReport:
     elf: dict[str, ElfFacts] = field(repr=False)
     binaries: dict[str, BinaryFacts] = field(repr=False)
     release: WheelInfo | None
+    sdk: SdkWheelInfo | None
     problems: tuple[Problem, ...]
 
     @property
@@ -97,6 +100,7 @@ class WheelReport:
         data = asdict(self)
         data["path"] = str(self.path)
         data["release"] = to_builtins(self.release)
+        data["sdk"] = to_builtins(self.sdk)
         data["unpacked_size"] = self.unpacked_size
         for name, facts in self.elf.items():
             data["elf"][name]["glibc"] = ".".join(map(str, facts.glibc)) if facts.glibc else None
@@ -159,6 +163,10 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     release = _release(archive)
     if release is not None:  # others may do so
         problems += [Problem("library-vendored", f"a repair step added {name}") for name in vendored(digests)]
+    sdks = {record.digest: record for name in digests if (record := _sdk(archive, name))}
+    if len(sdks) > 1:
+        message = f"built from several SDKs: {'; '.join(record.title for record in sdks.values())}"
+        problems.append(Problem("several-sdks", message))
     files = tuple(
         WheelFile(name=info.filename, size=info.file_size, compressed=info.compress_size)
         for info in sorted(members, key=lambda info: -info.compress_size)
@@ -181,6 +189,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
         elf=elf,
         binaries=binaries,
         release=release,
+        sdk=next(iter(sdks.values()), None),
         problems=tuple(problems),
     )
 
@@ -201,6 +210,10 @@ def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
     path = Path(name)
     if name.startswith(f"{dist_info}/"):
         return "licences" if "licenses" in path.parts else "metadata"
+    if path.suffix == ".o":
+        return "static libraries"
+    if {"bin", "scripts"} & set(path.parts[:-1]):
+        return "programs"
     if name in elf:
         # Extension modules carry the interpreter in their name, or sit in a package as "x.abi3.so" / "x.so".
         extension = ".cpython-" in path.name or ".abi3." in path.name or elf[name].soname is None
@@ -323,6 +336,16 @@ def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem 
     if entry.size is not None and entry.size != size:
         return Problem("record-size", f"RECORD says {entry.path} has {entry.size} bytes, it has {size}")
     return None
+
+
+def _sdk(archive: zipfile.ZipFile, name: str) -> SdkWheelInfo | None:
+    """What a member says of an SDK; None of other members."""
+    if name.rpartition("/")[2] != SDK_WHEEL_INFO:
+        return None
+    try:
+        return SdkWheelInfo.from_text(archive.read(name))
+    except MalformedError:
+        return None
 
 
 def _release(archive: zipfile.ZipFile) -> WheelInfo | None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+import zipfile
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, TypedDict
 
 from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.elf import ElfFacts
     from mlir_release.wheels.binaries import BinaryFacts
+
+#: The members that every wheel has.
+_METADATA = (".dist-info/METADATA", ".dist-info/WHEEL")
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
@@ -94,7 +99,7 @@ def actual_platform(
     if not elf:
         claimed = platforms_of(tags)
         return ActualPlatform(tag=claimed[0] if claimed else "any")
-    answer = _auditwheel(path) if sys.platform == "linux" else None
+    answer = _ask_auditwheel(path, elf) if sys.platform == "linux" else None
     if answer is None:
         return ActualPlatform(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
     tag = PlatformTag.parse(str(answer["overall_tag"]))
@@ -281,6 +286,35 @@ def _from_elf(tags: Sequence[str], elf: Mapping[str, ElfFacts]) -> str:
 
 def _required_glibc(elf: Mapping[str, ElfFacts]) -> tuple[int, int] | None:
     return max((facts.glibc for facts in elf.values() if facts.glibc), default=None)
+
+
+def _ask_auditwheel(path: Path, elf: Mapping[str, ElfFacts]) -> AuditwheelAnswer | None:
+    """auditwheel's answer about a wheel as it is once installed.
+
+    It follows run paths in the archive, where programs and their libraries are in other places
+    (``NAME-1.data/scripts``, ``NAME-1.data/data``) than in an environment, and it takes object files for programs.
+    """
+    if not any(".data/" in name or name.endswith(".o") for name in elf):
+        return _auditwheel(path)
+    with scratch_folder("installed") as folder, zipfile.ZipFile(path) as archive:
+        copy = folder / path.name
+        with zipfile.ZipFile(copy, "w") as installed:
+            names = [name for name in archive.namelist() if name in elf or name.endswith(_METADATA)]
+            kept = {name: installed_path(name) for name in names if not name.endswith(".o")}
+            for name, place in kept.items():
+                installed.writestr(place, archive.read(name))
+            record = next(name.replace("/WHEEL", "/RECORD") for name in kept if name.endswith("/WHEEL"))
+            installed.writestr(record, "".join(f"{place},,\n" for place in (*kept.values(), record)))
+        return _auditwheel(copy)
+
+
+def installed_path(member: str) -> str:
+    """Where an installer puts a member, relative to the environment on Linux; ``site-packages`` is its top here."""
+    head, _, rest = member.partition("/")
+    scheme, _, name = rest.partition("/")
+    if not head.endswith(".data") or scheme not in {"scripts", "data", "platlib", "purelib"}:
+        return member
+    return f"bin/{name}" if scheme == "scripts" else name
 
 
 def _auditwheel(path: Path) -> AuditwheelAnswer | None:

@@ -18,3 +18,6 @@ KNOWN_FAILURES = _HERE / "known_failures.toml"
 
 #: Runs a tool of the SDK with what a wheel cannot reach.
 DRIVER = _HERE / "tests" / "driver.py"
+
+#: What wheels of an SDK have beyond the SDK: the package ``mlir_sdk``, and checks for its CMake packages.
+SDK_WHEEL = _HERE / "sdk"

@@ -1,0 +1,191 @@
+"""Wheels of an SDK, made of a miniature one: what is in them, what installers make of them, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.host import venv
+from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
+from mlir_release.sdk.importer import import_sdk
+from mlir_release.sdk.packing import pack, unpack
+from mlir_release.wheels.inspect import inspect
+from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
+from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.wheel_factory import make_wheel
+
+if TYPE_CHECKING:
+    from mlir_release.sdk.info import Sdk
+
+VERSION = "20261120.2"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    root = tmp_path_factory.mktemp("made")
+    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+
+
+@pytest.fixture(scope="module")
+def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
+    return write_sdk_wheels(sdk, VERSION, output=tmp_path_factory.mktemp("wheels"))
+
+
+def members(wheel: Path) -> dict[str, zipfile.ZipInfo]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename: info for info in archive.infolist()}
+
+
+def text(wheel: Path, name: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(name).decode()
+
+
+def test_both_are_sound_and_say_which_sdk_they_are_of(sdk: Sdk, wheels: SdkWheels) -> None:
+    for path, name in zip(wheels.paths, ("mlir-sdk", "mlir-sdk-tools"), strict=True):
+        report = inspect(path)
+        assert report.problems == ()
+        assert (report.distribution, report.version) == (name, VERSION)
+        assert report.tags == (f"py3-none-{report.true_platform_tag}",)
+        assert report.true_platform_tag.startswith("manylinux_2_")
+        assert report.external == ()
+        assert report.sdk is not None
+        assert (report.sdk.revision, report.sdk.digest) == (REVISION, sdk.info.digest)
+        assert report.sdk.c_runtime.startswith("GLIBC_2.")
+
+
+def test_the_first_has_what_builds_need_and_no_more(wheels: SdkWheels) -> None:
+    names = {name.removeprefix("mlir_sdk/") for name in members(wheels.sdk)}
+    assert {"include/mlir/IR/Header.h", "lib/libMLIRIR.a", "lib/cmake/mlir/MLIRConfig.cmake"} <= names
+    assert {"bin/mlir-tblgen", "lib/objects/MLIRCAPIIR/IR.cpp.o", "src/python/MLIRPythonSources.Core/ir.py"} <= names
+    assert not {name for name in names if name.startswith(("source/", "parts/", "bin/lld", "bin/ld", "bin/mlir-opt"))}
+
+
+def test_programs_are_executable_and_other_files_are_not(wheels: SdkWheels) -> None:
+    modes = {name: info.external_attr >> 16 & 0o777 for path in wheels.paths for name, info in members(path).items()}
+    assert modes["mlir_sdk/bin/mlir-tblgen"] == 0o755
+    assert modes[f"mlir_sdk_tools-{VERSION}.data/scripts/mlir-opt"] == 0o755
+    assert modes["mlir_sdk/lib/libMLIRIR.a"] == 0o644
+
+
+def test_the_same_sdk_gives_the_same_bytes(sdk: Sdk, wheels: SdkWheels, tmp_path: Path) -> None:
+    again = write_sdk_wheels(sdk, VERSION, output=tmp_path)
+    assert [path.read_bytes() for path in again.paths] == [path.read_bytes() for path in wheels.paths]
+    assert sorted(tmp_path.iterdir()) == sorted(again.paths)
+
+
+def test_metadata_has_the_licences_and_the_revision(wheels: SdkWheels) -> None:
+    for path, stem in zip(wheels.paths, ("mlir_sdk", "mlir_sdk_tools"), strict=True):
+        metadata = text(path, f"{stem}-{VERSION}.dist-info/METADATA")
+        assert "License-Expression: Apache-2.0 WITH LLVM-exception AND Zlib AND BSD-3-Clause\n" in metadata
+        assert "License-File: LLVM.txt\nLicense-File: zlib.txt\nLicense-File: zstd.txt\n" in metadata
+        assert f"/tree/{REVISION}\n" in metadata
+        assert f"{stem}-{VERSION}.dist-info/licenses/LLVM.txt" in members(path)
+
+
+@pytest.fixture(scope="module")
+def environments(wheels: SdkWheels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, venv.VirtualEnvironment]:
+    """Both wheels installed, by pip and by uv."""
+    root = tmp_path_factory.mktemp("environments")
+    made = {name: venv.create(root / name, Path(sys.executable)) for name in ("pip", "uv")}
+    made["pip"].install("--no-index", *wheels.paths)
+    command: list[str | Path] = [
+        Path(sys.executable).with_name("uv"),
+        "pip",
+        "install",
+        "--no-index",
+        "--offline",
+        "--no-cache",
+        "--python",
+        made["uv"].python,
+        *wheels.paths,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_an_installed_sdk_tells_where_it_is(environments: dict[str, venv.VirtualEnvironment], installer: str) -> None:
+    environment = environments[installer]
+
+    def ask(*words: str) -> str:
+        command: list[str | Path] = [environment.python, "-I", "-m", "mlir_sdk", *words]
+        printed: str = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return printed.strip()
+
+    root = environment.site_packages() / "mlir_sdk"
+    assert ask() == str(root.resolve())
+    assert ask("--cmakedir") == str(root.resolve() / "lib" / "cmake" / "mlir")
+    assert ask("--version") == VERSION
+    info = SdkWheelInfo.from_text(ask("--info"))
+    assert (info.revision, info.llvm_version, info.platform) == (REVISION, "22.1.8", "linux-x86_64")
+    assert os.access(root / "bin" / "mlir-tblgen", os.X_OK)
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_installed_programs_run_also_by_their_second_names(
+    environments: dict[str, venv.VirtualEnvironment], installer: str
+) -> None:
+    scripts = environments[installer].scripts
+    for name in ("mlir-opt", "FileCheck", "lld", "ld.lld"):
+        subprocess.run([scripts / name], check=True)
+    assert (scripts / "ld.lld").stat().st_size < 1000  # not a copy
+
+
+def test_a_second_name_is_what_the_program_sees(
+    environments: dict[str, venv.VirtualEnvironment], tmp_path: Path
+) -> None:
+    """An LLD is the linker that it is called by."""
+    shutil.copy(environments["pip"].scripts / "ld.lld", tmp_path / "ld.lld")
+    program = tmp_path / "lld"
+    shutil.copy(shutil.which("cat") or "/bin/cat", program)  # prints the command that it was started by
+    shown = subprocess.run([tmp_path / "ld.lld", "/proc/self/cmdline"], capture_output=True, text=True, check=True)
+    assert shown.stdout.split("\0")[:2] == ["ld.lld", "/proc/self/cmdline"]
+
+
+def test_a_wheel_built_from_it_says_so(wheels: SdkWheels, tmp_path: Path) -> None:
+    """What a downstream's package holds is the file that upstream's group of sources brings."""
+    record = text(wheels.sdk, f"mlir_sdk/src/python/MLIRPythonSources.Core/{SDK_WHEEL_INFO}")
+    exports = text(wheels.sdk, "mlir_sdk/lib/cmake/mlir/MLIRPythonTargets.cmake")
+    assert f"src/python/MLIRPythonSources.Core/{SDK_WHEEL_INFO}" in exports
+    downstream = make_wheel(tmp_path, files={f"mlir_standalone/{SDK_WHEEL_INFO}": record.encode()})
+    found = inspect(downstream).sdk
+    assert found is not None
+    assert found.title == f"mlir-sdk {VERSION} (LLVM 22.1.8, {REVISION[:12]}, linux-x86_64)"
+
+
+def test_a_wheel_of_two_sdks_is_a_problem(wheels: SdkWheels, tmp_path: Path) -> None:
+    record = text(wheels.sdk, f"mlir_sdk/{SDK_WHEEL_INFO}")
+    other = json.dumps({**json.loads(record), "digest": "sha256:" + 64 * "0"})
+    files = {f"one/{SDK_WHEEL_INFO}": record.encode(), f"two/{SDK_WHEEL_INFO}": other.encode()}
+    assert [problem.id for problem in inspect(make_wheel(tmp_path, files=files)).problems] == ["several-sdks"]
+
+
+@pytest.mark.parametrize("version", ["23.0.0git", "", "snapshot-20261120.02", "22.1.8+debian"])
+def test_a_version_that_no_wheel_can_have_is_refused(sdk: Sdk, tmp_path: Path, version: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        write_sdk_wheels(sdk, version, output=tmp_path / "wheels")
+    assert caught.value.id == "sdk-wheel-version-invalid"
+    assert not (tmp_path / "wheels").exists()
+
+
+@pytest.mark.parametrize("part", ["build", "tools"])
+def test_an_sdk_without_one_part_is_refused(sdk: Sdk, tmp_path: Path, part: str) -> None:
+    pack(sdk, tmp_path / "packed")
+    half = unpack([tmp_path / "packed" / f"{part}.tar.zst"], tmp_path / "half")
+    with pytest.raises(UsageError) as caught:
+        write_sdk_wheels(half, VERSION, output=tmp_path / "wheels")
+    assert caught.value.id == "sdk-part-missing"
