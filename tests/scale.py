@@ -204,6 +204,8 @@ class Veteran:
             shutil.copy(bundle, reports)
         yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
         yield self.attest(reports, "reports", reports)
+        recording = ("publish", TAG, "--dist", str(reports), "--upload-only")
+        yield self.ask(*recording, name="publish --upload-only, reports")
         yield self.ask("publish", TAG, "--dist", str(reports), "--manifest-to", str(manifest), name="publish")
         yield self.attest(manifest, "manifest", reports)
         yield self.ask("publish", TAG, "--dist", str(reports), name="publish, signed")

@@ -57,7 +57,6 @@ OTHERS = (
     ("release.yml", "plan: missing targets", 2),
     ("release.yml", "sdk: save compiler caches", 2),
     ("compiler-caches.yml", "sdk: list platforms", 2),
-    ("release.yml", "publish: sign test reports", 3),
     ("release.yml", "publish: verify and publish", 15),
     ("release.yml", "publish: sign the manifest", 2),
     ("release.yml", "publish: verify and publish (signed)", 6),
@@ -109,8 +108,8 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
         taken = WORK[kind].minutes_on(prices().cores(labels, public=public))
         cost.add("release.yml", Spent(name=name, labels=labels, seconds=60 * taken))
         if kind == "sdk":
-            for job in ("sign", "upload"):
-                name = f"publish: {job} wheels ({row['runtime']})"
+            for job in ("sign wheels", "upload wheels", "sign test reports", "upload test reports"):
+                name = f"publish: {job} ({row['runtime']})"
                 cost.add("release.yml", Spent(name=name, labels=OTHER_RUNNER, seconds=180))
             cache = f"sdk: compiler cache {row['runtime']}"
             cost.add("compiler-caches.yml", Spent(name=cache, labels=labels, seconds=180))

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: Errors that say what a draft is like, or what another process did to it meanwhile. The sweep reports them.
 FINDINGS = frozenset({"release-incomplete", "draft-changed", "draft-missing", "tag-abandoned", "published-meanwhile"})
 
+#: Has the release's workflow build nothing, and publish what is in the draft, also while another run of it builds.
+PUBLISH_ONLY = {"publish-only": "true"}
+
 Result = Literal["", "done", "planned", "not yet", "failed"]
 
 
@@ -244,8 +247,8 @@ class _Steps:
             case "publish":
                 published = publish(self.world.looked_at[item.tag])
                 if published.unsigned:
-                    # Only attest.yml signs. The workflow finds nothing else to do, has it sign, and publishes.
-                    forge.dispatch(self.world.config.workflow, ref=item.tag, inputs={})
+                    # Only attest.yml signs. The workflow builds nothing, has it sign, and publishes.
+                    forge.dispatch(self.world.config.workflow, ref=item.tag, inputs=PUBLISH_ONLY)
                     return f"dispatched {self.world.config.workflow}, which has the manifest signed and publishes"
                 return "it was published already" if published.already else ""
             case "pages":

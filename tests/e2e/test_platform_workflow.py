@@ -51,7 +51,7 @@ if words[:2] == ["sdk", "provide"]:
         sys.exit("it is broken")
     if runtime == "slow":
         end = time.monotonic() + 120
-        while not (artifacts / "report-smoke-quick").exists():
+        while not (artifacts / "report-quick-smoke-quick").exists():
             if time.monotonic() > end:
                 sys.exit("it waits for itself")
             time.sleep(0.5)
@@ -102,7 +102,10 @@ elif words[0] == "publish" and "--upload-only" not in words:
             file.write("attest=true\\n")
 elif words[0] == "publish":
     wheels = sorted(path.name for path in Path(option("--dist")).rglob("*.whl"))
-    write(artifacts / "draft" / wheels[0], " ".join(wheels))
+    if wheels:
+        write(artifacts / "draft" / wheels[0], " ".join(wheels))
+    for path in Path(option("--dist")).rglob("*.tests.json"):
+        write(artifacts / "draft" / path.name, path.read_text())
     for path in Path(option("--dist")).rglob("*.sigstore.json"):
         write(artifacts / "draft" / path.name, path.read_text())
 else:
@@ -169,7 +172,7 @@ def caller(*rows: dict[str, str], provenance: str = "none") -> str:
     }
     publish = {key: jobs["publish"][key] for key in ("needs", "if", "runs-on")}
     publish["steps"] = [{"run": 'touch "$ARTIFACTS/published"'}]
-    chain = {name: jobs[name] for name in ("platform", "attest-reports")}
+    chain = {"platform": jobs["platform"]}
     if provenance == "required":
         chain |= {name: jobs[name] for name in ("publish", "attest-manifest", "publish-signed")}
     else:
@@ -243,9 +246,11 @@ def test_each_platform_goes_its_own_way_and_resumes_what_ran_out_of_time(tmp_pat
     success, log, artifacts = run(tmp_path, *rows)
     assert success, log
     chain = {
-        "slow": ["sdk: slow", "sdk: slow (resumed)", "wheels: late-slow-cp312", "publish: upload wheels (slow)"],
-        "quick": ["sdk: quick", "wheels: quick-quick-cp312", "publish: upload wheels (quick)"],
+        "slow": ["sdk: slow", "sdk: slow (resumed)", "wheels: late-slow-cp312"],
+        "quick": ["sdk: quick", "wheels: quick-quick-cp312"],
     }
+    for name, jobs in chain.items():
+        jobs += [f"publish: upload {what} ({name})" for what in ("wheels", "test reports")]
     chain["quick"] += ["wheels: fetch from draft (quick)", "tests: smoke-old", "tests: smoke-quick"]
     chain["slow"] += ["tests: smoke-late"]
     assert ended(log) == {
@@ -256,11 +261,11 @@ def test_each_platform_goes_its_own_way_and_resumes_what_ran_out_of_time(tmp_pat
     assert {path.name for path in artifacts.iterdir()} == {
         *(name for runtime in chain for name in (*parts_of(runtime), f"compiled-sdk-{runtime}", f"log-sdk-{runtime}")),
         "wheel-late-slow-cp312", "wheel-quick-quick-cp312", "draft-quick", "draft", "published",
-        *(f"report-{suite}" for suite in ("smoke-late", "smoke-quick", "smoke-old")),
-        *(f"report-regression-{runtime}" for runtime in chain),
+        *(f"report-{suite}" for suite in ("slow-smoke-late", "quick-smoke-quick", "quick-smoke-old")),
+        *(f"report-{runtime}-regression-{runtime}" for runtime in chain),
     }  # fmt: skip
-    reports = {path.stem: path.read_text() for path in artifacts.glob("report-*/*.tests.json")}
-    assert {name.partition(".")[0]: text for name, text in reports.items()} == {
+    reports = {path.name.partition(".")[0]: path.read_text() for path in artifacts.glob("report-*/*.tests.json")}
+    assert reports == {
         "smoke-quick": "built",
         "smoke-late": "built",
         "smoke-old": "from the draft",
@@ -268,7 +273,8 @@ def test_each_platform_goes_its_own_way_and_resumes_what_ran_out_of_time(tmp_pat
         "regression-quick": "no wheel",
     }
     uploaded = {path.name for path in (artifacts / "draft").iterdir()}
-    assert uploaded == {"late-slow-cp312.whl", "quick-quick-cp312.whl"}  # each platform its own; not the draft's
+    # Each platform its own; not what came from the draft.
+    assert uploaded == {"late-slow-cp312.whl", "quick-quick-cp312.whl", *(f"{name}.tests.json" for name in reports)}
     assert (artifacts / "compiled-sdk-slow" / "jobs").read_text() == "slow 290\n" * 2
 
 
@@ -284,6 +290,7 @@ def test_what_fails_ends_its_chain_only(tmp_path: Path) -> None:
         ("other / wheels: bad-other-cp312", "failed"),
         ("other / wheels: fetch from draft (other)", "succeeded"),
         ("other / publish: upload wheels (other)", "succeeded"),  # there is nothing, and that is no failure of its own
+        ("other / publish: upload test reports (other)", "succeeded"),
         ("Caller/publish", "succeeded"),
     }
     # act calls all jobs of a matrix failed once one has; the reports tell.
@@ -296,7 +303,11 @@ def test_what_fails_ends_its_chain_only(tmp_path: Path) -> None:
     assert (artifacts / "log-sdk-broken" / "build.log").read_text() == "all of it"
     assert (artifacts / "log-bad-other-cp312" / "build.log").read_text() == "all of it"
     assert (artifacts / "compiled-sdk-broken" / "jobs").read_text() == "broken 290\n"  # the next run continues from it
-    assert not [line for line in (tmp_path / "commands").read_text().splitlines() if line.startswith("publish")]
+    uploads = [line for line in (tmp_path / "commands").read_text().splitlines() if line.startswith("publish")]
+    assert len(uploads) == 1
+    assert {path.name for path in (artifacts / "draft").iterdir()} == {
+        f"{name}.tests.json" for name in ("smoke-old", "regression-other")
+    }
 
 
 def test_each_attempt_continues_where_the_last_one_ended(tmp_path: Path) -> None:
@@ -322,10 +333,11 @@ def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_h
     assert success, log
     jobs = {job for job, end in ended(log) if end == "succeeded"}
     attested = {job.rpartition("/")[2] for job in jobs if "/Attest/" in job}
-    assert attested == {f"publish: attest signed-{what}" for what in ("wheels-quick", "reports", "manifest")}
-    signed = {path.name: path.read_text() for path in (artifacts / "draft").glob("*.sigstore.json")}
+    assert attested == {f"publish: attest signed-{what}" for what in ("wheels-quick", "reports-quick", "manifest")}
+    signed = {path.name: path.read_text() for path in (artifacts / "draft").glob("*.whl.sigstore.json")}
     assert signed == {"quick-quick-cp312.whl.sigstore.json": f"{tag} signed by the toolkit of main"}
-    reports = {path.name: path.read_text() for path in (artifacts / "signed-reports").iterdir()}
+    reports = {path.name: path.read_text() for path in (artifacts / "signed-reports-quick").iterdir()}
+    assert reports == {path.name: path.read_text() for path in (artifacts / "draft").glob("*.tests.json.sigstore.json")}
     assert {name.partition(".")[0] for name in reports} == {"smoke-quick", "smoke-old", "regression-quick"}
     assert set(reports.values()) == {f"{tag} signed by the toolkit of main"}
     assert not list((artifacts / "signed-wheels-quick").glob("old*"))  # the draft's were signed when they were built

@@ -18,7 +18,7 @@ from mlir_release.issues.tracking import track_release
 from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
-from mlir_release.release.sweep import sweep
+from mlir_release.release.sweep import PUBLISH_ONLY, sweep
 from mlir_release.release.upload import upload
 from tests.month.schedule import Killed
 from tests.wheel_factory import make_report, make_wheel
@@ -55,6 +55,11 @@ class Run:
     cancelled_at: datetime | None = None
     failed: bool = False
     rows: Sequence[Row] = ()  #: what is missing, a row for each platform
+
+    @property
+    def group(self) -> str:
+        """The concurrency group."""
+        return f"{self.workflow} {self.ref}{' publish' if self.inputs == PUBLISH_ONLY else ''}"
 
 
 @dataclass
@@ -96,7 +101,7 @@ class Workflows:
     def queue(self, workflow: str, number: int, ref: str, inputs: dict[str, str]) -> None:
         """Start a run when its group lets it."""
         run = Run(number, workflow, ref, inputs, self.world.folder / f"run-{number}")
-        group = self.groups[f"{workflow} {ref}"]
+        group = self.groups[run.group]
         if group.running is None:
             group.running = run
             self._start(run)
@@ -120,7 +125,7 @@ class Workflows:
         except Cancelled:
             conclusion = "cancelled"
         world.github.finish_run(run.id, conclusion)
-        group = self.groups[f"{run.workflow} {run.ref}"]
+        group = self.groups[run.group]
         group.running, group.waiting = group.waiting, None
         if group.running is not None:
             self._start(group.running)
@@ -175,6 +180,8 @@ class Workflows:
         schedule = self.world.schedule
         if not self.job(run, "plan: missing targets", partial(self._plan, run), minutes=90):
             return
+        if run.inputs == PUBLISH_ONLY:
+            run.rows = ()
         chains = [schedule.start(f"{run.ref} {row['runtime']}", partial(self._chain, run, row)) for row in run.rows]
         schedule.join(*chains)
         if run.rows:
@@ -191,7 +198,7 @@ class Workflows:
     # -- platform.yml ---------------------------------------------------------------------------------------------
 
     def _chain(self, run: Run, row: Row) -> None:
-        """SDK, wheels, tests while the wheels are uploaded."""
+        """SDK, wheels, tests while the wheels are uploaded, then the reports."""
         runtime, schedule = row["runtime"], self.world.schedule
         dist = run.folder / runtime
         wheels, tests = (json.loads(row[kind])["include"] if row[kind] else [] for kind in ("wheels", "tests"))
@@ -216,6 +223,8 @@ class Workflows:
             for test in tests:
                 job(suite_job(test["name"]), partial(self._test, run, test, dist))
             schedule.join(*uploads)
+            if tests:
+                job(f"publish: upload test reports ({runtime})", partial(self._record, run, runtime))
 
     def _fetch(self, run: Run, targets: Sequence[str], dist: Path) -> None:
         draft = Draft.load(self.world.forge(), run.ref)
@@ -255,11 +264,16 @@ class Workflows:
         world.schedule.sleep(world.random.uniform(2, 15) * MINUTE)
         passed = not world.strikes("test")
         make_report(
-            run.folder / "reports", wheel, suite=row["suite"], target=row["name"], passed=passed,
+            run.folder / "reports" / row["runtime"], wheel, suite=row["suite"], target=row["name"], passed=passed,
             failures=() if passed else ("x",),
         )  # fmt: skip
         if not passed:
             raise Broken("1 test failed")
+
+    def _record(self, run: Run, runtime: str) -> None:
+        reports = run.folder / "reports" / runtime
+        if reports.is_dir():
+            upload(Draft.load(self.world.forge(), run.ref), reports)
 
     def _publish(self, run: Run) -> None:
         forge = self.world.forge()

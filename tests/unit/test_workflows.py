@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mlir_release.forge.github.client import LONGEST_WAIT
+from mlir_release.release.sweep import PUBLISH_ONLY
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
@@ -48,7 +49,7 @@ def test_jobs_with_foreign_code_may_not_write_and_tests_have_no_token() -> None:
     for name in FOREIGN:
         assert jobs[name]["permissions"]["contents"] == "read", name
     writers = {name for name, job in jobs.items() if job["permissions"].get("contents") == "write"}
-    assert writers == {"fetch", "upload"}
+    assert writers == {"fetch", "upload", "record"}
     assert not writers & set(FOREIGN)
     assert "github.token" not in str(jobs["tests"])
 
@@ -68,11 +69,20 @@ def test_wheels_are_signed_before_they_are_uploaded_or_tested_and_reports_before
     assert "attest" in platform["upload"]["needs"]
     assert "needs.attest.result == 'success' || !inputs.attest" in platform["upload"]["if"]
     assert "attest" in platform["tests"]["needs"]  # jobs of one run can replace each other's artifacts
-    assert "attest-reports" in release["publish"]["needs"]
-    assert "needs.attest-reports.result != 'failure'" in release["publish"]["if"]
+    assert platform["attest-reports"]["needs"] == "tests"
+    assert {"upload", "attest-reports"} <= set(platform["record"]["needs"])
+    assert "needs.attest-reports.result == 'success' || !inputs.attest" in platform["record"]["if"]
     assert release["publish-signed"]["steps"] == release["publish"]["steps"]
-    kinds = [job["with"]["kind"] for job in (platform["attest"], release["attest-reports"], release["attest-manifest"])]
+    signers = (platform["attest"], platform["attest-reports"], release["attest-manifest"])
+    kinds = [job["with"]["kind"] for job in signers]
     assert kinds == ["wheels", "reports", "manifest"]  # a job that tests can't have a wheel signed
+
+
+def test_what_is_only_published_waits_for_no_build() -> None:
+    release = WORKFLOWS["release.yml"]
+    assert release["concurrency"]["group"] == "${{ inputs.publish-only && 'publish' || 'release' }}-${{ github.ref }}"
+    assert "!inputs.publish-only" in release["jobs"]["platform"]["if"]
+    assert PUBLISH_ONLY.keys() == release[True]["workflow_dispatch"]["inputs"].keys()  # YAML 1.1 reads "on" as true
 
 
 def test_what_signs_is_mains_whoever_calls_it() -> None:

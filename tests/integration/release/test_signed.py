@@ -149,7 +149,8 @@ def test_a_sweep_has_the_manifest_signed(stage: SignedStage) -> None:
     (row,) = outcome.rows
     assert (row.item.action, row.result) == ("publish", "done")
     assert "signed" in row.detail
-    assert [(run.workflow, run.ref) for run in repository.dispatches[dispatched:]] == [("release.yml", TAG)]
+    (made,) = repository.dispatches[dispatched:]
+    assert (made.workflow, made.ref, made.inputs) == ("release.yml", TAG, {"publish-only": "true"})
     assert stage.release.draft
     # What release.yml then does.
     assert stage.publish().unsigned
