@@ -150,7 +150,10 @@ class Console:
             table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
         terminal = sys.stdout.isatty()
         # Off a terminal a table must not be folded to 80 columns: logs and pipes have no width.
-        RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False).print(table)
+        rich = RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False)
+        with rich.capture() as drawn:
+            rich.print(table)
+        print(self._inert(drawn.get()), end="", flush=True)
 
     def result(self, text: str, data: object) -> None:
         """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.

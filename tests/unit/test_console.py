@@ -92,6 +92,9 @@ def test_nothing_quoted_is_a_command_to_actions(capsys: pytest.CaptureFixture[st
         for line in (out + err).splitlines():
             assert not line.strip().startswith("::") or not console.in_actions
             assert "##[" not in line or not console.in_actions
+    console.table(["a test"], [[quoted]])
+    drawn = capsys.readouterr().out
+    assert not [line for line in drawn.splitlines() if line.strip().startswith("::") or "##[" in line]
     console.error(ForgeError("some-id", "a failure", why=quoted))
     annotation, *lines = re.split(r"[\r\n]", capsys.readouterr().err)
     assert annotation.startswith("::error title=some-id::")
