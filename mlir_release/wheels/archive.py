@@ -95,7 +95,7 @@ def write_wheel(
 ) -> Path:
     """Write a wheel into the folder ``output``, complete or not at all; returns its path.
 
-    :param members: without ``WHEEL`` and ``RECORD``; their order is kept
+    :param members: without ``WHEEL`` and ``RECORD``, in any order: they are written by name, the metadata last
     :param epoch: time of all members, seconds since 1970
     :param compressed: by deflate, the only compression that pip, uv and PyPI all take
     """
