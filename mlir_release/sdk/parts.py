@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.host.files import sha256_of
-from mlir_release.sdk.elf import ELF_MAGIC, read_elf
-from mlir_release.sdk.programs import RUNNER_LIBRARIES
+from mlir_release.sdk.programs import RUNNER_LIBRARIES, is_elf, needed_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +30,13 @@ LISTS = "parts"
 
 BUILD, TOOLS = "build", "tools"
 
+#: LLD, by all its names.
+LINKERS = frozenset({"ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld"})
+
 #: The programs that builds run: the generators that ``MLIRConfig.cmake`` names, and the linker.
-BUILD_PROGRAMS = frozenset({
+BUILD_PROGRAMS = LINKERS | {
     "llvm-tblgen", "mlir-irdl-to-cpp", "mlir-linalg-ods-yaml-gen", "mlir-pdll", "mlir-src-sharder", "mlir-tblgen",
-    "ld.lld", "ld64.lld", "lld", "lld-link", "wasm-ld",
-})  # fmt: skip
+}  # fmt: skip
 
 #: Sources that only tests read.
 _TEST_SOURCES = ("source/mlir/test", "source/mlir/utils")
@@ -126,21 +127,9 @@ def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:
 def _libraries_of_builds(root: Path) -> frozenset[str]:
     """The shared libraries that the programs of builds need, directly or not; all but the runner libraries if the
     programs are not ELF."""
-    waiting = [path for path in root.glob("bin/*") if path.name.removesuffix(".exe") in BUILD_PROGRAMS]
-    if not all(map(_is_elf, waiting)):
+    programs = [path for path in root.glob("bin/*") if path.name.removesuffix(".exe") in BUILD_PROGRAMS]
+    if not all(map(is_elf, programs)):
         names = {path.name for path in (*root.glob("lib/*.dylib"), *root.glob("bin/*.dll"))}
         return frozenset(name for name in names if not RUNNER_LIBRARIES.fullmatch(name))
-    found: set[str] = set()
-    while waiting:
-        with waiting.pop().open("rb") as file:
-            needed = read_elf(file).needed
-        for name in needed:
-            if name not in found and (root / "lib" / name).is_file():
-                found |= {name, (root / "lib" / name).resolve().name}
-                waiting.append(root / "lib" / name)
-    return frozenset(found)
-
-
-def _is_elf(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == ELF_MAGIC
+    found = needed_libraries(programs, root / "lib")
+    return frozenset({*found, *(path.resolve().name for path in found.values())})

@@ -21,7 +21,7 @@ from mlir_release.host.surroundings import without_secrets
 from mlir_release.sdk.elf import ELF_MAGIC, read_elf
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from mlir_release.model.platforms import System
 
@@ -168,6 +168,20 @@ def is_elf(path: Path) -> bool:
     """Whether it is an ELF file."""
     with path.open("rb") as file:
         return file.read(len(ELF_MAGIC)) == ELF_MAGIC
+
+
+def needed_libraries(files: Iterable[Path], folder: Path) -> dict[str, Path]:
+    """The libraries in ``folder`` that ELF files need, directly or not, by the names that they are needed by."""
+    found: dict[str, Path] = {}
+    waiting = list(files)
+    while waiting:
+        with waiting.pop().open("rb") as file:
+            needed = read_elf(file).needed
+        for name in needed:
+            if name not in found and (folder / name).is_file():
+                found[name] = folder / name
+                waiting.append(folder / name)
+    return found
 
 
 def finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> bool:

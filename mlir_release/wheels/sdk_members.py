@@ -9,7 +9,6 @@ name, because which one it is called by matters (``ld.lld``, ``llvm-ranlib``).
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,15 @@ from packaging.version import Version
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
 from mlir_release.projects.mlir import SDK_WHEEL
 from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.elf import read_elf
-from mlir_release.sdk.parts import BUILD, list_of
-from mlir_release.sdk.programs import RUNNER_LIBRARIES, finds_libraries, is_elf, link_or_copy, set_run_path
+from mlir_release.sdk.parts import BUILD, LINKERS, list_of
+from mlir_release.sdk.programs import (
+    RUNNER_LIBRARIES,
+    finds_libraries,
+    is_elf,
+    link_or_copy,
+    needed_libraries,
+    set_run_path,
+)
 from mlir_release.sdk.python_sources import EXPORTS
 from mlir_release.wheels.archive import Member
 
@@ -83,9 +88,8 @@ def sdk_members(reduced: Reduced, info: SdkWheelInfo) -> Iterator[Member]:
 def _is_published(path: str) -> bool:
     """Linkers are among the programs; the sources are those of our own wheels."""
     file = PurePosixPath(path)
-    return file.parts[0] not in {"source", "licenses"} and not re.fullmatch(
-        r"bin/(?:.*lld|lld-link|wasm-ld)(?:\.exe)?", path
-    )
+    linker = file.parts[0] == "bin" and file.name.removesuffix(".exe") in LINKERS
+    return file.parts[0] not in {"source", "licenses"} and not linker
 
 
 def _with_checks(path: str, text: str | None, sdk: Sdk) -> str | None:
@@ -184,13 +188,4 @@ def _libraries(sdk: Sdk, programs: list[Path]) -> list[Path]:
     runners = [path for path in sdk.libraries.iterdir() if RUNNER_LIBRARIES.fullmatch(path.name)]
     if not all(map(is_elf, programs)):
         return sorted({*runners, *sdk.libraries.glob("*.dylib")})
-    found = {path.name: path for path in runners}
-    waiting = [*programs, *runners]
-    while waiting:
-        with waiting.pop().open("rb") as file:
-            needed = read_elf(file).needed
-        for path in (sdk.libraries / name for name in needed):
-            if path.name not in found and path.is_file():
-                found[path.name] = path
-                waiting.append(path)
-    return [found[name] for name in sorted(found)]
+    return sorted({*runners, *needed_libraries([*programs, *runners], sdk.libraries).values()})
