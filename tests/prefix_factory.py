@@ -9,10 +9,13 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mlir_release.sdk.info import Sdk
 
 VERSION = "22.1.8"
 REVISION = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
@@ -245,6 +248,12 @@ def make_source(root: Path, *, version: str = VERSION, whole: bool = False) -> P
         else:
             path.mkdir(parents=True)
     return root
+
+
+def make_sdk(root: Path, *, revision: str = REVISION) -> Sdk:
+    """The SDK of :func:`make_prefix` and :func:`make_source`, which are beside it in ``root``."""
+    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
+    return import_sdk(prefix, source=source, output=root / "sdk", revision=revision, source_epoch=EPOCH)
 
 
 def make_archive(path: Path, members: list[str]) -> None:

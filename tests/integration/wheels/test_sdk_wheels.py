@@ -15,7 +15,7 @@ from mlir_release.host.build_tools import cmake_and_ninja
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import EPOCH, make_prefix, make_sdk, make_source
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
@@ -39,9 +39,7 @@ FIND = 'find_package(MLIR REQUIRED CONFIG)\nfind_package(LLVM REQUIRED CONFIG HI
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("made")
-    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")

@@ -11,24 +11,18 @@ import pytest
 import zstandard
 
 from mlir_release.errors import MachineError, ReleaseError, UsageError
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.sdk.parts import BUILD, DESCRIPTION, TOOLS
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import REVISION, make_sdk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def made(root: Path, revision: str = REVISION) -> Sdk:
-    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=revision, source_epoch=EPOCH)
-
-
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    return made(tmp_path_factory.mktemp("made"))
+    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +85,7 @@ class TestBadInput:
         assert self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk").id == "sdk-archive-missing"
 
     def test_a_part_of_another_sdk(self, packed: Path, tmp_path: Path) -> None:
-        other = made(tmp_path, revision="0" * 40)
+        other = make_sdk(tmp_path, revision="0" * 40)
         pack(other, tmp_path / "packed")
         unpack([packed / "build.tar.zst"], tmp_path / "out")
         error = self.refuse(tmp_path / "packed" / "tools.tar.zst", tmp_path / "out")

@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.parts import BUILD, BUILD_PROGRAMS, TOOLS, list_files, list_of, total, write_parts
 from mlir_release.sdk.programs import TOOLS as PROGRAMS
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import make_sdk
 
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("imported")
-    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("imported"))
 
 
 @pytest.fixture

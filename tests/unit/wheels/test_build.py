@@ -17,12 +17,11 @@ from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.wheels import build, jobserver
 from mlir_release.wheels.backends import BuildBackend, BuildJob, build_variables
 from mlir_release.wheels.build import BuildFailed, build_addon, build_wheels, for_python
 from mlir_release.wheels.request import WheelRequest
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import REVISION, make_sdk
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ PYTHONS = [
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("sdk")
-    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 @pytest.fixture

@@ -9,20 +9,16 @@ from msgspec import structs
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.checkout import matrix_of_checkout
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.wheels.request import WheelRequest
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import REVISION, make_sdk
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("sdk")
-    prefix = make_prefix(root / "llvm-22")
-    source = make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 @pytest.mark.parametrize(

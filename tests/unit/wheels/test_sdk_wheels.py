@@ -16,11 +16,10 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.host import venv
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import REVISION, make_sdk
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature p
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("made")
-    prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")

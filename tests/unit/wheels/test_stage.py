@@ -15,12 +15,11 @@ from mlir_release.errors import UsageError
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.requirements import Override
-from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.parts import TOOLS, list_of
 from mlir_release.wheels.build import for_python
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import pin_binding_library, stage
-from tests.prefix_factory import EPOCH, REVISION, make_prefix, make_source
+from tests.prefix_factory import EPOCH, REVISION, make_sdk
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
@@ -30,10 +29,7 @@ Profile = Literal["core", "host", "full"]
 
 @pytest.fixture(scope="module")
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
-    root = tmp_path_factory.mktemp("sdk")
-    prefix = make_prefix(root / "llvm-22")
-    source = make_source(root / "llvm-project")
-    return import_sdk(prefix, source=source, output=root / "sdk", revision=REVISION, source_epoch=EPOCH)
+    return make_sdk(tmp_path_factory.mktemp("sdk"))
 
 
 def request(sdk: Sdk, *, profile: Profile = "host", **others: Any) -> WheelRequest:
