@@ -156,6 +156,18 @@ def test_launchers_that_people_set_stay(tmp_path: Path, monkeypatch: pytest.Monk
     assert settings["CMAKE_C_COMPILER_LAUNCHER"] != "mine"
 
 
+@pytest.mark.parametrize(("system", "asked"), [("linux", True), ("darwin", False), ("win32", False)])
+def test_lld_is_asked_of_a_compiler_that_would_call_it(
+    system: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ld.lld`` is on the PATH. Windows' link.exe is called by CMake itself, macOS's lld has another name."""
+    monkeypatch.setattr("shutil.which", "/usr/bin/{}".format)
+    monkeypatch.setattr(build_environment, "_programs", lambda _tools: dict.fromkeys(("ninja", "sccache"), tmp_path))
+    monkeypatch.setattr("sys.platform", system)
+    settings = Native(source=tmp_path, root=tmp_path, tools=Tools(root=tmp_path)).settings()
+    assert settings.get("LLVM_USE_LINKER") == ("lld" if asked else None)
+
+
 SCCACHE = (
     '{"stats": {"compile_requests": 9, "cache_hits": {"counts": {"C/C++": 5, "Assembler": 1}, "adv_counts": {}}, '
     '"cache_misses": {"counts": {"C/C++": 2}, "adv_counts": {}}}, "cache_location": "Local disk"}'

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.git.repository import Git
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.releases import Release
 from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.upstream import NEEDED_TO_BUILD
 from tests.prefix_factory import REVISION, VERSION, make_source
 
 if TYPE_CHECKING:
@@ -77,6 +79,32 @@ def test_the_part_for_imports_does_not_serve_a_build_of_llvm(archive: Path, tmp_
     with pytest.raises(MachineError) as caught:
         fetch_source(NEW, cache=tmp_path / "cache", whole=True)
     assert "missing: lld/CMakeLists.txt" in caught.value.why
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_one_commit_of_a_repository_has_its_own_line_ends(
+    whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git for Windows changes them, as it is installed: so does this git."""
+    (tmp_path / "gitconfig").write_text("[core]\n\tautocrlf = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    git, files = Git(make_source(tmp_path / "upstream", whole=whole)), "mlir/python"
+    unix, windows = git.directory / files / "unix.py", git.directory / files / "windows.py"
+    unix.write_bytes(b"a = 1\nb = 2\n")
+    windows.write_bytes(b"a = 1\r\nb = 2\r\n")
+    (git.directory / ".gitattributes").write_text("windows.py -text\n")
+    for folder in NEEDED_TO_BUILD:
+        if (git.directory / folder).is_dir():
+            (git.directory / folder / "file").touch()  # git keeps no empty folder
+    git.run("init", "--quiet")
+    git.run("config", "uploadpack.allowFilter", "true")
+    git.run("add", ".")
+    git.run("-c", "user.name=x", "-c", "user.email=x@example.invalid", "commit", "--quiet", "-m", "All")
+    release = Release(version=VERSION, commit=git.text("rev-parse", "HEAD"))
+    tree = fetch_source(release, cache=tmp_path / "cache", upstream=git.directory.as_uri(), whole=whole)
+    assert (tree.root / files / "unix.py").read_bytes() == unix.read_bytes()
+    assert (tree.root / files / "windows.py").read_bytes() == windows.read_bytes()
+    assert not (tree.root / ".git").exists()
 
 
 def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> None:
