@@ -7,52 +7,31 @@ system and brings MinGW's headers: names of C++ are mangled in another way than 
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.cache import cache_directory
-from mlir_release.sdk.provision import available_releases, provide_sdk
+from tests.platforms import zig
 
 if TYPE_CHECKING:
-    from mlir_release.sdk.info import Sdk
+    from pathlib import Path
 
-pytestmark = [
-    pytest.mark.slow,  # a minute of compiling, and 90 MB of compiler
-    pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="uses the SDK of Debian's or Ubuntu's packages"),
-]
+pytestmark = zig.MARKS
 
-ZIG = "ziglang==0.17.1"
-TARGET = "x86_64-windows-gnu"
-#: The C API of the core, and of a dialect: in upstream's ``mlir/lib/CAPI``.
-SOURCES = ("IR/BuiltinTypes.cpp", "IR/IR.cpp", "IR/Support.cpp", "Dialect/Func.cpp")
 #: What a DLL can export: ordinals have 16 bits (Microsoft's "PE Format").
 LIMIT = 65_535
 
 
 @dataclass(frozen=True)
-class WindowsTools:
+class WindowsTools(zig.Tools):
     """A compiler for Windows, and LLVM's programs."""
 
-    sdk: Sdk
-    sources: Path
-    environment: venv.VirtualEnvironment
-    folder: Path
+    target = "x86_64-windows-gnu"
+    suffix = ".obj"
 
-    def run(self, *command: str | Path) -> str:
-        done = subprocess.run(
-            [str(word) for word in command], cwd=self.folder, env=self.environment.variables(), capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
+    def include(self) -> list[Path]:
+        return [self.headers(), *super().include()]
 
     def headers(self) -> Path:
         """LLVM's configuration, which is the one header that differs, as its own build on Windows makes it."""
@@ -64,14 +43,6 @@ class WindowsTools:
             assert "#define LLVM_ON_UNIX 1" in text
             file.write_text(text.replace("#define LLVM_ON_UNIX 1", ""), encoding="utf-8")
         return folder
-
-    def compile(self, source: Path) -> Path:
-        target = self.folder / f"{source.stem}.obj"
-        options = ["-std=c++17", "-O1", "-fno-rtti", "-fno-exceptions"]
-        include = [f"-I{self.headers()}", f"-I{self.sdk.root / 'include'}"]
-        compiler = (self.environment.python, "-m", "ziglang", "c++", "-target", TARGET)
-        self.run(*compiler, *options, *include, "-c", source, "-o", target)
-        return target
 
     def list_exports(self, *objects: Path) -> Path:
         """CMake's own list of what its objects define."""
@@ -96,16 +67,12 @@ class WindowsTools:
 
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> WindowsTools:
-    cache = cache_directory()
-    release, tree = next(available_releases(cache=cache))
-    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
-    environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
-    return WindowsTools(sdk, tree.root, environment, tmp_path_factory.mktemp("windows"))
+    return WindowsTools.provide(tmp_path_factory.mktemp("windows"))
 
 
 @pytest.fixture(scope="module")
 def objects(windows: WindowsTools) -> list[Path]:
-    return [windows.compile(windows.sources / "mlir/lib/CAPI" / source) for source in SOURCES]
+    return windows.compile_c_api()
 
 
 def test_a_dll_exports_the_c_api(

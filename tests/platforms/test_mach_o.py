@@ -1,43 +1,28 @@
 """What macOS's wheels export, from here: upstream's C API compiled for macOS, linked with the project's own options.
 
-PyPI's ``ziglang`` compiles for macOS on any system, and brings its headers; the SDK's ``ld64.lld`` links Mach-O.
+The compiler is zig's; the SDK's ``ld64.lld`` links Mach-O.
 """
 
 from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lief
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS
-from mlir_release.host.cache import cache_directory
 from mlir_release.projects.mlir import WHEEL
-from mlir_release.sdk.provision import available_releases, provide_sdk
 from mlir_release.wheels.binaries import read_binary
+from tests.platforms import zig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from mlir_release.sdk.info import Sdk
-
-pytestmark = [
-    pytest.mark.slow,  # a minute of compiling, and 90 MB of compiler
-    pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="uses the SDK of Debian's or Ubuntu's packages"),
-]
-
-ZIG = "ziglang==0.17.1"
-TARGET = "aarch64-macos.13.0"
-#: The C API of the core, and of a dialect: in upstream's ``mlir/lib/CAPI``.
-SOURCES = ("IR/BuiltinTypes.cpp", "IR/IR.cpp", "IR/Support.cpp", "Dialect/Func.cpp")
+pytestmark = zig.MARKS
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.20)
@@ -57,38 +42,16 @@ target_link_libraries(plain PRIVATE LLVMSupport)
 
 
 @dataclass(frozen=True)
-class MacTools:
+class MacTools(zig.Tools):
     """A compiler for macOS, and LLVM's programs."""
 
-    sdk: Sdk
-    sources: Path
-    environment: venv.VirtualEnvironment
-    folder: Path
+    target = "aarch64-macos.13.0"
+    suffix = ".o"
 
-    def run(self, *command: str | Path) -> str:
-        done = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.folder,
-            env=self.environment.variables(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    def compile(self, source: Path) -> Path:
-        target = self.folder / f"{source.stem}.o"
-        include = [f"-I{self.sdk.root / 'include'}"]
-        options = ["-std=c++17", "-O1", "-fno-rtti", "-fno-exceptions"]
-        self.run(self.compiler("c++"), *options, *include, "-c", source, "-o", target)
-        return target
-
-    def compiler(self, kind: str) -> Path:
+    def compiler_program(self, kind: str) -> Path:
         """A program that takes a compiler's arguments and nothing else, as CMake wants it."""
         program = self.folder / f"macos-{kind}"
-        zig = shlex.join([str(self.environment.python), "-m", "ziglang", kind, "-target", TARGET])
-        program.write_text(f'#!/bin/sh\nexec {zig} "$@"\n', encoding="utf-8")
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.compiler(kind))} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
         return program
 
@@ -126,11 +89,7 @@ def exports(library: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def mac(tmp_path_factory: pytest.TempPathFactory) -> MacTools:
-    cache = cache_directory()
-    release, tree = next(available_releases(cache=cache))
-    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
-    environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
-    return MacTools(sdk, tree.root, environment, tmp_path_factory.mktemp("macos"))
+    return MacTools.provide(tmp_path_factory.mktemp("macos"))
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +104,8 @@ def link_options(mac: MacTools) -> dict[str, list[str]]:
         "CMAKE_SYSTEM_NAME": "Darwin",
         "CMAKE_SYSTEM_PROCESSOR": "arm64",
         "CMAKE_TRY_COMPILE_TARGET_TYPE": "STATIC_LIBRARY",
-        "CMAKE_C_COMPILER": mac.compiler("cc"),
-        "CMAKE_CXX_COMPILER": mac.compiler("c++"),
+        "CMAKE_C_COMPILER": mac.compiler_program("cc"),
+        "CMAKE_CXX_COMPILER": mac.compiler_program("c++"),
         "CMAKE_AR": mac.sdk.tools / "llvm-ar",
         "CMAKE_RANLIB": mac.sdk.tools / "llvm-ranlib",
         "CMAKE_INSTALL_NAME_TOOL": shutil.which("true"),
@@ -170,7 +129,7 @@ def _linker_words(commands: str) -> list[str]:
 def test_the_c_api_library_exports_the_c_api_and_nothing_else(
     mac: MacTools, link_options: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    objects = [mac.compile(mac.sources / "mlir/lib/CAPI" / source) for source in SOURCES]
+    objects = mac.compile_c_api()
     hidden = mac.link("hidden", link_options["c_api"], *objects)
     everything = mac.link("everything", link_options["plain"], *objects)
     exported, all_names = exports(hidden), exports(everything)
