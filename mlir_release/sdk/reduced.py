@@ -2,7 +2,9 @@
 
 A code generator is the host's, or one that ``mlir/lib/Target`` makes objects with (GPUs); distributions build all of
 LLVM's. What is left out is left out everywhere: of the exports, of the lists in the CMake packages and of LLVM's
-headers, so that nobody is offered what is not there.
+headers, so that nobody is offered what is not there. The libraries were compiled with all of them, though, and call
+their initializers; those get definitions that do nothing (:data:`LEFT_OUT`), as for a code generator that LLVM was
+built without.
 """
 
 from __future__ import annotations
@@ -33,6 +35,16 @@ _CONFIGS = ("llvm/LLVMConfig.cmake", "mlir/MLIRConfig.cmake")
 #: Where the text that :func:`~mlir_release.sdk.cmake_exports.write` makes ends; the importer adds more after it.
 _END_OF_EXPORTS = "\nunset(_IMPORT_PREFIX)\n"
 
+#: The CMake library of initializers that do nothing, which the packages declare.
+LEFT_OUT = "MLIRSdkLeftOut"
+
+_INITIALIZERS = """\
+// Called by libraries of this SDK, which were compiled with more code generators than it has.
+extern "C" {{
+{definitions}
+}}
+"""
+
 _LIST = re.compile(r"[A-Za-z0-9_.+-]+(?:;[A-Za-z0-9_.+-]+)+")
 
 
@@ -45,6 +57,7 @@ class Reduced:
     dropped_generators: frozenset[str]
     dropped: frozenset[str]  #: CMake targets
     files: frozenset[str]  #: their files, relative to the SDK
+    calls: Mapping[str, frozenset[str]]  #: CMake target -> initializers of dropped code generators that it calls
 
     @classmethod
     def of(cls, sdk: Sdk) -> Reduced:
@@ -58,13 +71,21 @@ class Reduced:
             if target.kind == "STATIC"
         }
         libraries = {name for name in targets if _of_generator(name, generators)} | _of_tests(targets)
+        kept = {name: target for name, target in targets.items() if name not in libraries}
         return cls(
             sdk=sdk,
             code_generators=tuple(name for name in sdk.info.code_generators if name in needed),
             dropped_generators=generators,
             dropped=frozenset(libraries),
             files=frozenset(file for name in libraries for file in targets[name].files),
+            calls={name: found for name, target in kept.items() if (found := _calls(sdk, target, generators))},
         )
+
+    @property
+    def initializers(self) -> str:
+        """C++ source of the initializers that are called and left out; empty without any."""
+        names = sorted(frozenset().union(*self.calls.values()))
+        return _INITIALIZERS.format(definitions="\n".join(f"void {name}() {{}}" for name in names)) if names else ""
 
     def rewritten(self, path: str) -> str | None:
         """The text of a file that names what is left out; None of any other. ``path`` is relative to the SDK."""
@@ -86,6 +107,8 @@ class Reduced:
         kept = [target for name, target in targets.items() if name not in self.dropped]
         for target in kept:
             cmake_exports.replace_links(target, gone)
+            if target.name in self.calls:
+                target.properties["INTERFACE_LINK_LIBRARIES"] = ";".join([*target.links, LEFT_OUT])
         _, end, more = self._text(path).partition(_END_OF_EXPORTS)
         written = cmake_exports.write(kept, origin=f"Made from LLVM {self.sdk.info.llvm_version}.")
         return written.removesuffix(end) + end + more
@@ -124,3 +147,10 @@ def _of_generator(library: str, generators: frozenset[str]) -> bool:
     return library.startswith("LLVM") and any(
         rest == name or (rest.startswith(name) and rest[len(name)].isupper()) for name in generators
     )
+
+
+def _calls(sdk: Sdk, target: Target, generators: frozenset[str]) -> frozenset[str]:
+    """The initializers of ``generators`` that a library's symbol tables name: ``LLVMInitializeAVRTargetInfo``."""
+    names = "|".join(map(re.escape, sorted(generators))) or "(?!)"
+    pattern = re.compile(rf"LLVMInitialize(?:{names})[A-Z][A-Za-z]*".encode())
+    return frozenset(name.decode() for file in target.files for name in pattern.findall((sdk.root / file).read_bytes()))

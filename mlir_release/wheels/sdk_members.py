@@ -28,6 +28,7 @@ from mlir_release.sdk.programs import (
     set_run_path,
 )
 from mlir_release.sdk.python_sources import EXPORTS
+from mlir_release.sdk.reduced import LEFT_OUT
 from mlir_release.wheels.archive import Member
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def sdk_members(reduced: Reduced, info: SdkWheelInfo) -> Iterator[Member]:
     for ours in sorted((SDK_WHEEL / "cmake").glob("*.cmake")):
         yield Member(name=f"{PACKAGE}/{_CHECKS}/{ours.name}", content=ours)
     yield Member(name=f"{PACKAGE}/{_CHECKS}/facts.cmake", content=facts_for_cmake(reduced.sdk, info))
+    if reduced.initializers:
+        yield Member(name=f"{PACKAGE}/src/{LEFT_OUT}.cpp", content=reduced.initializers)
     yield Member(name=f"{PACKAGE}/{SDK_WHEEL_INFO}", content=info.to_text())
     group = _core_group(cmake_exports.read(root / "lib" / "cmake" / "mlir" / EXPORTS))
     yield Member(name=f"{PACKAGE}/src/python/{group}/{SDK_WHEEL_INFO}", content=info.to_text())

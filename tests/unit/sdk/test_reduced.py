@@ -8,8 +8,8 @@ import pytest
 
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import import_sdk
-from mlir_release.sdk.reduced import Reduced
-from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_source
+from mlir_release.sdk.reduced import LEFT_OUT, Reduced
+from tests.prefix_factory import EPOCH, REVISION, make_archive, make_prefix, make_sdk, make_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("LLVMAArch64CodeGen", "LLVMExegesisAArch64", "LLVMAMDGPUCodeGen", "LLVMX86CodeGen")
 TEST_LIBRARIES = ("MLIRTestDialect", "MLIRSCFTestPasses", "MLIRShardTest", "MLIRMlirOptMain", "MLIRUsesTests")
+
+#: Symbol tables of a library that was compiled with all of the code generators.
+CALLER = "MLIRTargetLLVMIRTransforms"
+CALLED = b"\0".join(
+    b"LLVMInitialize" + name for name in (b"AArch64TargetMC", b"AArch64Target", b"X86Target", b"Native")
+)
 
 TARGETS_DEF = "LLVM_TARGET(AArch64)\nLLVM_TARGET(AMDGPU)\nLLVM_TARGET(X86)\n#undef LLVM_TARGET\n"
 TARGETS_H = "#define LLVM_HAS_AARCH64_TARGET 1\n#define LLVM_HAS_AMDGPU_TARGET 1\n#define LLVM_HAS_ARC_TARGET 0\n"
@@ -31,11 +37,15 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
     cmake = prefix / "lib" / "cmake"
     for name in (*LIBRARIES, *TEST_LIBRARIES):
         make_archive(prefix / "lib" / f"lib{name}.a", ["one.o"])
+    (prefix / "lib" / f"lib{CALLER}.a").write_bytes(b"\0" + CALLED + b"\0")
     for package, exports, names in (("llvm", "LLVMExports", LIBRARIES), ("mlir", "MLIRTargets", TEST_LIBRARIES)):
         declared = "".join(f"add_library({name} STATIC IMPORTED)\n" for name in names)
         if package == "mlir":
             links = 'set_target_properties(MLIRUsesTests PROPERTIES INTERFACE_LINK_LIBRARIES "MLIRTestDialect")\n'
             declared += links
+            declared += f"add_library({CALLER} STATIC IMPORTED)\n"
+            declared += f'set_target_properties({CALLER} PROPERTIES INTERFACE_LINK_LIBRARIES "MLIRSupport")\n'
+            names = (*names, CALLER)
         location = 'IMPORTED_LOCATION_RELWITHDEBINFO "${{_IMPORT_PREFIX}}/lib/lib{0}.a"'
         placed = "".join(f"set_target_properties({name} PROPERTIES {location.format(name)})\n" for name in names)
         append(cmake / package / f"{exports}.cmake", declared)
@@ -94,3 +104,21 @@ def test_lists_and_headers_are_without_it(reduced: Reduced) -> None:
         "AARCH64_TARGET 1", "AARCH64_TARGET 0"
     )
     assert reduced.rewritten("include/llvm/IR/Header.h") is None
+
+
+def test_initializers_that_are_called_and_left_out_do_nothing(reduced: Reduced, tmp_path: Path) -> None:
+    assert reduced.calls == {CALLER: {"LLVMInitializeAArch64TargetMC", "LLVMInitializeAArch64Target"}}
+    defined = [line for line in reduced.initializers.splitlines() if line.startswith("void ")]
+    assert defined == ["void LLVMInitializeAArch64Target() {}", "void LLVMInitializeAArch64TargetMC() {}"]
+    text = reduced.rewritten("lib/cmake/mlir/MLIRTargets.cmake")
+    assert text is not None
+    (tmp_path / "MLIRTargets.cmake").write_text(text, encoding="utf-8")
+    targets = cmake_exports.read(tmp_path / "MLIRTargets.cmake")
+    assert [name for name, target in targets.items() if LEFT_OUT in target.links] == [CALLER]
+    assert targets[CALLER].links == ["MLIRSupport", LEFT_OUT]
+
+
+def test_nothing_is_defined_where_no_code_generator_is_left_out(tmp_path: Path) -> None:
+    reduced = Reduced.of(make_sdk(tmp_path))
+    assert reduced.dropped_generators == frozenset()
+    assert (reduced.calls, reduced.initializers) == ({}, "")
