@@ -8,12 +8,17 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+
+#: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
+_READERS = 10.0
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -67,10 +72,24 @@ def replacing(path: Path, *, scratch: Path | None = None) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o644)
-        temporary.replace(path)
+        _replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Rename ``source`` to ``target``. Windows refuses that while anyone, a virus scanner too, has ``target`` open."""
+    end = time.monotonic() + _READERS
+    while True:
+        try:
+            source.replace(target)
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def write_atomically(path: Path, content: bytes | str, *, scratch: Path | None = None, durable: bool = False) -> None:

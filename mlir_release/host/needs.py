@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,4 +63,7 @@ def total_memory() -> int:
     """Bytes of memory and swap, used or not: other programs' share may be free again when it is needed."""
     import psutil
 
-    return int(psutil.virtual_memory().total) + int(psutil.swap_memory().total)
+    swap = 0
+    with suppress(RuntimeError):  # on Windows, if its performance counters are switched off
+        swap = int(psutil.swap_memory().total)
+    return int(psutil.virtual_memory().total) + swap

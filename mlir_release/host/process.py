@@ -176,8 +176,12 @@ def _interrupted_after(budget: float | None, process: subprocess.Popen[bytes]) -
         interrupted.set()
         while True:
             # Not ``send_signal``: it would collect the process's exit status, and with it the CPU time.
-            with suppress(ProcessLookupError):
+            try:
                 os.kill(process.pid, _INTERRUPT)
+            except ProcessLookupError:
+                pass
+            except OSError:  # Windows without a console has no interrupts
+                process.terminate()
             if ended.wait(_AGAIN):
                 return
 
@@ -195,20 +199,17 @@ def _interrupted_after(budget: float | None, process: subprocess.Popen[bytes]) -
 if sys.platform == "win32":
 
     def _wait(process: subprocess.Popen[bytes]) -> tuple[float, int]:
-        import psutil
+        import ctypes
+        from ctypes.wintypes import FILETIME, HANDLE
 
-        watched = psutil.Process(process.pid)
-        cpu = 0.0
         while True:
-            try:
-                times = watched.cpu_times()
-                cpu = times.user + times.system
-            except psutil.Error:
-                pass
-            try:
-                return cpu, process.wait(timeout=1.0)
-            except subprocess.TimeoutExpired:
-                continue
+            with suppress(subprocess.TimeoutExpired):  # without a limit, it would not notice a Ctrl+C
+                returncode = process.wait(timeout=1.0)
+                break
+        # By the handle: the number of a process that has ended finds nothing. Created, ended, kernel, user; 100 ns.
+        times = [FILETIME() for _ in range(4)]
+        ctypes.windll.kernel32.GetProcessTimes(HANDLE(int(process._handle)), *map(ctypes.byref, times))
+        return sum((time.dwHighDateTime << 32) + time.dwLowDateTime for time in times[2:]) / 1e7, returncode
 
 else:
 
@@ -289,7 +290,8 @@ def capture(
         out, err = (_decoded(part) for part in (error.stdout, error.stderr))
         return Captured(returncode=None, stdout=out, stderr=err, ending=f"no answer within {timeout:g} s")
     except OSError as error:
-        return Captured(returncode=None, stdout="", stderr="", ending=str(error))
+        why = f"cannot run {words if isinstance(words, str) else words[0]}: {error.strerror or error}"
+        return Captured(returncode=None, stdout="", stderr="", ending=why)
     return Captured(
         returncode=done.returncode, stdout=done.stdout, stderr=done.stderr, ending=f"exit code {done.returncode}"
     )

@@ -8,10 +8,12 @@ import shutil
 import stat
 import sys
 import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
+from mlir_release.host import files
 from mlir_release.host.files import read_if_there, remove_folder, replacing, sha256_of, write_atomically
 
 
@@ -66,8 +68,40 @@ def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
         thread.start()
     seen = set()
     while any(thread.is_alive() for thread in threads):
-        seen.add(target.read_bytes())
+        with suppress(PermissionError) if sys.platform == "win32" else nullcontext():  # for a moment
+            seen.add(target.read_bytes())
     assert seen <= contents
+
+
+@pytest.mark.parametrize(("system", "tries"), [("win32", 3), ("linux", 1)])
+def test_windows_waits_for_readers(system: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = iter([PermissionError("a reader has it open")] * 2)
+    real, asked = Path.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        asked.append(target)
+        for refusal in refusals:
+            raise refusal
+        real(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr("sys.platform", system)
+    with nullcontext() if system == "win32" else pytest.raises(PermissionError):
+        write_atomically(tmp_path / "file", "new")
+    assert len(asked) == tries
+    assert [path.name for path in tmp_path.iterdir()] == (["file"] if system == "win32" else [])
+
+
+def test_windows_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_source: Path, _target: Path) -> None:
+        raise PermissionError("the folder is not ours")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setattr(files, "_READERS", 0.05)
+    with pytest.raises(PermissionError):
+        write_atomically(tmp_path / "file", "new")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_scratch_holds_the_temporary_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from mlir_release.errors import MachineError
@@ -52,3 +53,11 @@ def test_too_little_memory(machine: SimpleNamespace, tmp_path: Path) -> None:
 
 def test_this_machine_has_memory() -> None:
     assert total_memory() > GB / 4
+
+
+def test_a_windows_without_performance_counters_has_no_swap(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise RuntimeError("PdhAddEnglishCounterW failed. Performance counters may be disabled.")
+
+    monkeypatch.setattr(psutil, "swap_memory", refuse)
+    assert total_memory() == psutil.virtual_memory().total

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +10,15 @@ import pytest
 from mlir_release.console import console
 from mlir_release.host import process
 from mlir_release.host.process import LOGS, StepFailed, StepInterrupted, Usage, capture, run_logged, tail, whole_log
+
+
+def _has_console() -> bool:
+    if sys.platform != "win32":
+        return True
+    import ctypes
+
+    return bool(ctypes.windll.kernel32.GetConsoleCP())
+
 
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
@@ -123,14 +133,34 @@ def test_a_program_is_interrupted_when_its_time_is_up(tmp_path: Path, watched: b
     assert "begun" in (tmp_path / "log").read_text()
 
 
+def test_a_program_that_can_not_be_interrupted_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows without a console."""
+    kill = os.kill
+
+    def refuse(pid: int, number: int) -> None:
+        if number == process._INTERRUPT:
+            raise OSError(22, "Invalid argument")
+        kill(pid, number)
+
+    monkeypatch.setattr("os.kill", refuse)
+    with pytest.raises(StepInterrupted):
+        run_logged([sys.executable, "-c", "import time; time.sleep(600)"], log=tmp_path / "log", budget=0.2)
+
+
 def test_a_program_that_fails_in_time_was_not_interrupted(tmp_path: Path) -> None:
     with pytest.raises(StepFailed) as raised:
         run_logged([sys.executable, "-c", "raise SystemExit(1)"], log=tmp_path / "log", budget=600)
     assert not isinstance(raised.value, StepInterrupted)
 
 
+@pytest.mark.skipif(not _has_console(), reason="only a console has interrupts")
 def test_an_interrupted_program_may_end_well(tmp_path: Path) -> None:
-    code = "import time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
+    code = (
+        "import signal, sys, time\n"
+        "if sys.platform == 'win32': signal.signal(signal.SIGBREAK, signal.default_int_handler)\n"
+        "try: time.sleep(600)\n"
+        "except KeyboardInterrupt: print('finished')"
+    )
     run_logged([sys.executable, "-c", code], log=tmp_path / "log", budget=1.5)
     assert "finished" in (tmp_path / "log").read_text()
 
@@ -165,7 +195,7 @@ def test_a_program_that_does_not_end() -> None:
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     answer = capture([tmp_path / "no-such-program"])
     assert not answer.ok
-    assert "no-such-program" in answer.complaint
+    assert answer.complaint.startswith(f"cannot run {tmp_path / 'no-such-program'}: ")
 
 
 def test_output_that_is_no_text() -> None:
