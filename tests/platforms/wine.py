@@ -1,0 +1,136 @@
+"""A CPython for Windows that runs here, under wine, with the toolkit's locked packages as Windows gets them.
+
+The interpreter is Maven's ``org.bytedeco:cpython``, which lacks ``python3.dll``: what extension modules for the stable
+ABI load. One is linked here, which forwards every name to ``python313.dll``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import lief
+from packaging.requirements import Requirement
+
+from mlir_release.host.cache import cache_directory, locked
+from mlir_release.host.files import sha256_of, sha256_of_all
+from mlir_release.sdk.provision import available_releases, provide_sdk
+from tests.platforms.runtimes import ROOT
+
+ARTIFACT = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
+DIGEST = "cfe5502ffa7ea369be707b6d88bf68344732a7800450665080fb4267c01bfeae"
+PYTHON = "3.13"
+#: Of ``dev``: what unit tests import.
+TEST_PACKAGES = ("pytest", "hypothesis", "graphql-core", "openapi-core")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The interpreter, and the folder that wine takes for a machine."""
+
+    python: Path
+    machine: Path
+
+    def run(self, *words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        """Run the interpreter; a program that it starts is one of Windows, too."""
+        own = {"WINEPREFIX": str(self.machine), "WINEDEBUG": "-all", "PYTHONPYCACHEPREFIX": "C:\\pycache"}
+        return subprocess.run(
+            ["wine", self.python, *words],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+
+
+def missing() -> str:
+    """Which program this machine lacks; empty if none."""
+    return next((name for name in ("wine", "mvn", "dpkg-deb") if shutil.which(name) is None), "")
+
+
+def provide() -> Windows:
+    """The interpreter, as this tree needs it: made once, kept in the cache.
+
+    :raises subprocess.CalledProcessError: if it can't be had
+    """
+    cache = cache_directory() / "wine"
+    made_of = [Path(__file__), ROOT / "pyproject.toml", ROOT / "requirements/toolkit.txt"]
+    folder = cache / f"cpython-{sha256_of_all(made_of)[:12]}"
+    found = Windows(folder / "python.exe", cache / "machine")
+    with locked(cache / ".lock"):
+        if not folder.is_dir():
+            staging = folder.with_name(f"{folder.name}.tmp")
+            shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+            _unpack(_download(cache), staging)
+            _link_stable_abi(staging)
+            _install(staging / "lib/site-packages")
+            staging.rename(folder)
+        if not found.machine.is_dir():
+            environment = os.environ | {"WINEPREFIX": str(found.machine), "WINEDEBUG": "-all"}
+            subprocess.run(["wine", "wineboot", "--init"], env=environment, check=True, capture_output=True)
+    return found
+
+
+def _download(cache: Path) -> Path:
+    words = [
+        "mvn",
+        "--quiet",
+        "--batch-mode",
+        "dependency:copy",
+        f"-Dartifact={ARTIFACT}",
+        f"-DoutputDirectory={cache}",
+    ]
+    subprocess.run(words, check=True, cwd=cache)
+    (archive,) = cache.glob("cpython-*.jar")
+    assert sha256_of(archive) == DIGEST
+    return archive
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """With the C runtime where the interpreter looks for it, and without what wine lacks ``VariantToString`` for."""
+    whole = folder.with_name(f"{folder.name}.whole")
+    with zipfile.ZipFile(archive) as file:
+        file.extractall(whole)
+    (python,) = whole.glob("**/windows-x86_64/python.exe")
+    python.parent.rename(folder)
+    shutil.rmtree(whole)
+    for runtime in folder.glob("lib/vcruntime*.dll"):
+        runtime.rename(folder / runtime.name)
+    (folder / "lib/_wmi.pyd").unlink()
+
+
+def _link_stable_abi(folder: Path) -> None:
+    release, _ = next(available_releases(cache=cache_directory()))
+    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+    library = lief.parse(folder / "python313.dll")
+    assert isinstance(library, lief.PE.Binary)
+    exports = library.get_export()
+    assert exports is not None
+    names = [str(entry.name) for entry in exports.entries if entry.name]
+    forwards = [f"  {name}=python313.{name}" for name in names]
+    definitions, nothing = folder / "python3.def", folder / "nothing.obj"
+    definitions.write_text("\n".join(["EXPORTS", *forwards, ""]))
+    nothing.write_bytes(struct.pack("<HHIIIHH", 0x8664, 0, 0, 0, 0, 0, 0))  # the header of an object file, for x86-64
+    options = ["/dll", "/noentry", "/machine:x64", f"/def:{definitions}", f"/out:{folder / 'python3.dll'}"]
+    subprocess.run([sdk.root / "bin/lld-link", *options, nothing], check=True)
+
+
+def _install(packages: Path) -> None:
+    """The lock of the toolkit, by hash; then what tests need."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        named = map(Requirement, tomllib.load(file)["project"]["optional-dependencies"]["dev"])
+    tests = [str(requirement) for requirement in named if requirement.name in TEST_PACKAGES]
+    options = [f"--target={packages}", "--only-binary=:all:", "--python-platform=windows", f"--python-version={PYTHON}"]
+    command = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", *options]
+    subprocess.run([*command, "--require-hashes", "-r", ROOT / "requirements/toolkit.txt"], check=True)
+    subprocess.run([*command, *tests], check=True)
