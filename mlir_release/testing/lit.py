@@ -6,24 +6,24 @@ that we have no value for become false or empty, so that a variable that a later
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import platform
 import re
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import StepFailed, run_logged, tail, whole_log
-from mlir_release.model.platforms import executable_name
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import TestOutcome, TestResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.sdk.info import Sdk
 
@@ -138,13 +138,11 @@ RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 def find_lit() -> list[str]:
     """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
-    program = Path(sys.executable).with_name(executable_name("lit"))
-    found = str(program) if program.is_file() else shutil.which("lit")
-    if found is None:
+    if importlib.util.find_spec("lit") is None:
         raise MachineError(
             "lit-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
         )
-    return [found]
+    return [sys.executable, *RUN_LIT]
 
 
 def run_lit(

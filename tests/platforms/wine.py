@@ -38,13 +38,18 @@ class Windows:
     python: Path
     machine: Path
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """wine's own environment variables."""
+        return {"WINEPREFIX": str(self.machine), "WINEDEBUG": "-all"}
+
     def run(self, *words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
         """Run the interpreter; a program that it starts is one of Windows, too."""
-        own = {"WINEPREFIX": str(self.machine), "WINEDEBUG": "-all", "PYTHONPYCACHEPREFIX": "C:\\pycache"}
+        own = {"PYTHONPATH": f"Z:{ROOT}", "PYTHONPYCACHEPREFIX": "C:\\pycache"}
         return subprocess.run(
             ["wine", self.python, *words],
             cwd=folder,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **own},
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **self.settings, **own},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -76,8 +81,9 @@ def provide() -> Windows:
             _install(staging / "lib/site-packages")
             staging.rename(folder)
         if not found.machine.is_dir():
-            environment = os.environ | {"WINEPREFIX": str(found.machine), "WINEDEBUG": "-all"}
-            subprocess.run(["wine", "wineboot", "--init"], env=environment, check=True, capture_output=True)
+            subprocess.run(
+                ["wine", "wineboot", "--init"], env=os.environ | found.settings, check=True, capture_output=True
+            )
     return found
 
 
@@ -131,6 +137,6 @@ def _install(packages: Path) -> None:
         named = map(Requirement, tomllib.load(file)["project"]["optional-dependencies"]["dev"])
     tests = [str(requirement) for requirement in named if requirement.name in TEST_PACKAGES]
     options = [f"--target={packages}", "--only-binary=:all:", "--python-platform=windows", f"--python-version={PYTHON}"]
-    command = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", *options]
+    command = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", *options]
     subprocess.run([*command, "--require-hashes", "-r", ROOT / "requirements/toolkit.txt"], check=True)
     subprocess.run([*command, *tests], check=True)

@@ -88,6 +88,7 @@ def test_matrix_forms() -> None:
     assert "error[filter-unknown-key]" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_no_forge(tmp_path: Path) -> None:
     done = run("matrix", "--missing", "snapshot-20261120.01", "--forge", f"local:{tmp_path}")
     assert done.returncode == 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -73,8 +74,8 @@ def test_upstreams_template_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
     config = Configuration()
     exec((folder / "lit.site.cfg.py").read_text(), {"config": config})
     assert vars(config) == {
-        "python": str(tmp_path / "python"), "bindings": 1, "cuda": 1, "rocm": 0, "new": 0,
-        "lib": str(sdk.libraries), "excludes": {"a", "Unit"},
+        "python": (tmp_path / "python").as_posix(), "bindings": 1, "cuda": 1, "rocm": 0, "new": 0,
+        "lib": sdk.libraries.as_posix(), "excludes": {"a", "Unit"},
     }  # fmt: skip
     assert config.available_features == {"other"}
 
@@ -117,13 +118,13 @@ def suite(tmp_path: Path) -> Path:
     folder = tmp_path / "test"
     folder.mkdir()
     (folder / "lit.site.cfg.py").write_text(CONFIGURATION)
-    (folder / "good.txt").write_text("RUN: true\n")
+    (folder / "good.txt").write_text("RUN: echo good\n")
     (folder / "bad.txt").write_text("RUN: echo the reason\nRUN: false\n")
     return folder
 
 
 def test_lit_really_runs(suite: Path) -> None:
-    results = run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
+    results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
     assert [(result.name, result.outcome) for result in results] == [
         ("bad.txt", TestOutcome.FAIL),
         ("good.txt", TestOutcome.PASS),
@@ -133,7 +134,7 @@ def test_lit_really_runs(suite: Path) -> None:
 
 def test_some_tests_only_and_all_others(suite: Path) -> None:
     def names(**filters: list[str]) -> list[str]:
-        results = run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own", **filters)
+        results = run_lit(suite, lit=find_lit(), environment=os.environ, title="own", **filters)
         return [result.name for result in results]
 
     assert names(only=["good.txt"]) == ["good.txt"]
@@ -143,7 +144,7 @@ def test_some_tests_only_and_all_others(suite: Path) -> None:
 def test_lit_that_stumbles(suite: Path) -> None:
     (suite / "lit.site.cfg.py").write_text("raise ValueError('broken configuration')")
     with pytest.raises(VerificationError, match="stopped") as raised:
-        run_lit(suite, lit=find_lit(), environment={"PATH": "/usr/bin:/bin"}, title="own")
+        run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
     assert raised.value.id == "lit-failed"
     assert "broken configuration" in raised.value.why
 
