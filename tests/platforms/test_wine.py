@@ -15,8 +15,6 @@ from tests.platforms import wine
 
 pytestmark = pytest.mark.slow  # minutes: each program starts slowly there
 
-RUST = "modules written in Rust (cryptography, rpds) need bcryptprimitives.dll, which Debian 12's wine lacks"
-
 #: Rooms whose unit tests run, each with the tests that are left out, and why. The others need git or PyGithub, or are
 #: not run there on Windows either.
 ROOMS: dict[str, dict[str, str]] = {
@@ -24,9 +22,9 @@ ROOMS: dict[str, dict[str, str]] = {
     "cost": {},
     "host": {},
     "issues": {},
-    "model": {"test_schemas.py": RUST},
+    "model": {},
     "release": {},
-    "snapshot": {"test_green.py::test_the_token_goes_to_its_own_server_only": RUST},
+    "snapshot": {},
     "testing": {},
 }
 

@@ -1,7 +1,7 @@
 """A CPython for Windows that runs here, under wine, with the toolkit's locked packages as Windows gets them.
 
 The interpreter is Maven's ``org.bytedeco:cpython``, which lacks ``python3.dll``: what extension modules for the stable
-ABI load. One is linked here, which forwards every name to ``python313.dll``.
+ABI load. Debian 12's wine lacks ``bcryptprimitives.dll``. Both are linked here, and forward to what is there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lief
 from packaging.requirements import Requirement
@@ -23,6 +24,9 @@ from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.files import sha256_of, sha256_of_all
 from mlir_release.sdk.provision import available_releases, provide_sdk
 from tests.platforms.runtimes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ARTIFACT = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
 DIGEST = "cfe5502ffa7ea369be707b6d88bf68344732a7800450665080fb4267c01bfeae"
@@ -77,7 +81,7 @@ def provide() -> Windows:
             staging = folder.with_name(f"{folder.name}.tmp")
             shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
             _unpack(_download(cache), staging)
-            _link_stable_abi(staging)
+            _link_forwarders(staging)
             _install(staging / "lib/site-packages")
             staging.rename(folder)
         if not found.machine.is_dir():
@@ -115,19 +119,27 @@ def _unpack(archive: Path, folder: Path) -> None:
     (folder / "lib/_wmi.pyd").unlink()
 
 
-def _link_stable_abi(folder: Path) -> None:
-    release, _ = next(available_releases(cache=cache_directory()))
-    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+def _link_forwarders(folder: Path) -> None:
+    """The libraries that are missing, made of nothing but names that others have.
+
+    What is written in Rust asks ``ProcessPrng`` for random bytes; ``SystemFunction036`` takes the same arguments.
+    """
     library = lief.parse(folder / "python313.dll")
     assert isinstance(library, lief.PE.Binary)
     exports = library.get_export()
     assert exports is not None
     names = [str(entry.name) for entry in exports.entries if entry.name]
-    forwards = [f"  {name}=python313.{name}" for name in names]
-    definitions, nothing = folder / "python3.def", folder / "nothing.obj"
-    definitions.write_text("\n".join(["EXPORTS", *forwards, ""]))
+    _link(folder / "python3.dll", {name: f"python313.{name}" for name in names})
+    _link(folder / "bcryptprimitives.dll", {"ProcessPrng": "advapi32.SystemFunction036"})
+
+
+def _link(target: Path, forwards: Mapping[str, str]) -> None:
+    release, _ = next(available_releases(cache=cache_directory()))
+    sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+    definitions, nothing = target.with_suffix(".def"), target.with_suffix(".obj")
+    definitions.write_text("\n".join(["EXPORTS", *(f"  {name}={other}" for name, other in forwards.items()), ""]))
     nothing.write_bytes(struct.pack("<HHIIIHH", 0x8664, 0, 0, 0, 0, 0, 0))  # the header of an object file, for x86-64
-    options = ["/dll", "/noentry", "/machine:x64", f"/def:{definitions}", f"/out:{folder / 'python3.dll'}"]
+    options = ["/dll", "/noentry", "/machine:x64", f"/def:{definitions}", f"/out:{target}"]
     subprocess.run([sdk.root / "bin/lld-link", *options, nothing], check=True)
 
 
