@@ -231,6 +231,7 @@ def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
         ".inc": "headers",
         ".def": "headers",
         ".td": "TableGen",
+        ".cmake": "CMake packages",
         ".a": "static libraries",
         ".lib": "static libraries",
     }

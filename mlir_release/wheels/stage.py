@@ -122,6 +122,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         defines["MLIR_ENABLE_PYTHON_STABLE_ABI"] = True
         settings["wheel"] = {**settings["wheel"], "py-api": request.serves[0].tag}
     if request.test_addon:
+        del project["entry-points"]  # it has no CMake package
         defines["MLIR_RELEASE_TEST_ADDON"] = True
         settings["install"] = {**settings["install"], "components": ["mlir_test_addon"]}
         settings["build"] = {"targets": ["mlir_test_addon"]}

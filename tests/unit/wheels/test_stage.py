@@ -58,6 +58,7 @@ def test_the_project_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
     project = read_project(stage(request(sdk), tmp_path / "project"))
     assert project["project"]["name"] == "mlir"
     assert project["project"]["version"] == "20261120.2"
+    assert project["project"]["entry-points"] == {"cmake.prefix": {"mlir": "mlir._extension"}}
     assert project["project"]["requires-python"] == ">=3.10"
     assert project["build-system"]["requires"][1:] == [
         "nanobind~=2.9.0",
@@ -163,6 +164,7 @@ def test_packed_relocations_depend_on_the_platform_tag(sdk: Sdk, tmp_path: Path,
 def test_the_test_addon_is_another_project_that_nobody_mistakes(sdk: Sdk, tmp_path: Path) -> None:
     project = read_project(stage(request(sdk, test_addon=True), tmp_path / "project"))
     assert project["project"]["name"] == "mlir-test-addon"
+    assert "entry-points" not in project["project"]
     assert project["tool"]["scikit-build"]["install"]["components"] == ["mlir_test_addon"]
     assert (tmp_path / "project" / "upstream" / "mlir" / "test" / "python" / "python_test_ops.td").is_file()
     assert project["project"]["dependencies"] == []
@@ -303,6 +305,6 @@ def test_the_files_for_old_pythons_compile_there() -> None:
     from mlir_release.projects.mlir import WHEEL
 
     files = sorted((WHEEL / "mlir").rglob("*.py"))
-    assert len(files) == 2
+    assert len(files) == 4
     for file in files:
         ast.parse(file.read_text(), feature_version=(3, 9))

@@ -47,6 +47,7 @@ if(MLIR_ENABLE_EXECUTION_ENGINE)
   include(MLIRReleaseRunnerLibraries)
 endif()
 include(MLIRReleaseStubs)
+include(MLIRReleaseExtension)
 
 # Which build this is, and the check that only one distribution of the bindings is installed.
 install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/mlir/" DESTINATION mlir COMPONENT mlir_package
