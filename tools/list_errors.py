@@ -80,6 +80,8 @@ TOPICS = {
     "pypi": "PyPI",
     "cost": "Costs and issues",
     "issues": "Costs and issues",
+    "mlgo": "MLGO",
+    "model/mlgo": "MLGO",
     "integrate": "Integrates",
     "cli/integrate": "Integrates",
     "integrate/export": "Integrates: carried patches and exports",

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
     "cost": ("Operate", "Runner minutes per week, and their cost."),
+    "mlgo": ("Learn", "Train an eviction policy for LLVM's register allocator, and evaluate it."),
     "integrate": ("Integrate", "Walk a downstream's LLVM forward; find the exact commits that break it."),
 }
 

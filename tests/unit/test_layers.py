@@ -22,6 +22,7 @@ FLOORS = (
     "doctor",
     "integrate",
     "cost",
+    "mlgo",
     "issues",
     "pypi",
     "index",
@@ -44,6 +45,7 @@ FLOORS = (
 APART = {
     "integrate": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk"},
     "wheels": {"snapshot", "forge"},
+    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "snapshot", "provenance", "forge"},
     "sdk": {"forge"},
     "testing": {"snapshot", "forge"},
 }

@@ -1,0 +1,166 @@
+"""``mlir-release mlgo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import EXISTING_FOLDER, jobs_option, json_option, output_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.model.mlgo import Kind
+
+#: ``llvm``: the prefix of an installed LLVM.
+llvm_option = click.option(
+    "--llvm",
+    type=EXISTING_FOLDER,
+    required=True,
+    help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
+)
+
+
+@click.group()
+def mlgo() -> None:
+    """Learn a register allocator's eviction policy on one's own code: corpus, trace, train, evaluate."""
+
+
+@mlgo.command("corpus")
+@click.argument("build", type=EXISTING_FOLDER)
+@output_option("the corpus")
+@llvm_option
+@click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
+@click.option(
+    "--held-out",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.25,
+    show_default=True,
+    help="Share of modules that the training never sees.",
+)
+@click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
+@jobs_option
+@json_option
+def mlgo_corpus(
+    build: Path, output: Path, llvm: Path, pattern: str | None, held_out: float, limit: int | None, jobs: int | None
+) -> None:
+    """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
+    from mlir_release.mlgo.corpus import FILTER, make_corpus
+    from mlir_release.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    with console.step("taking bitcode and optimizing it as it was compiled"):
+        found = make_corpus(
+            build, output, Toolchain(llvm), pattern=pattern or FILTER, share=held_out, limit=limit, jobs=jobs
+        )
+    counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
+    console.result(f"{output / found.FILE}: {counts}", found)
+
+
+@mlgo.command("trace")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@llvm_option
+@jobs_option
+@json_option
+def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
+    """Observe the decisions that the compiler asks for, and imitate its own heuristic."""
+    from mlir_release.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.mlgo.compiling import Compiler
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.trace import make_trace
+
+    modules = load_corpus(corpus)
+    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    with console.waiting(f"compiling {len(modules.training)} modules twice"):
+        found = make_trace(compiler, modules, corpus, jobs=jobs)
+    console.result(
+        f"{corpus / found.FILE}: {found.decisions:,} decisions; the imitated heuristic gives the default's object for "
+        f"{found.identical} of {len(found.defaults)} modules",
+        found,
+    )
+
+
+@mlgo.command("train")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@output_option("the training's state and the policy")
+@llvm_option
+@click.option(
+    "--policy", "kind", type=click.Choice(["linear", "mlp"]), default="linear", show_default=True, help="Its form."
+)
+@click.option("--hidden", type=click.IntRange(1, 64), default=8, show_default=True, help="With mlp: hidden units.")
+@click.option("--generations", type=click.IntRange(1), default=20, show_default=True, help="In all, with those done.")
+@click.option("--pairs", type=click.IntRange(1), default=4, show_default=True, help="Pairs of policies to try in each.")
+@click.option(
+    "--sigma", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Size of changes."
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Size of steps.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
+@jobs_option
+@json_option
+def mlgo_train(
+    corpus: Path,
+    output: Path,
+    llvm: Path,
+    kind: Kind,
+    hidden: int,
+    generations: int,
+    pairs: int,
+    sigma: float,
+    rate: float,
+    seed: int,
+    jobs: int | None,
+) -> None:
+    """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
+    from mlir_release.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.mlgo.compiling import Compiler
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.trace import load_trace
+    from mlir_release.mlgo.train import begin, train
+    from mlir_release.model.mlgo import Settings
+
+    modules = load_corpus(corpus)
+    traced = load_trace(corpus, modules)
+    wanted = Settings(kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate)
+    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    training = begin(output, corpus, traced, wanted)
+    with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
+        done = train(training, compiler, modules, traced, output, generations=generations, jobs=jobs)
+    console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
+
+
+@mlgo.command("evaluate")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@click.option("--policy", type=click.Path(path_type=Path), required=True, help="The policy.json to evaluate.")
+@llvm_option
+@click.option(
+    "--training", is_flag=True, help="On the training modules instead: what it has learnt, not what it is worth."
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the confidence intervals.")
+@jobs_option
+@json_option
+def mlgo_evaluate(corpus: Path, policy: Path, llvm: Path, training: bool, seed: int, jobs: int | None) -> None:
+    """Compare a policy with the default, on the modules that are held out."""
+    from mlir_release.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.mlgo.compiling import Compiler
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.evaluate import evaluate, load_policy
+
+    modules, judged = load_corpus(corpus), load_policy(policy)
+    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    if judged.corpus != modules.digest:
+        console.warn("the policy was trained on another corpus: what is held out here may have been trained on there")
+    chosen = modules.training if training else modules.held_out
+    with console.waiting(f"compiling {len(chosen)} modules twice"):
+        found = evaluate(judged, chosen, compiler, modules.digest, seed=seed, jobs=jobs)
+    if console.json_mode:
+        console.result("", found.to_json())
+        return
+    console.table(list(found.COLUMNS), found.table(), title="the training modules" if training else "held-out modules")
+    click.echo(found.summary())

@@ -1,0 +1,236 @@
+"""Make a corpus from a build tree whose objects have their bitcode inside (``-Xclang -fembed-bitcode=all``).
+
+Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode is what clang's front end
+made, so the command is run again on it, up to the code generator: its result is what register allocation meets, and
+does not depend on a policy. From there on llc is enough.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import remove_folder, sha256_of, write_atomically
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.mlgo.compiling import in_parallel
+from mlir_release.model.mlgo import Corpus, Module, read_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mlir_release.mlgo.toolchain import Toolchain
+
+#: Modules are taken that an option of their command matches: where registers are allocated by the greedy allocator.
+FILTER = r"^-O[123sz]$"
+
+_COMMANDS = "compile_commands.json"
+_BITCODE = "bitcode"
+
+#: Options of ``clang -cc1`` that say what to write, and where; those with a value are in the second set.
+_OUTPUT = re.compile(r"-emit-obj|-fembed-bitcode(?:=.*)?|-sys-header-deps|-MP|-MG")
+_OUTPUT_VALUED = frozenset({"-o", "-x", "-MT", "-MQ", "-dependency-file", "-split-dwarf-file", "-split-dwarf-output"})
+
+
+def make_corpus(
+    build: Path,
+    output: Path,
+    toolchain: Toolchain,
+    *,
+    pattern: str = FILTER,
+    share: float = 0.25,
+    limit: int | None = None,
+    jobs: int | None = None,
+) -> Corpus:
+    """Write ``output/corpus.json`` and the bitcode that it names.
+
+    :param build: a build tree with ``compile_commands.json``
+    :param pattern: modules are taken that an option of their command matches
+    :param share: of modules to hold out
+    :param limit: of modules; which are taken depends on their names alone
+    :raises UsageError: ``mlgo-build-tree``, ``mlgo-corpus-small``
+    :raises VerificationError: ``mlgo-command-stale``
+    """
+    commands = read_commands(build / _COMMANDS)
+    with scratch_folder("mlgo") as raw:
+        names = _extract(commands, raw, toolchain, pattern, jobs)
+        names = sorted(sorted(names, key=_rank)[:limit])
+        if (output / _BITCODE).exists():
+            remove_folder(output / _BITCODE)
+        directories = {relative_object(command): command["directory"] for command in commands}
+        modules = in_parallel(
+            lambda name: _optimize(name, raw, output, Path(directories[name]), toolchain), names, jobs
+        )
+    corpus = Corpus(llvm=toolchain.version, share=share, modules=split(modules, share))
+    if not corpus.training or not corpus.held_out:
+        raise UsageError(
+            "mlgo-corpus-small",
+            f"{len(corpus.modules)} modules of different content are too few to train on some and hold out others",
+            where=str(build),
+            remedy="build more with -Xclang -fembed-bitcode=all, or match more with --filter",
+        )
+    write_atomically(output / Corpus.FILE, corpus.to_text())
+    return corpus
+
+
+def load_corpus(folder: Path) -> Corpus:
+    """The corpus in a folder. :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``"""
+    try:
+        content = (folder / Corpus.FILE).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            "mlgo-corpus-missing",
+            "there is no corpus in this folder",
+            where=str(folder / Corpus.FILE),
+            why=str(error.strerror),
+            remedy="mlir-release mlgo corpus BUILD -o FOLDER",
+        ) from None
+    return read_document(content, Corpus, where=str(folder / Corpus.FILE))
+
+
+def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
+    """Modules by name; a share of them, of two or more at least one, is held out, chosen by their names' digests.
+
+    Of modules with the same bitcode only the first stays, so that none is on both sides.
+    """
+    import msgspec
+
+    different = {module.sha256: module for module in sorted(modules, key=lambda module: module.name, reverse=True)}
+    ranked = sorted(different.values(), key=lambda module: _rank(module.name))
+    count = min(max(round(share * len(ranked)), 1), len(ranked) - 1)
+    chosen = [msgspec.structs.replace(module, held_out=index < count) for index, module in enumerate(ranked)]
+    return tuple(sorted(chosen, key=lambda module: module.name))
+
+
+def _rank(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def read_commands(path: Path) -> list[dict[str, Any]]:
+    """The compile commands of a build tree, those without an object left out: ``directory`` and ``arguments``.
+
+    :raises UsageError: ``mlgo-build-tree``
+    """
+    try:
+        entries = json.loads(path.read_bytes())
+        commands = [
+            {"directory": entry["directory"], "arguments": entry.get("arguments") or shlex.split(entry["command"])}
+            for entry in entries
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            "mlgo-build-tree",
+            f"{path.name} can't be read: {error!r}",
+            where=str(path),
+            remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        ) from None
+    return [command for command in commands if "-o" in command["arguments"][:-1]]
+
+
+def relative_object(command: dict[str, Any]) -> str:
+    """The object of a compile command, relative to its folder."""
+    arguments: list[str] = command["arguments"]
+    found = arguments[arguments.index("-o") + 1]
+    return os.path.relpath(os.path.join(command["directory"], found), command["directory"])  # noqa: PTH118
+
+
+def optimizing(command: Sequence[str]) -> list[str]:
+    """Options of ``clang -cc1`` that optimize bitcode as a recorded command did, and write bitcode.
+
+    :param command: ``-cc1`` and its options, as recorded; inputs and outputs may be missing
+    """
+    kept, words = [], iter(command)
+    for word in words:
+        if word in _OUTPUT_VALUED:
+            next(words, None)
+        elif not _OUTPUT.fullmatch(word):
+            kept.append(word)
+    return [*kept, "-emit-llvm-bc", "-x", "ir"]
+
+
+def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
+    """llc's options for what a command of ``clang -cc1`` says about code generation and the module does not."""
+    found = []
+    for word, value in zip(command, [*command[1:], ""], strict=True):
+        if re.fullmatch("-O[0-3]", word):
+            found.append(word)
+        elif word in ("-Os", "-Oz"):
+            found.append("-O2")
+        elif word == "-mrelocation-model":
+            found.append(f"-relocation-model={value}")
+        elif word.startswith("-mcmodel="):
+            found.append(f"-code-model={word.partition('=')[2]}")
+        elif word in ("-ffunction-sections", "-fdata-sections"):
+            found.append(f"-{word[2:]}")
+    return tuple(found)
+
+
+# -- the edge ---------------------------------------------------------------------------------------------------------
+
+
+def _extract(
+    commands: Sequence[dict[str, Any]], raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None
+) -> list[str]:
+    """Take bitcode and commands out of the objects, into ``raw``; the objects' paths.
+
+    :raises MachineError: ``mlgo-utils-failed``
+    """
+    listing = raw / _COMMANDS
+    plain = [command | {"arguments": ["-o", relative_object(command)]} for command in commands]
+    listing.write_text(json.dumps(plain), encoding="utf-8")
+    done = capture(
+        [
+            sys.executable, "-m", "mlgo.corpus.extract_ir", f"--input={listing}", f"--output_dir={raw}",
+            f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}", f"--cmd_filter={pattern}",
+            f"--num_workers={jobs or os.cpu_count() or 1}",
+        ]
+    )  # fmt: skip
+    if not done.ok:
+        raise MachineError(
+            "mlgo-utils-failed",
+            "upstream's mlgo-utils could not extract bitcode",
+            why=done.complaint,
+            remedy="check --filter, which is a regular expression of Python's, and the free disk space",
+        )
+    described = json.loads((raw / "corpus_description.json").read_bytes())
+    return [str(PurePosixPath(name)) for name in described["modules"]]
+
+
+def _optimize(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain) -> Module:
+    """Run a module's command again, up to the code generator.
+
+    :raises VerificationError: ``mlgo-command-stale``
+    """
+    command = (raw / f"{name}.cmd").read_text(encoding="utf-8").rstrip("\0").split("\0")
+    bitcode = f"{_BITCODE}/{name}.bc"
+    (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
+    clang = toolchain.program("clang")
+    words: list[str | Path] = [clang, *optimizing(command), raw / f"{name}.bc", "-o", output.absolute() / bitcode]
+    done = capture(words, cwd=directory if directory.is_dir() else None)
+    if not done.ok:
+        raise VerificationError(
+            "mlgo-command-stale",
+            f"the compile command of {name} no longer works",
+            where=str(directory),
+            why=done.complaint,
+            remedy="build the tree again with the clang that --llvm has, and keep the files that it reads (profiles)",
+        )
+    console.say(f"    {name}")
+    return Module(
+        name=name,
+        bitcode=bitcode,
+        sha256=sha256_of(output / bitcode),
+        flags=llc_flags(command),
+        held_out=False,
+    )

@@ -1,0 +1,110 @@
+"""What a policy computes, from its weights: a score for each register that could be taken.
+
+Weights are one flat vector. Linear: one a feature. ``mlp``: of the hidden layer (features × hidden, row by row), its
+``hidden`` biases, and the ``hidden`` weights of its units in the score. A bias of the score would change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from mlir_release.errors import VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from mlir_release.mlgo.features import Decision, Layout
+    from mlir_release.model.mlgo import Kind, Policy
+
+    Floats = NDArray[np.float64]
+
+
+class Chooser(Protocol):
+    """Answers a compiler."""
+
+    def __call__(self, decision: Decision) -> int:
+        """Which of the decision's positions to take: an index into its rows."""
+
+
+def weight_count(kind: Kind, features: int, hidden: int) -> int:
+    """The length of the vector of weights."""
+    return features if kind == "linear" else (features + 2) * hidden
+
+
+def scores(kind: Kind, hidden: int, weights: Floats, rows: Floats) -> Floats:
+    """The score of each row.
+
+    :param rows: (…, features), standardized
+    :returns: (…)
+    """
+    if kind == "linear":
+        return rows @ weights
+    inner, bias, outer = split(hidden, weights)
+    result: Floats = np.tanh(rows @ inner + bias) @ outer
+    return result
+
+
+def split(hidden: int, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """The parts of an ``mlp``'s weights: (features, hidden), (hidden), (hidden)."""
+    inner = weights[: -2 * hidden].reshape(-1, hidden)
+    return inner, weights[-2 * hidden : -hidden], weights[-hidden:]
+
+
+class Scorer:
+    """A policy that answers: the highest score is taken, of equal ones the first."""
+
+    def __init__(self, policy: Policy) -> None:
+        """Read the policy of a document.
+
+        :raises VerificationError: ``mlgo-policy-shape``
+        """
+        count = len(policy.features)
+        wanted = weight_count(policy.kind, count, policy.hidden)
+        if len(policy.weights) != wanted or {len(policy.mean), len(policy.deviation)} != {count}:
+            raise VerificationError(
+                "mlgo-policy-shape",
+                f"the policy has {len(policy.weights)} weights for {count} features, and must have {wanted}",
+                remedy="take the policy.json that `mlir-release mlgo train` wrote, unchanged",
+            )
+        self._policy, self._weights = policy, np.array(policy.weights)
+        self._mean, self._deviation = np.array(policy.mean), np.array(policy.deviation)
+
+    def answering(self, layout: Layout) -> Chooser:
+        """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""
+        layout.expect(self._policy.features)
+        return self
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        rows = (decision.rows - self._mean) / self._deviation
+        return int(np.argmax(scores(self._policy.kind, self._policy.hidden, self._weights, rows)))
+
+
+class Heuristic:
+    """The documented order of LLVM's own heuristic, as far as the features show it.
+
+    A free register is taken. Else one may be taken from ranges that are all lighter than the one that asks, or whose
+    hints stay whole where it is the asking range's hint; of those, the one that breaks the fewest hints, then the
+    lightest. If none may, nothing is evicted, unless something must. Source: canEvictInterferenceBasedOnCost and
+    shouldEvict in llvm/lib/CodeGen/RegAllocEvictionAdvisor.cpp; cascades and stages beyond the mask are not seen.
+    """
+
+    def __init__(self, features: Sequence[str]) -> None:
+        self._column = {name: column for column, name in enumerate(features)}
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        free, hint, broken, weight, nothing = (
+            decision.rows[:, self._column[name]]
+            for name in ("is_free", "is_hint", "nr_broken_hints", "use_def_density", "evicts_nothing")
+        )
+        order = np.lexsort((weight, broken, -free, nothing))
+        if not nothing.any():
+            return int(order[0])
+        own = weight[nothing > 0][0]
+        allowed = (nothing == 0) & ((free > 0) | (weight < own) | ((hint > 0) & (broken == 0)))
+        return int(next((index for index in order if allowed[index]), np.argmax(nothing)))

@@ -1,0 +1,141 @@
+"""Train a policy: a warm start by imitation, then an evolution strategy on the corpus' training modules.
+
+The reward of a policy is what it saves: minus the mean, over modules, of the logarithm of its cost over the default's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlir_release.console import console
+from mlir_release.errors import ConflictError
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.mlgo.compiling import in_parallel
+from mlir_release.mlgo.evolve import advanced, candidates
+from mlir_release.mlgo.imitate import agreement, examples, imitate
+from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.trace import load_decisions
+from mlir_release.model.mlgo import Policy, Trace, Training, read_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.mlgo.compiling import Compiler
+    from mlir_release.model.mlgo import Corpus, Module, Settings
+
+
+def begin(folder: Path, corpus: Path, trace: Trace, settings: Settings) -> Training:
+    """The state that an earlier training left in ``folder``, else that of a new one.
+
+    :param corpus: the folder of the corpus
+    :raises ConflictError: ``mlgo-training-differs``
+    """
+    training = resume(folder, trace, settings) or start(trace, corpus, settings)
+    save(training, folder)
+    return training
+
+
+def start(trace: Trace, folder: Path, settings: Settings) -> Training:
+    """The state before the first generation: a policy that imitates.
+
+    :param folder: of the corpus
+    """
+    given = examples(load_decisions(folder), np.array(trace.mean), np.array(trace.deviation))
+    weights = imitate(settings.kind, settings.hidden, given, seed=settings.seed)
+    share = agreement(settings.kind, settings.hidden, weights, given)
+    console.say(f"    warm start: chooses as the imitated heuristic in {share:.1%} of the decisions")
+    if settings.kind == "linear":  # only the direction counts; sigma is relative to weights of about 1
+        weights = weights * math.sqrt(len(weights)) / np.linalg.norm(weights)
+    nothing = (0.0,) * len(weights)
+    return Training(
+        llvm=trace.llvm,
+        corpus=trace.corpus,
+        features=trace.features,
+        mean=trace.mean,
+        deviation=trace.deviation,
+        settings=settings,
+        weights=tuple(weights.tolist()),
+        first=nothing,
+        second=nothing,
+        best=tuple(weights.tolist()),
+        rewards=(),
+    )
+
+
+def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:
+    """The state that an earlier training left, if there is one.
+
+    :param folder: of the training
+    :raises ConflictError: ``mlgo-training-differs``
+    """
+    path = folder / Training.FILE
+    content = read_if_there(path)
+    if content is None:
+        return None
+    training = read_document(content, Training, where=str(path))
+    if training.settings != settings or (training.corpus, training.features) != (trace.corpus, trace.features):
+        raise ConflictError(
+            "mlgo-training-differs",
+            "this folder holds a training with other settings, or on another corpus",
+            where=str(path),
+            why=f"it has {training.settings}",
+            remedy="give the same settings to continue it, or another folder (-o) to start a new one",
+        )
+    return training
+
+
+def train(
+    training: Training,
+    compiler: Compiler,
+    corpus: Corpus,
+    trace: Trace,
+    folder: Path,
+    *,
+    generations: int,
+    jobs: int | None = None,
+) -> Training:
+    """Go on until so many generations are done; ``training.json`` and ``policy.json`` are written after each.
+
+    :param generations: in all, with those that are done
+    """
+    defaults = [default.cost for default in trace.defaults]
+    while training.generation < generations:
+        rewards = _rewards(training, compiler, corpus.training, defaults, jobs)
+        training = advanced(training, rewards)
+        save(training, folder)
+        spread = max(rewards[1:])
+        console.say(
+            f"    generation {training.generation}/{generations}: reward {rewards[0]:+.5f}, best of those tried "
+            f"{spread:+.5f}, best centre {max(training.rewards):+.5f}"
+        )
+    return training
+
+
+def save(training: Training, folder: Path) -> None:
+    """Write the state, then the policy that follows from it."""
+    write_atomically(folder / Training.FILE, training.to_text(), durable=True)
+    write_atomically(folder / Policy.FILE, training.policy().to_text())
+
+
+def _rewards(
+    training: Training, compiler: Compiler, modules: Sequence[Module], defaults: Sequence[float], jobs: int | None
+) -> list[float]:
+    tried = [Scorer(training.policy(tuple(weights.tolist()))) for weights in candidates(training)]
+
+    def cost(task: tuple[Scorer, Module]) -> float:
+        scorer, module = task
+        return compiler.compile(module, scorer.answering).cost
+
+    costs = in_parallel(cost, [(scorer, module) for scorer in tried for module in modules], jobs)
+    count = len(modules)
+    return [reward(costs[index : index + count], defaults) for index in range(0, len(costs), count)]
+
+
+def reward(costs: Sequence[float], defaults: Sequence[float]) -> float:
+    """0: as the default; 0.01: 1 % cheaper in the (geometric) mean. A module without any cost counts as one of 1."""
+    ratios = [math.log((cost + 1) / (default + 1)) for cost, default in zip(costs, defaults, strict=True)]
+    return -sum(ratios) / len(ratios)

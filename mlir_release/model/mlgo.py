@@ -1,0 +1,176 @@
+"""The documents of MLGO: the corpus, what a trace of it saw, the state of a training, the policy.
+
+Each is one JSON file of a fixed name, which the next command reads. Numbers are written so that they are read back
+exactly; nothing in a document depends on when or how fast it was made, so that equal inputs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, ClassVar, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from mlir_release.errors import UsageError
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
+
+#: What a policy's scores are: a weighted sum of the features, or one hidden layer of tanh.
+Kind = Literal["linear", "mlp"]
+
+_Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
+
+
+class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A JSON file of MLGO. ``FILE`` is its name."""
+
+    FILE: ClassVar[str]
+
+    def to_text(self) -> str:
+        """The file's content."""
+        return json.dumps(builtins(self), indent=1) + "\n"
+
+
+D = TypeVar("D", bound=Document)
+
+
+def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
+    """Read :meth:`Document.to_text`'s text.
+
+    :param where: the source, in errors
+    :raises UsageError: ``mlgo-document-invalid``
+    """
+    try:
+        return from_json(content, kind)
+    except MalformedError as error:
+        raise UsageError(
+            "mlgo-document-invalid",
+            f"{kind.FILE} can't be read: {error.path or 'it'} {error.problem}",
+            where=where,
+            remedy=error.hint or "create it again with `mlir-release mlgo`",
+        ) from None
+
+
+class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One translation unit of the corpus: optimized bitcode, as register allocation meets it."""
+
+    name: str  #: the object's path in the build tree; unique
+    bitcode: str  #: path below the corpus' folder, with ``/``
+    sha256: Sha256  #: of the bitcode
+    flags: tuple[str, ...]  #: for llc, as the module was compiled
+    held_out: bool  #: never seen by the training
+
+
+class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The modules that a policy is trained on, and those that it is evaluated on."""
+
+    FILE: ClassVar[str] = "corpus.json"
+
+    llvm: str  #: version of the compiler that wrote the bitcode: ``22.1.8``
+    share: _Share  #: of modules that are held out
+    modules: tuple[Module, ...]  #: by name
+
+    @property
+    def training(self) -> tuple[Module, ...]:
+        """Those to learn from."""
+        return tuple(module for module in self.modules if not module.held_out)
+
+    @property
+    def held_out(self) -> tuple[Module, ...]:
+        """Those to evaluate on."""
+        return tuple(module for module in self.modules if module.held_out)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
+        return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+
+class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the compiler's own heuristic makes of a module."""
+
+    name: str
+    cost: Annotated[float, Meta(ge=0)]  #: of spills, reloads and copies, weighted by block frequency
+    text: Count  #: bytes of .text
+
+
+class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What was seen in compiling the training modules: scales of the features, and what the default gives."""
+
+    FILE: ClassVar[str] = "trace.json"
+
+    llvm: str
+    corpus: Sha256  #: :attr:`Corpus.digest`
+    features: tuple[str, ...]  #: inputs of a policy, in order
+    mean: tuple[float, ...]  #: of each feature, over all registers that could be chosen
+    deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
+    decisions: Count  #: that the compiler asked for
+    identical: Count  #: modules whose object code equals the default's under the imitated heuristic
+    defaults: tuple[Default, ...]  #: of the training modules, by name
+
+
+class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """A policy: scores a register that could be taken; the highest score is evicted (or nothing is, if that scores)."""
+
+    FILE: ClassVar[str] = "policy.json"
+
+    llvm: str
+    corpus: Sha256  #: that it was trained on
+    kind: Kind
+    hidden: Count  #: units of the hidden layer; 0 for a linear one
+    features: tuple[str, ...]
+    mean: tuple[float, ...]  #: subtracted from each feature …
+    deviation: tuple[float, ...]  #: … which is then divided by this
+    weights: tuple[float, ...]  #: in the order of :mod:`mlir_release.mlgo.policies`
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document."""
+        return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a training is asked for; a resumed one must be asked for the same."""
+
+    seed: Count
+    kind: Kind
+    hidden: Count
+    pairs: Annotated[int, Meta(ge=1)]  #: antithetic pairs of policies tried in a generation
+    sigma: Annotated[float, Meta(gt=0)]  #: standard deviation of the changes that are tried
+    rate: Annotated[float, Meta(gt=0)]  #: step of the weights, of Adam
+
+
+class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The whole state of a training after some generations: what comes next depends on nothing else."""
+
+    FILE: ClassVar[str] = "training.json"
+
+    llvm: str
+    corpus: Sha256
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    settings: Settings
+    weights: tuple[float, ...]  #: of the next generation's centre
+    first: tuple[float, ...]  #: Adam's running mean of gradients
+    second: tuple[float, ...]  #: Adam's running mean of their squares
+    best: tuple[float, ...]  #: weights of the best centre so far
+    rewards: tuple[float, ...]  #: of each generation's centre, the first being the warm start
+
+    @property
+    def generation(self) -> int:
+        """Generations that are done."""
+        return len(self.rewards)
+
+    def policy(self, weights: tuple[float, ...] | None = None) -> Policy:
+        """The policy of some weights; default: the best so far."""
+        return Policy(
+            llvm=self.llvm,
+            corpus=self.corpus,
+            kind=self.settings.kind,
+            hidden=self.settings.hidden,
+            features=self.features,
+            mean=self.mean,
+            deviation=self.deviation,
+            weights=self.best if weights is None else weights,
+        )

@@ -1,0 +1,97 @@
+"""Compile commands, and which modules are held out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.mlgo.corpus import llc_flags, load_corpus, optimizing, read_commands, relative_object, split
+from mlir_release.model.mlgo import Module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: As clang 22 records it, shortened.
+COMMAND = [
+    "-cc1", "-triple", "x86_64-pc-linux-gnu", "-O3", "-emit-obj", "-main-file-name", "a.cpp",
+    "-mrelocation-model", "pic", "-pic-level", "2", "-mcmodel=medium", "-ffunction-sections", "-sys-header-deps",
+    "-dependency-file", "a.d", "-MT", "a.o", "-fembed-bitcode=all", "-faddrsig",
+]  # fmt: skip
+
+
+def modules(count: int) -> list[Module]:
+    return [
+        Module(name=f"m{index}.o", bitcode=f"bitcode/m{index}.o.bc", sha256=f"{index:064x}", flags=(), held_out=False)
+        for index in range(count)
+    ]
+
+
+def test_the_command_optimizes_bitcode_and_writes_bitcode() -> None:
+    assert optimizing(COMMAND) == [
+        "-cc1", "-triple", "x86_64-pc-linux-gnu", "-O3", "-main-file-name", "a.cpp",
+        "-mrelocation-model", "pic", "-pic-level", "2", "-mcmodel=medium", "-ffunction-sections",
+        "-faddrsig", "-emit-llvm-bc", "-x", "ir",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (COMMAND, ("-O3", "-relocation-model=pic", "-code-model=medium", "-function-sections")),
+        (["-cc1", "-Oz", "-fdata-sections"], ("-O2", "-data-sections")),
+        (["-cc1", "-mrelocation-model", "static"], ("-relocation-model=static",)),
+    ],
+)
+def test_llc_gets_what_the_module_does_not_say(command: list[str], flags: tuple[str, ...]) -> None:
+    assert llc_flags(command) == flags
+
+
+def test_the_split_has_the_share_and_depends_on_names_alone() -> None:
+    found = split(modules(20), 0.25)
+    assert [module.name for module in found] == sorted(module.name for module in modules(20))
+    assert sum(module.held_out for module in found) == 5
+    assert split(modules(20)[::-1], 0.25) == found
+
+
+@pytest.mark.parametrize("share", [0.01, 0.99])
+def test_both_sides_have_a_module(share: float) -> None:
+    found = split(modules(3), share)
+    assert {module.held_out for module in found} == {True, False}
+
+
+def test_modules_of_the_same_content_are_one() -> None:
+    import msgspec
+
+    first, second, third = modules(3)
+    assert [m.name for m in split([first, msgspec.structs.replace(second, sha256=first.sha256), third], 0.5)] == [
+        "m0.o",
+        "m2.o",
+    ]
+
+
+def test_commands_are_read_in_both_forms_and_those_without_an_object_left_out(tmp_path: Path) -> None:
+    entries = [
+        {"directory": "/b", "command": "clang -c 'a b.c' -o x/a.o", "file": "a b.c"},
+        {"directory": "/b", "arguments": ["clang", "-c", "b.c", "-o", "/b/x/b.o"], "file": "b.c"},
+        {"directory": "/b", "command": "tblgen c.td", "file": "c.td"},
+    ]
+    (tmp_path / "c.json").write_text(json.dumps(entries))
+    assert [relative_object(command) for command in read_commands(tmp_path / "c.json")] == ["x/a.o", "x/b.o"]
+
+
+@pytest.mark.parametrize("content", [None, "{", "3", '[{"directory": "/b"}]', '["x"]'])
+def test_a_folder_that_is_no_build_tree_is_refused(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "c.json").write_text(content)
+    with pytest.raises(UsageError) as caught:
+        read_commands(tmp_path / "c.json")
+    assert caught.value.id == "mlgo-build-tree"
+
+
+def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_corpus(tmp_path)
+    assert caught.value.id == "mlgo-corpus-missing"

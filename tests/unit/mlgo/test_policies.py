@@ -1,0 +1,56 @@
+"""What is chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.mlgo.policies import Heuristic, Scorer, scores, weight_count
+from tests.unit.mlgo.policy_factory import FEATURES, decision, policy
+
+
+def test_a_linear_policy_takes_the_highest_score_and_of_equal_ones_the_first() -> None:
+    scorer = Scorer(policy([0, 0, 0, -1, 0]))
+    assert scorer(decision([0, 0, 0, 0.5, 0], [0, 0, 0, 0.25, 0], [0, 0, 0, 0.25, 1])) == 1
+
+
+def test_features_are_standardized() -> None:
+    given = policy([1, 1, 0, 0, 0], mean=(0.0, 10.0, 0.0, 0.0, 0.0), deviation=(1.0, 100.0, 1.0, 1.0, 1.0))
+    assert Scorer(given)(decision([0, 60, 0, 0, 0], [1, 10, 0, 0, 0])) == 1
+
+
+def test_an_mlp_scores_by_its_hidden_layer() -> None:
+    inner, bias, outer = [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5], [2.0, -1.0]
+    weights = np.array([*inner[0], *inner[1], *bias, *outer])
+    found = scores("mlp", 2, weights, np.array([[0.3, 0.7]]))
+    assert found == pytest.approx([2 * np.tanh(0.3) - np.tanh(1.2)])
+    assert weight_count("mlp", 2, 2) == len(weights)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"features": FEATURES[1:]}, {"mean": (0.0,)}, {"deviation": ()}, {"kind": "mlp", "hidden": 3}]
+)
+def test_a_policy_whose_numbers_do_not_fit_is_refused(changed: dict[str, object]) -> None:
+    with pytest.raises(VerificationError) as caught:
+        Scorer(policy([0] * 5, **changed))
+    assert caught.value.id == "mlgo-policy-shape"
+
+
+NOTHING = [0, 0, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        pytest.param([[0, 0, 0, 0.2, 0], [1, 0, 0, 0, 0], NOTHING], 1, id="a free register"),
+        pytest.param([[0, 0, 0, 0.4, 0], [0, 0, 0, 0.2, 0], NOTHING], 1, id="the lightest"),
+        pytest.param([[0, 0, 0, 0.4, 0], [0, 0, 1, 0.2, 0], NOTHING], 0, id="hints stay whole first"),
+        pytest.param([[0, 0, 0, 0.6, 0], [0, 0, 0, 0.7, 0], NOTHING], 2, id="nothing heavier than what asks"),
+        pytest.param([[0, 0, 0, 0.6, 0], [0, 1, 0, 0.7, 0], NOTHING], 1, id="a hint is worth it"),
+        pytest.param([[0, 0, 0, 0.6, 0], [0, 1, 1, 0.7, 0], NOTHING], 2, id="not if another's hint breaks"),
+        pytest.param([[0, 0, 1, 0.6, 0], [0, 0, 0, 0.7, 0]], 1, id="one must go"),
+    ],
+)
+def test_the_imitated_heuristic(rows: list[list[float]], chosen: int) -> None:
+    assert Heuristic(FEATURES)(decision(*rows)) == chosen
