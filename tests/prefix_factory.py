@@ -7,7 +7,10 @@ system libraries by absolute path, targets whose files are in no package, paths 
 from __future__ import annotations
 
 import shutil
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.upstream import NEEDED_TO_BUILD
@@ -252,6 +255,8 @@ def make_source(root: Path, *, version: str = VERSION, whole: bool = False) -> P
 
 def make_sdk(root: Path, *, revision: str = REVISION) -> Sdk:
     """The SDK of :func:`make_prefix` and :func:`make_source`, which are beside it in ``root``."""
+    if sys.platform != "linux":
+        pytest.skip("the miniature prefix is Linux's")
     prefix, source = make_prefix(root / "llvm-22"), make_source(root / "llvm-project")
     return import_sdk(prefix, source=source, output=root / "sdk", revision=revision, source_epoch=EPOCH)
 

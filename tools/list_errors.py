@@ -153,7 +153,7 @@ class Source:
 
     def __init__(self, package: Path, *scripts: Path) -> None:
         self.trees = {
-            str(path.relative_to(package)): ast.parse(path.read_text(encoding="utf-8"))
+            path.relative_to(package).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
             for path in sorted(package.rglob("*.py"))
             if "wheel" not in path.relative_to(package).parts
         }

@@ -70,10 +70,14 @@ def test_an_outcome_is_its_fields_unless_it_has_json_of_its_own(capsys: pytest.C
     console = Console()
     fields = (Path("/a"), ("b", "c"), datetime(2026, 11, 21, tzinfo=UTC))
     console.outcome(Fetched(*fields))
-    assert capsys.readouterr().out == "fetched /a\n"
+    assert capsys.readouterr().out == f"fetched {Path('/a')}\n"
     console.json_mode = True
     console.outcome(Fetched(*fields))
-    assert json.loads(capsys.readouterr().out) == {"path": "/a", "parts": ["b", "c"], "when": "2026-11-21T00:00:00Z"}
+    assert json.loads(capsys.readouterr().out) == {
+        "path": str(Path("/a")),
+        "parts": ["b", "c"],
+        "when": "2026-11-21T00:00:00Z",
+    }
     console.outcome(Counted(*fields))
     assert json.loads(capsys.readouterr().out) == {"count": 2}
 

@@ -5,6 +5,7 @@ The pages serve them. Editors complete and check a file that names its schema: `
 
 from __future__ import annotations
 
+import inspect
 import json
 from importlib import resources
 from typing import Any
@@ -30,6 +31,9 @@ def schema_of(document: str, kind: type) -> tuple[str, str]:
     schema: dict[str, Any] = msgspec.json.schema(kind)
     definitions = schema["$defs"]
     root = definitions.pop(schema["$ref"].rpartition("/")[2])
+    for described in (root, *definitions.values()):
+        if "description" in described:  # a docstring, which CPython 3.13 and later read without its indentation
+            described["description"] = inspect.cleandoc(described["description"])
     whole = {"$schema": _DIALECT, "$id": f"urn:mlir-release:schema:{name}", **root, "title": document}
     text = json.dumps({**whole, "$defs": definitions}, indent=2, ensure_ascii=False) + "\n"
     # What Python's regular expressions need to match a whole string, and other dialects may not know.

@@ -56,6 +56,7 @@ def test_a_folder(tmp_path: Path) -> None:
     assert caught.value.id == "forge-not-found"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_github_serves_its_files_itself() -> None:
     with pytest.raises(UsageError) as caught:
         served_at(open_forge("github:a/b", {}), "https://example.org")

@@ -37,7 +37,7 @@ HOSTILE = "\"'><script>alert(1)</script>{{ 7*7 }}</title>&amp;"
 
 def tree(folder: Path) -> dict[str, bytes]:
     """All files below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def site(tmp_path: Path, *manifests: Manifest, yanks: tuple[Yank, ...] = (), **options: object) -> dict[str, str]:

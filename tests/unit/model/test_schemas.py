@@ -11,11 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mlir_release.model.cpython import CPython
-from mlir_release.model.schemas import read_schemas
+from mlir_release.model.schemas import read_schemas, schema_of
 from mlir_release.rehearsal.world import make_targets
 from tests.paper_forge import make_manifest
 
@@ -38,6 +39,18 @@ def test_they_are_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "tools" / "schemas.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_cpython_makes_the_same() -> None:
+    """From 3.13 on, docstrings have no indentation."""
+    texts = []
+    for indentation in ("", "    "):
+        text = f"A document.\n\n{indentation}Of two paragraphs."
+        part = msgspec.defstruct("Part", [("size", int)], namespace={"__doc__": text})
+        whole = msgspec.defstruct("Whole", [("part", part)], namespace={"__doc__": text})
+        texts.append(schema_of("whole.json", whole)[1])
+    assert texts[0] == texts[1]
+    assert texts[0].count("A document.\\n\\nOf two paragraphs.") == 2
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
