@@ -1,0 +1,170 @@
+"""Upstream's standalone example, unchanged, against the wheels of a real SDK: built, tested, and loaded beside ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.host import venv
+from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
+from mlir_release.host.cache import cache_directory
+from mlir_release.model.platforms import PlatformTag
+from mlir_release.sdk.provision import LLVM_PROJECT
+from mlir_release.sdk.source import fetch_source
+from mlir_release.wheels.inspect import inspect
+from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
+
+if TYPE_CHECKING:
+    from mlir_release.host.pythons import Python
+    from mlir_release.host.venv import VirtualEnvironment
+    from mlir_release.sdk.info import Sdk
+    from mlir_release.sdk.releases import Release
+    from tests.e2e.conftest import Rehearsed
+
+pytestmark = pytest.mark.slow  # it compiles upstream's bindings, once for each CPython
+
+#: Later ones refuse what LLVM 22's example has: a version that is dynamic, and nothing that provides it.
+OLDER_BACKEND = "scikit-build-core<0.12"
+
+BESIDE_MLIR = """\
+import mlir.ir, mlir_standalone.ir
+from mlir_standalone.dialects import standalone_nanobind as standalone
+with mlir_standalone.ir.Context():
+    standalone.register_dialects()
+    print(mlir_standalone.ir.Module.parse("%0 = arith.constant 2 : i32\\n%1 = standalone.foo %0 : i32"))
+with mlir.ir.Context() as context:
+    mlir.ir.Module.parse("module {}")
+    try:
+        mlir_standalone.ir.Module.parse("module {}", context)
+    except TypeError:
+        print("two kinds of contexts")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
+    return write_sdk_wheels(sdk, sdk.info.llvm_version, output=tmp_path_factory.mktemp("sdk-wheels"))
+
+
+@pytest.fixture(scope="module")
+def project(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
+    folder = tmp_path_factory.mktemp("downstream") / "standalone"
+    shutil.copytree(tree.root / "mlir" / "examples" / "standalone", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environments(
+    wheels: SdkWheels, chosen: tuple[Release, list[Python]], tmp_path_factory: pytest.TempPathFactory
+) -> list[VirtualEnvironment]:
+    """One for each of two CPythons, empty but for the two wheels; the first is that of the rehearsal's wheel."""
+    root = tmp_path_factory.mktemp("environments")
+    made = [venv.create(root / python.version, python.executable) for python in chosen[1]]
+    for environment in made:
+        environment.install("--no-index", *wheels.paths)
+    return made
+
+
+@pytest.fixture(scope="module")
+def built(
+    environments: list[VirtualEnvironment], project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[Path]:
+    """The example's own wheels."""
+    return [build(one, project, tmp_path_factory.mktemp("built")) for one in environments]
+
+
+def build(environment: VirtualEnvironment, project: Path, folder: Path) -> Path:
+    variables = environment.variables(settings(environment))
+    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if "version" in metadata.get("dynamic", []):
+        (folder / "constraints.txt").write_text(f"{OLDER_BACKEND}\n", encoding="utf-8")
+        variables["PIP_BUILD_CONSTRAINT"] = str(folder / "constraints.txt")
+    pip = (sys.executable, "-m", "pip", "--python", environment.python)
+    run(*pip, "wheel", "--no-deps", "-w", folder, project, variables=variables)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def settings(environment: VirtualEnvironment) -> dict[str, str]:
+    """All that is set from outside, and a compiler cache where this machine has one."""
+    ask = (environment.python, "-m", "mlir_sdk")
+    found = {"MLIR_DIR": run(*ask, "--cmakedir").strip(), "CMAKE_PREFIX_PATH": run(*ask).strip()}
+    return found | compiler_launchers()
+
+
+def run(*command: str | Path, variables: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> None:
+    """Its tag is that of the programs, which the command itself inspects."""
+    report = inspect(wheels.sdk)
+    assert (report.problems, report.external) == ((), ())
+    (tag,) = report.tags
+    assert tag == f"py3-none-{report.true_platform_tag}"
+    assert PlatformTag.parse(report.true_platform_tag).platform == sdk.info.platform
+
+
+def test_uv_installs_them_too(wheels: SdkWheels, tmp_path: Path) -> None:
+    environment = venv.create(tmp_path / "venv", Path(sys.executable))
+    uv = (Path(sys.executable).with_name("uv"), "pip", "install", "--offline", "--no-cache", "--python")
+    run(*uv, environment.python, *wheels.paths)
+    assert "LLVM version" in run(environment.scripts / "mlir-opt", "--version")
+    assert "LLD" in run(environment.scripts / "ld.lld", "--version")
+
+
+def test_its_wheel_says_which_sdk_it_was_built_from(sdk: Sdk, built: list[Path]) -> None:
+    assert len(built) >= 2
+    for path in built:
+        report = inspect(path)
+        assert (report.problems, report.external) == ((), ())
+        found = report.sdk
+        assert found is not None
+        facts = (found.revision, found.digest, found.version)
+        assert facts == (sdk.info.revision, sdk.info.digest, sdk.info.llvm_version)
+    inspected = run(sys.executable, "-m", "mlir_release", "wheels", "inspect", built[0])
+    assert f"mlir-sdk {sdk.info.llvm_version} (LLVM {sdk.info.llvm_version}" in inspected
+
+
+def test_it_loads_beside_our_wheel(built: list[Path], rehearsed: Rehearsed, tmp_path: Path) -> None:
+    environment = venv.create(tmp_path / "venv", Path(rehearsed.options.pythons[0]))
+    environment.install(rehearsed.wheel, built[0])
+    printed = run(environment.python, "-c", BESIDE_MLIR, variables=environment.variables())
+    assert "standalone.foo" in printed
+    assert "two kinds of contexts" in printed
+
+
+def test_its_own_tests_pass_with_our_tools(
+    environments: list[VirtualEnvironment], sdk: Sdk, project: Path, rehearsed: Rehearsed, tmp_path: Path
+) -> None:
+    """``check-standalone``: FileCheck, not, count and mlir-opt are those of ``mlir-sdk-tools``, ``mlir`` is our wheel.
+
+    lit refuses what the examples of older LLVMs ask of it.
+    """
+    environment = environments[0]
+    major = int(sdk.info.llvm_version.partition(".")[0])
+    requires = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    needed = [line for line in requires if not line.startswith("scikit-build-core")]
+    environment.install(rehearsed.wheel, f"lit<{major + 1}", *needed)
+    cmake, ninja = cmake_and_ninja(cache_directory())
+    variables = environment.variables(settings(environment))
+    given = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_MAKE_PROGRAM": ninja, "MLIR_ENABLE_BINDINGS_PYTHON": "ON"}
+    given |= {"MLIR_INCLUDE_TESTS": "ON", "Python3_EXECUTABLE": environment.python}
+    given |= {"Python_EXECUTABLE": environment.python}
+    words = [f"-D{name}={value}" for name, value in given.items()]
+    run(cmake, "-G", "Ninja", "-S", project, "-B", tmp_path, *words, variables=variables)
+    parallel = ("--parallel", str(os.cpu_count() or 1))
+    said = run(cmake, "--build", tmp_path, *parallel, "--target", "check-standalone", variables=variables)
+    assert "(100.00%)" in said
+    assert "Failed" not in said
+    assert "Unsupported" not in said
