@@ -15,17 +15,28 @@ from tests.platforms import wine
 
 pytestmark = pytest.mark.slow  # minutes: each program starts slowly there
 
-#: Rooms whose unit tests run, each with the tests that are left out, and why. The others need git or PyGithub, or are
-#: not run there on Windows either.
-ROOMS: dict[str, dict[str, str]] = {
+GIT = "there is no git for Windows here"
+
+#: What is run below ``tests/unit``, each with the files that are left out, and why. Not run: ``integrate`` and
+#: ``rehearsal``, which need git; ``sdk``, because Debian 12's wine lacks ``CopyFile2``; ``mlgo``, which needs POSIX;
+#: ``projects`` and the files about workflows, which skip themselves or read the repository only.
+SUITES: dict[str, dict[str, str]] = {
     "cli": {},
     "cost": {},
+    "doctor": {},
+    "forge": {"test_checkout.py": GIT},
     "host": {},
+    "index": {},
     "issues": {},
     "model": {},
+    "provenance": {},
+    "pypi": {},
     "release": {},
     "snapshot": {},
+    "test_console.py": {},
+    "test_errors.py": {},
     "testing": {},
+    "wheels": {},
 }
 
 
@@ -43,14 +54,12 @@ def test_it_is_a_python_for_windows(windows: wine.Windows) -> None:
     assert windows.run("-c", code).stdout.split() == ["win32", "\\", "True"]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_unit_tests_of_a_room(windows: wine.Windows, room: str) -> None:
+@pytest.mark.parametrize("suite", SUITES)
+def test_unit_tests(windows: wine.Windows, suite: str) -> None:
     hangs = ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
-    options = ["-q", "-p", "no:cacheprovider", "--tb=short", *hangs]
-    left_out = [f"--{'deselect' if '::' in name else 'ignore'}=tests/unit/{room}/{name}" for name in ROOMS[room]]
-    done = windows.run("-m", "pytest", *options, *left_out, f"tests/unit/{room}")
-    print(done.stdout[-2000:])
+    left_out = [f"--ignore=tests/unit/{suite}/{name}" for name in SUITES[suite]]
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", *hangs, *left_out]
+    done = windows.run("-m", "pytest", *options, f"tests/unit/{suite}")
     assert done.returncode == 0, done.stdout[-12_000:] + done.stderr[-3000:]
-    passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None
-    assert int(passed[1]) > 10
+    print(f"\n{suite}: {done.stdout.splitlines()[-1]}")
+    assert re.search(r"\d+ passed", done.stdout)

@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.wheels.inspect import WheelReport, inspect
-from tests.wheel_factory import make_wheel, pack
+from tests.wheel_factory import PYTHON, make_wheel, pack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,10 +46,10 @@ def test_a_sound_wheel(tmp_path: Path) -> None:
     assert (report.distribution, report.version) == ("mlir", "20261120.2")
     assert report.requires_python == ">=3.10"
     assert report.requires_dist == ("numpy>=1.19.5",)
-    assert report.tags == ("cp311-cp311-manylinux_2_28_x86_64",)
+    assert report.tags == (f"{PYTHON}-{PYTHON}-manylinux_2_28_x86_64",)
     assert report.size == path.stat().st_size
     assert report.release is not None
-    assert report.release.target == "mlir-linux-x86_64-cp311"
+    assert report.release.target == f"mlir-linux-x86_64-{PYTHON}"
     assert report.files[0].name == "mlir/padding.bin"
     assert report.parts[0].name == "other"
     assert sum(part.size for part in report.parts) == report.unpacked_size
@@ -188,9 +188,9 @@ def test_an_extension_of_another_interpreter(tmp_path: Path) -> None:
 
 def test_extensions_that_fit(tmp_path: Path) -> None:
     files = {
-        "mlir/_mlir.cpython-311-x86_64-linux-gnu.so": b"",
+        f"mlir/_mlir.cpython-{PYTHON[2:]}-x86_64-linux-gnu.so": b"",
         "mlir/_other.abi3.so": b"",
-        "mlir/_x.cp311-win_amd64.pyd": b"",
+        f"mlir/_x.{PYTHON}-win_amd64.pyd": b"",
     }
     assert inspect(make_wheel(tmp_path, files=files)).problems == ()
 
