@@ -49,4 +49,5 @@ def _remove_abandoned() -> None:
             if not (ours and (outer / _LOCK).is_file()) or time.time() - status.st_mtime < GRACE:
                 continue
             with FileLock(outer / _LOCK, timeout=0):
-                shutil.rmtree(outer, ignore_errors=True)
+                pass  # nobody holds it. It is released again, because Windows does not remove a file that is open.
+            shutil.rmtree(outer, ignore_errors=True)

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from mlir_release.host.guarded import guarded
 
-if TYPE_CHECKING:
-    import pytest
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals of POSIX")
 
 PYTHON = sys.executable
 
