@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,9 +19,12 @@ from mlir_release.mlgo.corpus import load_corpus, make_corpus
 from mlir_release.mlgo.evaluate import evaluate, load_policy
 from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.model.mlgo import Corpus, Training
+from tests.integration.mlgo.compilers import compilers_of
 from tests.integration.mlgo.conftest import command, make_build, programs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlir_release.sdk.debian import DebianPackages
 
 
@@ -90,19 +91,6 @@ def test_never_evicting_is_worse(corpus: Path, trained: Path, llvm: Path) -> Non
 
 
 # -- kills ------------------------------------------------------------------------------------------------------------
-
-
-def compilers_of(corpus: Path) -> list[int]:
-    """Processes of llc that compile a module of the corpus."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"llc") and any(word.startswith(os.fsencode(corpus)) for word in words):
-            found.append(int(entry.name))
-    return found
 
 
 def test_a_trainer_that_is_killed_leaves_no_compiler_and_its_training_goes_on(

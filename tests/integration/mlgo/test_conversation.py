@@ -13,6 +13,7 @@ import pytest
 from mlir_release.errors import MachineError, ReleaseError, VerificationError
 from mlir_release.host.process import capture
 from mlir_release.mlgo.conversation import converse
+from tests.integration.mlgo.compilers import compilers_of
 from tests.integration.mlgo.conftest import function
 
 if TYPE_CHECKING:
@@ -32,18 +33,6 @@ def first(layout: Layout) -> Chooser:
         return 0
 
     return choose
-
-
-def compilers_of(module: Path) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"llc") and os.fsencode(module) in words:
-            found.append(int(entry.name))
-    return found
 
 
 def ends(process: int) -> bool:
