@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -20,6 +19,7 @@ from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
+from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
@@ -98,12 +98,6 @@ def settings(environment: VirtualEnvironment) -> dict[str, str]:
     ask = (environment.python, "-m", "mlir_sdk")
     found = {"MLIR_DIR": run(*ask, "--cmakedir").strip(), "CMAKE_PREFIX_PATH": run(*ask).strip()}
     return found | compiler_launchers()
-
-
-def run(*command: str | Path, variables: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from mlir_release.host import venv
 from mlir_release.wheels.inspect import inspect
+from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.host.venv import VirtualEnvironment
@@ -24,12 +25,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "extension"
 
 #: What C lacked before C23: ``enum Kind : uint64_t``.
 FIXED_TYPE_OF_ENUM = re.compile(r"^\s*enum\s+\w+\s*:", re.MULTILINE)
-
-
-def run(*command: str | Path, variables: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -129,18 +129,19 @@ def _link_forwarders(folder: Path) -> None:
     exports = library.get_export()
     assert exports is not None
     names = [str(entry.name) for entry in exports.entries if entry.name]
-    _link(folder / "python3.dll", {name: f"python313.{name}" for name in names})
-    _link(folder / "bcryptprimitives.dll", {"ProcessPrng": "advapi32.SystemFunction036"})
-
-
-def _link(target: Path, forwards: Mapping[str, str]) -> None:
     release, _ = next(available_releases(cache=cache_directory()))
     sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache_directory())
+    linker = sdk.root / "bin/lld-link"
+    _link(linker, folder / "python3.dll", {name: f"python313.{name}" for name in names})
+    _link(linker, folder / "bcryptprimitives.dll", {"ProcessPrng": "advapi32.SystemFunction036"})
+
+
+def _link(linker: Path, target: Path, forwards: Mapping[str, str]) -> None:
     definitions, nothing = target.with_suffix(".def"), target.with_suffix(".obj")
     definitions.write_text("\n".join(["EXPORTS", *(f"  {name}={other}" for name, other in forwards.items()), ""]))
     nothing.write_bytes(struct.pack("<HHIIIHH", 0x8664, 0, 0, 0, 0, 0, 0))  # the header of an object file, for x86-64
     options = ["/dll", "/noentry", "/machine:x64", f"/def:{definitions}", f"/out:{target}"]
-    subprocess.run([sdk.root / "bin/lld-link", *options, nothing], check=True)
+    subprocess.run([linker, *options, nothing], check=True)
 
 
 def _install(packages: Path) -> None:

@@ -15,6 +15,7 @@ from mlir_release.host.process import capture
 from mlir_release.mlgo.conversation import converse
 from tests.integration.mlgo.compilers import compilers_of
 from tests.integration.mlgo.conftest import function
+from tests.processes import wait_for_end
 
 if TYPE_CHECKING:
     from mlir_release.mlgo.features import Decision, Layout
@@ -33,19 +34,6 @@ def first(layout: Layout) -> Chooser:
         return 0
 
     return choose
-
-
-def ends(process: int) -> bool:
-    """Whether it ends soon: it has closed its files a moment before. An init that collects nothing leaves zombies."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_the_compiler_is_answered_to_the_end(llc: list[str | Path]) -> None:
@@ -92,7 +80,7 @@ def test_a_compiler_that_says_nothing_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         converse([program], first, silence=5.0)
     assert caught.value.id == "mlgo-compiler-hung"
-    assert ends(int(said.read_text()))
+    wait_for_end(int(said.read_text()))
 
 
 def test_a_compiler_that_says_something_else_is_stopped(tmp_path: Path) -> None:

@@ -8,11 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlir_release.host.guarded import guarded
+from tests.processes import is_alive, wait_for_end
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sessions and signals of POSIX")
 
@@ -29,27 +33,12 @@ with guarded([sys.executable, "-c", script], errors=Path(sys.argv[1] + ".err")):
 """
 
 
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 def wait_for_number(path: Path) -> int:
     end = time.monotonic() + 60
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < end, "the program did not start"
         time.sleep(0.02)
     return int(path.read_text())
-
-
-def wait_for_end(process: int) -> None:
-    end = time.monotonic() + 60
-    while is_alive(process):
-        assert time.monotonic() < end, f"{process} is still there"
-        time.sleep(0.02)
 
 
 def test_it_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
