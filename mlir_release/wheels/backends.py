@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.cross import Cross
 
+#: What auditwheel (6.3 and later) is to do: the tag that the binaries qualify for, and the smallest file.
+REPAIR = ("repair", "--plat", "auto", "--only-plat", "--zip-compression-level", "9")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildJob:
@@ -169,7 +172,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     """
     folder = job.fresh("tagged")
     environment = without_secrets() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
-    repair = ("repair", "--plat", "auto", "--only-plat", "--patcher", "none", "--wheel-dir", folder, wheel)
+    repair = (*REPAIR, "--patcher", "none", "--wheel-dir", folder, wheel)
     try:
         usage = run_logged([sys.executable, "-m", "auditwheel", *repair], log=job.log, environment=environment)
     except StepFailed:

