@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ConflictError, MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 #: The object id that git reads as "this ref must not exist yet".
@@ -137,6 +137,26 @@ class Git:
         """Content of ``path`` at ``revision``, or None if there is no such file."""
         done = self.run("cat-file", "blob", f"{revision}:{path}", check=False)
         return done.stdout if done.returncode == 0 else None
+
+    def objects(self, names: Sequence[str]) -> list[tuple[str, bytes] | None]:
+        """Id and content of the objects that ``names`` name, None for those that are not here; one process for all."""
+        if not names:
+            return []
+        asked = "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
+        output = self.run("cat-file", "--batch", input=asked).stdout
+        found: list[tuple[str, bytes] | None] = []
+        offset = 0
+        for _ in names:
+            end = output.index(b"\n", offset)
+            fields = output[offset:end].split()
+            offset = end + 1
+            if len(fields) == 3 and fields[2].isdigit():  # id, type, size; otherwise "NAME missing", or "ambiguous"
+                size = int(fields[2])
+                found.append((fields[0].decode(), output[offset : offset + size]))
+                offset += size + 1
+            else:
+                found.append(None)
+        return found
 
     def refs(self, *patterns: str) -> list[Ref]:
         """Refs that match any of ``patterns`` (``for-each-ref``'s own), sorted by name; one process for all."""

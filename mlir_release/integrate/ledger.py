@@ -23,12 +23,15 @@ T_DROP = "Carried-Drop-When"
 
 #: At the begin of a line: a relanding quotes the message of the revert that it reverts (``> This reverts commit …``).
 _REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
+#: What GitHub's button writes: the pull request, whose number ends the subject of the commit that it became.
+_REVERTED_PULL = re.compile(r"^Reverts (?:[\w.-]+/[\w.-]+)?(#\d+)\b", re.MULTILINE)
+_PULL = re.compile(r"\((#\d+)\)$")
 _PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """A carried commit. ``of`` is the upstream commit that it picks or reverts, if it names one."""
+    """A carried commit. ``of`` is what it picks or reverts, if known: a commit, or a pull request (``#123``)."""
 
     sha: str
     subject: str
@@ -40,8 +43,14 @@ class Patch:
 
 
 def reverts(message: str) -> list[str]:
-    """The commits that a commit with this message reverts, as git itself writes it."""
-    return _REVERTED.findall(message)
+    """What a commit with this message reverts: commits, as git itself writes it, or ``#123``, as GitHub does."""
+    return _REVERTED.findall(message) + _REVERTED_PULL.findall(message)
+
+
+def pull_request(subject: str) -> str:
+    """``#123``, the pull request that a commit with this subject was; empty if it does not say."""
+    found = _PULL.search(subject)
+    return found[1] if found else ""
 
 
 def read_patch(git: Git, sha: str) -> Patch:

@@ -89,19 +89,10 @@ class ProbeStore:
     def load(self) -> dict[str, Record]:
         """All records, by key. Files that are not records (of a newer version, for example) are skipped."""
         blobs = self._blobs(self.ref)
-        if not blobs:
-            return {}
-        names = "".join(f"{oid}\n" for oid in blobs.values())
-        output = self.git.run("cat-file", "--batch", input=names.encode()).stdout
         records: dict[str, Record] = {}
-        offset = 0
-        for name in blobs:
-            end = output.index(b"\n", offset)
-            size = int(output[offset:end].split()[2])
-            content = output[end + 1 : end + 1 + size]
-            offset = end + 1 + size + 1
+        for name, found in zip(blobs, self.git.objects(list(blobs.values())), strict=True):
             with suppress(MalformedError):
-                records[name] = from_json(content, Record)
+                records[name] = from_json(found[1] if found else b"", Record)
         return records
 
     def order(self) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.integrate.ledger import reverts
+from mlir_release.integrate.ledger import pull_request, reverts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,16 +24,16 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> di
 
     ``target`` may be older than ``base``: a revert means nothing where what it reverts came later.
     """
-    known = _resolved(git, (patch.of for patch in patches if patch.of))
-    if not known:
+    if not any(patch.of for patch in patches):
         return {}
-    missing = _missing(git, {base, *known.values()}, target)
+    known = _resolved(git, (patch.of for patch in patches if patch.of))
+    missing = _missing(git, {base, *(commit for commit, _ in known.values())}, target)
     came_later = missing - _missing(git, missing, base) if base in missing else set()
     reverters = _reverters(git, base, target)
     found = {}
     for patch in patches:
-        of = known.get(patch.of, "")
-        reverted = _effective_revert(reverters, of) if of else ""
+        of, subject = known.get(patch.of, ("", ""))
+        reverted = _effective_revert(reverters, {patch.of, of, pull_request(subject)} - {""})
         if patch.kind == "revert":
             if reverted:
                 found[patch.sha] = f"upstream reverts it too, in {reverted[:12]}"
@@ -44,15 +44,16 @@ def superseded(git: Git, patches: Sequence[Patch], base: str, target: str) -> di
     return found
 
 
-def _resolved(git: Git, revisions: Iterable[str]) -> dict[str, str]:
-    """The commits that ``revisions`` name, for those that exist here."""
+def _resolved(git: Git, revisions: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Id and subject of the commits that ``revisions`` name, for those that exist here."""
     names = list(dict.fromkeys(name for name in revisions if not name.startswith("-")))
-    if not names:
-        return {}
-    asked = "".join(f"{name}^{{commit}}\n" for name in names).encode(errors="surrogateescape")
-    answers = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", input=asked).stdout.splitlines()
-    pairs = zip(names, (answer.split() for answer in answers), strict=True)
-    return {name: fields[0].decode() for name, fields in pairs if fields[1:] == [b"commit"]}
+    objects = git.objects([f"{name}^{{commit}}" for name in names])
+    found = {}
+    for name, commit in zip(names, objects, strict=True):
+        if commit:
+            message = commit[1].partition(b"\n\n")[2].decode(errors="replace")
+            found[name] = commit[0], message.partition("\n")[0]
+    return found
 
 
 def _missing(git: Git, commits: set[str], target: str) -> set[str]:
@@ -61,20 +62,26 @@ def _missing(git: Git, commits: set[str], target: str) -> set[str]:
     return commits & set(output.decode().split())
 
 
-def _reverters(git: Git, base: str, target: str) -> dict[str, list[str]]:
-    """The commits in ``base..target`` that revert one, by what they revert, newest first."""
-    search = ("--fixed-strings", "--grep=This reverts commit ", f"{base}..{target}")
-    fields = git.run("log", "-z", "--format=%H%x00%B", *search).stdout.split(b"\0")
-    found: dict[str, list[str]] = {}
-    for commit, message in zip(fields[0::2], fields[1::2], strict=False):
-        for reverted in reverts(message.decode(errors="replace")):
-            found.setdefault(reverted, []).append(commit.decode())
+def _reverters(git: Git, base: str, target: str) -> dict[str, list[set[str]]]:
+    """The commits in ``base..target`` that revert one, by what they revert, newest first; each by all its names.
+
+    A commit's names are its id, which is the longest, and its pull request.
+    """
+    search = ("--extended-regexp", "--grep=^This reverts commit [0-9a-f]", "--grep=^Reverts [^ ]*#[0-9]")
+    fields = git.run("log", "-z", "--format=%H%x00%B", *search, f"{base}..{target}").stdout.split(b"\0")
+    found: dict[str, list[set[str]]] = {}
+    for commit, text in zip(fields[0::2], fields[1::2], strict=False):
+        message = text.decode(errors="replace")
+        names = {commit.decode(), pull_request(message.partition("\n")[0])} - {""}
+        for reverted in reverts(message):
+            found.setdefault(reverted, []).append(names)
     return found
 
 
-def _effective_revert(reverters: Mapping[str, Sequence[str]], commit: str, depth: int = 0) -> str:
-    """The commit that reverts ``commit`` and is not itself reverted; or an empty string."""
-    for found in reverters.get(commit, ()):
-        if depth > _DEPTH or not _effective_revert(reverters, found, depth + 1):
-            return found
+def _effective_revert(reverters: Mapping[str, Sequence[set[str]]], names: set[str], depth: int = 0) -> str:
+    """The id of a commit that reverts the one with these names and is not itself reverted; or an empty string."""
+    for name in sorted(names):
+        for found in reverters.get(name, ()):
+            if depth > _DEPTH or not _effective_revert(reverters, found, depth + 1):
+                return max(found, key=len)
     return ""

@@ -139,3 +139,26 @@ def test_a_relanding_that_quotes_the_revert_reverts_the_revert_only(tmp_path: Pa
     quoted = f"Reland\n\nThis reverts commit {reverting}.\n\n> Revert\n>\n> This reverts commit {bad}.\n"
     upstream.commit({("one", 7): "feature"}, quoted)
     assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
+
+
+@pytest.mark.parametrize("named_by", ["commit", "pull request"])
+def test_reverts_that_github_made_are_told_by_their_pull_requests(tmp_path: Path, named_by: str) -> None:
+    miniature.git(tmp_path, "init", "-q", "--bare", "button.git")
+    git = Git(tmp_path / "button.git")
+    begun = Line(git, "", {"one": [f"one {number}" for number in range(8)]})
+    begun.commit({}, "Begin\n")
+    bad = begun.commit({("one", 7): "feature"}, "Add a feature (#71)\n")
+    ours = Line(git, bad, begun.texts)
+    what = f"This reverts commit {bad}." if named_by == "commit" else "Reverts llvm/llvm-project#71"
+    carrying = ours.commit({("one", 7): "one 7"}, f"Do without\n\n{what}\n")
+    upstream = Line(git, bad, begun.texts)
+    upstream.commit({("one", 1): "other"}, "Revert another (#72)\n\nReverts llvm/llvm-project#7\n")
+    patches = carried(git, bad, ours.tip)
+    assert [patch.kind for patch in patches] == ["revert"]
+    assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
+    reverting = upstream.commit(
+        {("one", 7): "one 7"}, 'Revert "Add a feature" (#73)\n\nReverts llvm/llvm-project#71\n\n> Reverts #72\n'
+    )
+    assert fates(git, patches, bad, upstream.tip) == {carrying: f"upstream reverts it too, in {reverting[:12]}"}
+    upstream.commit({("one", 7): "feature"}, 'Revert "Revert "Add a feature"" (#74)\n\nReverts llvm/llvm-project#73\n')
+    assert fates(git, patches, bad, upstream.tip) == {carrying: ""}
