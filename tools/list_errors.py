@@ -78,6 +78,7 @@ TOPICS = {
     "provenance": "Signatures",
     "index": "Index and pages",
     "pypi": "PyPI",
+    "conda": "Conda packages",
     "cost": "Costs and issues",
     "issues": "Costs and issues",
     "mlgo": "MLGO",

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pypi": ("Release", "Put a published final release on PyPI."),
     "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
+    "conda": ("Release", "A recipe that makes conda packages of a release's wheels."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mlir_release.errors import MachineError, UsageError
+from mlir_release.errors import UsageError
+from mlir_release.host.yaml import pyyaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,14 +107,7 @@ def parse_action(content: bytes, *, path: str) -> Action:
 
 
 def _yaml(content: bytes, path: str) -> dict[Any, Any]:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MachineError(
-            "yaml-missing",
-            "reading workflows needs PyYAML, which is not installed",
-            remedy="pip install 'mlir-release[github]'",
-        ) from error
+    yaml = pyyaml()
     try:
         data = yaml.load(content, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError) as error:

@@ -24,6 +24,7 @@ FLOORS = (
     "cost",
     "mlgo",
     "issues",
+    "conda",
     "pypi",
     "index",
     "release",

@@ -1,0 +1,1 @@
+"""Recipes that make conda packages of a release's wheels."""

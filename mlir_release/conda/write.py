@@ -1,0 +1,94 @@
+"""Write the recipe of a published release, whose manifest is checked before it is believed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.conda.recipe import PACKAGES, recipe, variant_configuration, variants
+from mlir_release.errors import UsageError
+from mlir_release.host.files import write_atomically
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.host.yaml import pyyaml
+from mlir_release.provenance.trust import load_trust
+from mlir_release.release.remote import need_published
+from mlir_release.release.signed import Expectation, read_trusted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenRecipe:
+    """What was written."""
+
+    tag: str
+    package: str
+    version: str
+    folder: str
+    variants: tuple[tuple[str, str, str], ...]  #: platform, CPython and wheel of each package
+    left_out: tuple[str, ...]  #: wheels that the recipe can't offer
+
+    def text(self) -> str:
+        """For people."""
+        what = f"{self.folder}/recipe.yaml makes {len(self.variants)} packages {self.package} {self.version}"
+        return what + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def write_recipe(
+    forge: Forge,
+    tag: str,
+    folder: Path,
+    *,
+    distribution: str = "mlir",
+    provenance: Expectation = "auto",
+    repository: str = "",
+    trusted_root: Path | None = None,
+    branch: str = "main",
+) -> WrittenRecipe:
+    """Write ``recipe.yaml`` and ``variants.yaml`` for rattler-build into ``folder``.
+
+    The same release gives the same bytes.
+
+    :param provenance, repository, trusted_root, branch: as of :func:`mlir_release.release.install.install`
+    :raises UsageError: ``release-not-published``, ``conda-distribution-unknown``, ``conda-no-wheel``
+    :raises VerificationError: ``provenance-…``, ``manifest-…``
+    :raises MachineError: ``yaml-missing``
+    """
+    if distribution not in PACKAGES:
+        raise UsageError(
+            "conda-distribution-unknown",
+            f"there is no conda package of {distribution}",
+            remedy=f"choose one of {', '.join(PACKAGES)}",
+        )
+    yaml = pyyaml()
+    release = need_published(forge, tag)
+    with scratch_folder("conda") as scratch:
+        manifest = read_trusted(
+            forge,
+            release,
+            scratch,
+            expectation=provenance,
+            repository=repository,
+            branch=branch,
+            trust=load_trust(trusted_root) if trusted_root is not None else None,
+        ).manifest
+    made, left_out = variants(manifest, distribution)
+    content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, document in (("recipe.yaml", content), ("variants.yaml", variant_configuration(made))):
+        write_atomically(folder / name, yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000))
+    return WrittenRecipe(
+        tag=tag,
+        package=PACKAGES[distribution],
+        version=manifest.version,
+        folder=str(folder),
+        variants=tuple((variant.subdir, variant.python.version, variant.wheel.filename) for variant in made),
+        left_out=left_out,
+    )

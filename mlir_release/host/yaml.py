@@ -1,0 +1,23 @@
+"""YAML by PyYAML, which comes with extras of the toolkit only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def pyyaml() -> ModuleType:
+    """The module ``yaml``. :raises MachineError: ``yaml-missing``"""
+    try:
+        import yaml
+    except ImportError as error:
+        raise MachineError(
+            "yaml-missing",
+            "reading and writing YAML needs PyYAML, which is not installed",
+            remedy="pip install 'mlir-release[github]'",
+        ) from error
+    return yaml
