@@ -77,6 +77,7 @@ TOPICS = {
     "release/install": "Installing",
     "provenance": "Signatures",
     "index": "Index and pages",
+    "apidocs": "Index and pages",
     "pypi": "PyPI",
     "conda": "Conda packages",
     "cost": "Costs and issues",

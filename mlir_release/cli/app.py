@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("Release", "Look at releases; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),
+    "apidocs": ("Release", "Document the Python API of a wheel."),
     "pypi": ("Release", "Put a published final release on PyPI."),
     "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),

@@ -33,6 +33,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.drawing import style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel
@@ -261,7 +262,7 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
     site = (pages.url, pages.title, pages.has_status)
     common = _digest(_renderer(), *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
-    plan = {"style.css": _Page(common, _style)}
+    plan = {"style.css": _Page(common, style)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
     for channel in channels:
         for release in channel.releases:
@@ -280,10 +281,6 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
     plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
     return plan
-
-
-def _style() -> str:
-    return (resources.files("mlir_release.index") / "templates" / "style.css").read_text(encoding="utf-8")
 
 
 def _release_files(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
+from mlir_release.index.drawing import make_templates
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import FOLDERS
@@ -64,16 +65,7 @@ class Pages:
 
     @cached_property
     def _templates(self) -> Environment:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
-        return Environment(
-            loader=PackageLoader("mlir_release.index"),
-            autoescape=True,  # every template is HTML or XML
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
+        return make_templates()
 
     def _draw(self, template: str, *, root: str, channels: tuple[Channel, ...] = (), **values: Any) -> str:
         site = {

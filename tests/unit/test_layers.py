@@ -26,6 +26,7 @@ FLOORS = (
     "issues",
     "conda",
     "pypi",
+    "apidocs",
     "index",
     "release",
     "testing",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 #: What each lock file is for.
-LOCKS = {"toolkit": ("wheels", "github", "integrate"), "integrate": ("integrate",), "mlgo": ("mlgo",)}
+LOCKS = {"toolkit": ("wheels", "github", "integrate", "apidocs"), "integrate": ("integrate",), "mlgo": ("mlgo",)}
 
 
 def locked(name: str) -> dict[str, str]:

@@ -1,0 +1,379 @@
+"""What there is to document: the public modules with their operations, classes and functions, under their public names.
+
+A module's own members are those that it defines, and those that it takes from a private module (``_arith_ops_gen``, the
+extension's ``_mlir_libs``), which nobody imports by name. A class's own members are, likewise, its own and those of its
+private bases: ``class ConstantOp(ConstantOp)`` of ``mlir.dialects.arith`` refines the generated class of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from griffe import Alias, AliasResolutionError, Attribute, Class, CyclicAliasError, Function, Module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from griffe import Docstring, Expr, Object
+
+#: Private, and of use to the bindings' own modules only.
+_HELPERS = "_ods_common"
+#: In the names of modules that mlir-tblgen writes.
+_GENERATED = "_ops_gen"
+#: Where a generated property looks: what mlir-tblgen writes (OpPythonBindingGen.cpp).
+_LOOKS_AT = re.compile(r"self\.(?:operation\.)?(operands|attributes|results|regions|successors)\b")
+#: What a generated function builds.
+_BUILDS = re.compile(r"return (?:_get_op_result_or_op_results\()?(\w+)\(")
+
+#: The parts of an operation, in the order in which ODS declares them.
+PARTS = ("operands", "attributes", "results", "regions", "successors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionDoc:
+    """A function or method: one signature, or several overloads, each with what it says."""
+
+    name: str
+    overloads: tuple[Function, ...]
+    label: str = ""  #: how it is called where that is not on an instance: ``classmethod``, ``staticmethod``
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueDoc:
+    """A property, an attribute or a module's variable."""
+
+    name: str
+    of: Attribute
+    annotation: str | Expr | None
+    part: str = ""  #: what a property of an operation looks at: one of :data:`PARTS`, or empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassDoc:
+    """A class with its own members."""
+
+    name: str
+    path: str
+    bases: tuple[str | Expr, ...]
+    docstring: Docstring | None
+    init: FunctionDoc | None
+    values: tuple[ValueDoc, ...]
+    methods: tuple[FunctionDoc, ...]
+    operation: str = ""  #: of ODS, for example ``arith.addi``; empty: no operation
+    anchor: str = ""  #: of an operation: that name, except where another class of the module has it
+    builders: tuple[FunctionDoc, ...] = ()  #: the module's functions that build this operation
+
+    @property
+    def dialect(self) -> str:
+        """The operation's dialect."""
+        return self.operation.partition(".")[0]
+
+    def part(self, name: str) -> tuple[ValueDoc, ...]:
+        """Its properties that look at ``name`` of :data:`PARTS`."""
+        return tuple(value for value in self.values if value.part == name)
+
+    @property
+    def others(self) -> tuple[ValueDoc, ...]:
+        """What is no part of an operation, and no detail of its generated class."""
+        return tuple(value for value in self.values if not value.part and value.name != "OPERATION_NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleDoc:
+    """A public module."""
+
+    path: str
+    docstring: Docstring | None
+    operations: tuple[ClassDoc, ...]
+    classes: tuple[ClassDoc, ...]
+    functions: tuple[FunctionDoc, ...]
+    values: tuple[ValueDoc, ...]
+    unseen: tuple[str, ...] = ()  #: compiled modules that it takes names from, and that have no stubs
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects of its operations."""
+        return tuple(sorted({operation.dialect for operation in self.operations}))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.operations or self.classes or self.functions or self.values or self.unseen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """What a wheel offers."""
+
+    modules: tuple[ModuleDoc, ...]
+    #: Where each class and function is shown: its path, public and private -> (module, name).
+    homes: Mapping[str, tuple[str, str]]
+    #: What an imported name stands for: the name's path in the module that imports it -> the path of its target.
+    aliases: Mapping[str, str]
+
+    @property
+    def dialects(self) -> Mapping[str, list[ModuleDoc]]:
+        """The modules of each dialect, by its name."""
+        found: dict[str, list[ModuleDoc]] = {}
+        for module in self.modules:
+            for dialect in module.dialects:
+                found.setdefault(dialect, []).append(module)
+        return dict(sorted(found.items()))
+
+
+def describe(package: Module) -> Api:
+    """The public modules of a package, and where their members are shown. Pure."""
+    homes: dict[str, tuple[str, str]] = {}
+    modules = []
+    for module in sorted(_public_modules(package), key=lambda module: module.path):
+        described = _describe_module(module, homes)
+        if not described.is_empty:
+            modules.append(described)
+    return Api(modules=tuple(modules), homes=homes, aliases=dict(_aliases(package)))
+
+
+def _aliases(module: Module) -> Iterator[tuple[str, str]]:
+    for member in module.members.values():
+        if isinstance(member, Alias):
+            target = _target(member)
+            yield member.path, target.path if target is not None else member.target_path
+        elif isinstance(member, Module):
+            yield from _aliases(member)
+        elif isinstance(member, Attribute) and _is_type_variable(member):
+            yield member.path, "typing.TypeVar"
+
+
+def is_private(path: str) -> bool:
+    """Whether a part of a dotted path begins with an underscore."""
+    return any(part.startswith("_") for part in path.split("."))
+
+
+def _public_modules(module: Module) -> Iterator[Module]:
+    for name, member in module.members.items():
+        if not name.startswith("_") and isinstance(member, Module):
+            yield member
+            yield from _public_modules(member)
+
+
+def _target(member: Object | Alias) -> Object | None:
+    """What a name stands for; None if the wheel has no source or stub of it."""
+    if not isinstance(member, Alias):
+        return member
+    try:
+        return member.final_target
+    except (AliasResolutionError, CyclicAliasError, KeyError):
+        return None
+
+
+def _own(module: Module) -> Iterator[tuple[str, Object]]:
+    """A module's own members that have a source, by their public names."""
+    for name, member in module.members.items():
+        if name.startswith("_") or (isinstance(member, Alias) and not _is_adopted(module, name, member)):
+            continue
+        target = _target(member)
+        if target is not None:
+            yield name, target
+
+
+def _is_adopted(module: Module, name: str, member: Alias) -> bool:
+    """Whether an imported name belongs to the module that imports it, because nobody imports the other by name."""
+    source, _, original = member.target_path.rpartition(".")
+    if name.endswith("*") or original.startswith("_"):
+        return False
+    return (module.exports is not None and name in module.exports) or (
+        is_private(source) and source.startswith("mlir.") and not source.endswith(_HELPERS)
+    )
+
+
+def _unseen(module: Module) -> tuple[str, ...]:
+    """The compiled modules that a module takes names from, and that the wheel has no stubs for."""
+    paths = {
+        member.target_path if name.endswith("*") else member.target_path.rpartition(".")[0]
+        for name, member in module.members.items()
+        if isinstance(member, Alias) and _target(member) is None
+    }
+    return tuple(sorted(path for path in paths if re.fullmatch(r"mlir\._mlir_libs\._\w+", path)))
+
+
+def _describe_module(module: Module, homes: dict[str, tuple[str, str]]) -> ModuleDoc:
+    classes, functions, values = [], {}, []
+    for name, target in _own(module):
+        if isinstance(target, Class):
+            for entry, of in _with_nested(module, name, target):
+                classes.append(entry)
+                homes |= {each.path: (module.path, entry.name) for each in of if each.path not in homes}
+        elif isinstance(target, Function):
+            functions[name] = _function(name, (*(target.overloads or ()), target))
+            homes.setdefault(target.path, (module.path, name))
+        elif isinstance(target, Attribute) and not _is_type_variable(target):
+            values.append(ValueDoc(name=name, of=target, annotation=target.annotation))
+        else:
+            continue
+        homes[f"{module.path}.{name}"] = (module.path, name)
+    overloaded = {name: group for name, group in module.overloads.items() if group and name not in functions}
+    functions |= {name: _function(name, tuple(group)) for name, group in overloaded.items()}
+    operations, builders = _as_operations([entry for entry in classes if entry.operation], functions)
+    return ModuleDoc(
+        path=module.path,
+        docstring=module.docstring,
+        operations=tuple(sorted(operations, key=lambda entry: entry.operation)),
+        classes=tuple(entry for entry in classes if not entry.operation),
+        functions=tuple(entry for name, entry in functions.items() if name not in builders),
+        values=tuple(values),
+        unseen=_unseen(module),
+    )
+
+
+def _is_type_variable(value: Attribute) -> bool:
+    return str(value.value).startswith(("TypeVar(", "ParamSpec("))
+
+
+def _as_operations(operations: list[ClassDoc], functions: Mapping[str, FunctionDoc]) -> tuple[list[ClassDoc], set[str]]:
+    """The operations with their anchors and the functions that build them, and the names of those functions."""
+    found: dict[str, list[FunctionDoc]] = {}
+    for function in functions.values():
+        if builds := _BUILDS.search(_source(function.overloads[-1])):
+            found.setdefault(builds[1], []).append(function)
+    taken = [entry for entry in operations if entry.name in found]
+    names = {function.name for entry in taken for function in found[entry.name]}
+    # linalg has two classes of linalg.generic, of which one builds by a decorator.
+    first = {entry.operation: entry.name for entry in reversed(operations)}
+    return [
+        replace(
+            entry,
+            builders=tuple(found.get(entry.name, ())),
+            anchor=entry.operation if first[entry.operation] == entry.name else f"{entry.operation}.{entry.name}",
+        )
+        for entry in operations
+    ], names
+
+
+def _source(thing: Object) -> str:
+    return "\n".join(thing.lines)
+
+
+# -- classes --------------------------------------------------------------------------------------------------------
+
+
+def _with_nested(module: Module, name: str, of: Class) -> Iterator[tuple[ClassDoc, list[Class]]]:
+    """A class and those that it defines, each with the classes that make it up."""
+    chain = _chain(module, of)
+    yield _describe_class(module, name, chain), chain
+    for key, member in of.members.items():
+        if isinstance(member, Class) and not key.startswith("_"):
+            yield from _with_nested(module, f"{name}.{key}", member)
+
+
+def _describe_class(module: Module, name: str, chain: list[Class]) -> ClassDoc:
+    members: dict[str, Object] = {}
+    generated: dict[str, Attribute] = {}
+    overloaded: dict[str, tuple[Function, ...]] = {}
+    for each in reversed(chain):
+        for key, member in each.members.items():
+            target = _target(member)
+            if target is not None:
+                members[key] = target
+                overloaded.pop(key, None)
+            if isinstance(target, Attribute) and _part(target):
+                generated[key] = target
+        overloaded |= {key: tuple(group) for key, group in each.overloads.items() if group and key not in each.members}
+    functions = {key: _method(key, member) for key, member in members.items() if isinstance(member, Function)}
+    functions |= {key: _function(key, group) for key, group in overloaded.items()}
+    operation = members.get("OPERATION_NAME")
+    docstrings = [each.docstring for each in chain if each.docstring]
+    return ClassDoc(
+        name=name,
+        path=f"{module.path}.{name}",
+        bases=tuple(chain[-1].bases),
+        # Of an operation, what ODS says: the refined class says only that it is one.
+        docstring=docstrings[-1 if isinstance(operation, Attribute) else 0] if docstrings else None,
+        init=functions.get("__init__"),
+        values=tuple(
+            _value(key, member, generated.get(key))
+            for key, member in members.items()
+            if isinstance(member, Attribute) and not key.startswith("_")
+        ),
+        methods=tuple(entry for key, entry in functions.items() if key != "__init__" and _is_shown(key)),
+        operation=str(operation.value).strip("'\"") if isinstance(operation, Attribute) else "",
+    )
+
+
+def _value(name: str, of: Attribute, generated: Attribute | None) -> ValueDoc:
+    """``generated``: the property of the generated class, which another one may have replaced."""
+    annotation = of.annotation or (generated.annotation if generated else None)
+    return ValueDoc(name=name, of=of, annotation=annotation, part=_part(generated) if generated else "")
+
+
+def _chain(module: Module, of: Class) -> list[Class]:
+    """A class, and after it the private bases that it stands for."""
+    chain = [of]
+    while base := _private_base(module, chain[-1]):
+        if base in chain:
+            break
+        chain.append(base)
+    return chain
+
+
+def _private_base(module: Module, of: Class) -> Class | None:
+    for base in of.bases:
+        path = base if isinstance(base, str) else base.canonical_path
+        if path == of.path:
+            found = _shadowed(module, of.name)
+        else:
+            try:
+                found = of.modules_collection[path]
+            except (KeyError, AliasResolutionError, CyclicAliasError):
+                continue
+        target = _target(found) if found is not None else None
+        if isinstance(target, Class) and is_private(target.path) and _is_detail(target, of.name):
+            return target
+    return None
+
+
+def _is_detail(base: Class, name: str) -> bool:
+    """Whether a base of the class ``name``, from a private module, is described nowhere else by its public name."""
+    return base.name.startswith("_") or base.name == name or _GENERATED in base.path
+
+
+def _shadowed(module: Module, name: str) -> Class | None:
+    """The generated class that a class of the same name refines: of the generated module that ``module`` imports."""
+    for member in module.members.values():
+        if isinstance(member, Alias) and _GENERATED in member.target_path:
+            path = member.target_path.rpartition(".")[0]
+            try:
+                found = module.modules_collection[path].members.get(name)
+            except KeyError:
+                continue
+            if isinstance(found, Class):
+                return found
+    return None
+
+
+def _part(value: Attribute) -> str:
+    """What a generated property looks at."""
+    if "property" not in value.labels or _GENERATED not in value.path:
+        return ""
+    match = _LOOKS_AT.search(_source(value))
+    return match[1] if match else ""
+
+
+def _is_shown(name: str) -> bool:
+    """Whether a method is public, or a special one that says how a class is used."""
+    return not name.startswith("_") or name in {"__call__", "__enter__", "__getitem__", "__iter__", "__len__"}
+
+
+def _method(name: str, of: Function) -> FunctionDoc:
+    return _function(name, (*of.overloads, of) if of.overloads else (of,))
+
+
+def _function(name: str, group: tuple[Function, ...]) -> FunctionDoc:
+    labels = group[-1].labels & {"classmethod", "staticmethod"}
+    # The implementation of overloads is no way to call it.
+    shown = tuple(each for each in group if _is_overload(each)) or group
+    return FunctionDoc(name=name, overloads=shown, label=next(iter(labels), ""))
+
+
+def _is_overload(function: Function) -> bool:
+    return any(str(decorator.value).endswith("overload") for decorator in function.decorators)

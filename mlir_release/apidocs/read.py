@@ -1,0 +1,84 @@
+"""Read the Python sources and stubs of a wheel with griffe, which parses them and imports nothing."""
+
+from __future__ import annotations
+
+import logging
+import zipfile
+import zlib
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.tempdirs import scratch_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from griffe import Module
+
+#: The one package that every distribution installs.
+PACKAGE = "mlir"
+
+
+def read_wheel(wheel: Path) -> Module:
+    """The package of a wheel as griffe sees it, with its aliases resolved.
+
+    :raises VerificationError: ``apidocs-no-bindings``: not a wheel of the bindings
+    :raises MachineError: ``apidocs-tool-missing``
+    """
+    try:
+        import griffe
+    except ImportError as error:
+        raise MachineError(
+            "apidocs-tool-missing",
+            "what reads Python sources for the documentation is not installed",
+            why=str(error),
+            remedy="install the toolkit with its extra: pip install 'mlir-release[apidocs]'",
+        ) from error
+    # It logs every name that it can't follow. Those that matter are counted (:mod:`.links`).
+    logging.getLogger("griffe").setLevel(logging.CRITICAL)
+    with scratch_folder("apidocs") as folder:
+        _unpack(wheel, folder)
+        loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
+        try:
+            package = loader.load(PACKAGE, try_relative_path=False)
+        except (ImportError, SyntaxError) as error:
+            raise _no_bindings(wheel, str(error)) from error
+        loader.resolve_aliases(implicit=True, external=False)
+    assert isinstance(package, griffe.Module)
+    return package
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    """Write the wheel's Python sources and stubs below ``folder``."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if name.endswith((".py", ".pyi"))]
+            sources = [name for name in names if name.startswith(f"{PACKAGE}/")]
+            for name in sources:
+                text = archive.read(name).decode()
+                place = folder / archive.extract(name, folder)
+                # Generated operations say it this way because an operand may be named "property", and griffe knows
+                # the plain spelling only.
+                place.write_text(text.replace("@builtins.property", "@property"), encoding="utf-8")
+        _complete(folder / PACKAGE)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, UnicodeDecodeError) as error:
+        raise _no_bindings(wheel, str(error) or type(error).__name__) from error
+    if not sources:
+        raise _no_bindings(wheel, f"it has no Python files below {PACKAGE}/")
+
+
+def _complete(package: Path) -> None:
+    """Give each folder an ``__init__.py``: without one, griffe, unlike Python, overlooks it in an ordinary package."""
+    for folder in {path.parent for path in package.rglob("*.py*")}:
+        if not any((folder / name).exists() for name in ("__init__.py", "__init__.pyi")):
+            (folder / "__init__.py").touch()
+
+
+def _no_bindings(wheel: Path, why: str) -> VerificationError:
+    return VerificationError(
+        "apidocs-no-bindings",
+        "this is not a wheel of the MLIR Python bindings",
+        where=str(wheel),
+        why=why,
+        remedy="name a wheel of mlir, mlir-core or mlir-full",
+    )

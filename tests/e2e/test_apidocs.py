@@ -1,0 +1,32 @@
+"""The API documentation of the real wheel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.apidocs.make import make_section
+from tests.html_links import dangling, repeated_ids
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.conftest import Rehearsed
+
+#: Where a public project stays within what GitHub Pages serve.
+LIMIT = 50e6
+
+
+def test_the_api_of_the_real_wheel_is_described(rehearsed: Rehearsed, tmp_path: Path) -> None:
+    section = make_section(rehearsed.wheel, tmp_path / "api")
+    assert section.operations > 1500
+    assert section.dialects >= 30
+    assert section.size < LIMIT
+    assert sum(section.broken.values()) < 0.01 * section.references, section.text()
+    assert dangling(section.output) == []
+    assert repeated_ids(section.output) == []
+    page = (section.output / "mlir.dialects.arith.html").read_text(encoding="utf-8")
+    addition = page[page.index('id="arith.addi"') :].partition("</section>")[0]
+    assert "AddIOp(lhs, rhs, *, " in addition
+    assert "addi(lhs, rhs, *, " in addition
+    assert [part for part in ("operands", "attributes", "results") if f">{part}</th>" in addition] != []
+    assert 'id="Operation.print"' in (section.output / "mlir.ir.html").read_text(encoding="utf-8")
