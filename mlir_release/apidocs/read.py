@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 PACKAGE = "mlir"
 
 
-def read_wheel(wheel: Path) -> Module:
-    """The package of a wheel as griffe sees it, with its aliases resolved.
-
-    :raises VerificationError: ``apidocs-no-bindings``: not a wheel of the bindings
-    :raises MachineError: ``apidocs-tool-missing``
-    """
+def need_griffe() -> None:
+    """Check that griffe is installed. :raises MachineError: ``apidocs-tool-missing``"""
     try:
-        import griffe
+        import griffe  # noqa: F401
     except ImportError as error:
         raise MachineError(
             "apidocs-tool-missing",
@@ -34,6 +30,17 @@ def read_wheel(wheel: Path) -> Module:
             why=str(error),
             remedy="install the toolkit with its extra: pip install 'mlir-release[apidocs]'",
         ) from error
+
+
+def read_wheel(wheel: Path) -> Module:
+    """The package of a wheel as griffe sees it, with its aliases resolved.
+
+    :raises VerificationError: ``apidocs-no-bindings``: not a wheel of the bindings
+    :raises MachineError: ``apidocs-tool-missing``
+    """
+    need_griffe()
+    import griffe
+
     # It logs every name that it can't follow. Those that matter are counted (:mod:`.links`).
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
     with scratch_folder("apidocs") as folder:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
 )
 @click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
+@click.option("--api", is_flag=True, help="Also document the API of the newest snapshot and the numbered releases.")
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @click.option(
     "--patience",
@@ -51,6 +52,7 @@ def index(
     base_url: str | None,
     files_url: str | None,
     afresh: bool,
+    api: bool,
     probed: str | None,
     patience: float,
     pythons: tuple[str, ...],
@@ -58,6 +60,7 @@ def index(
     dry_run: bool,
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
+    from mlir_release.apidocs.published import make_sections
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.index.generate import generate
     from mlir_release.index.site import to_probe
@@ -74,6 +77,7 @@ def index(
         afresh=afresh,
         linked_days=matrix.release.linked_days,
         matrix=matrix,
+        document=make_sections if api else None,
         dry_run=dry_run,
     )
     console.outcome(outcome)

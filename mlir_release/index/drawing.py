@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -28,3 +29,15 @@ def make_templates(*packages: str) -> Environment:
 def style() -> str:
     """``style.css``."""
     return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
+
+
+def digest_of_code(*packages: str, text: str = "") -> str:
+    """Digest of the code and templates of rooms that draw, and of a text: what another one drew is drawn again."""
+    digest = hashlib.sha256(text.encode())
+    for name in packages:
+        package = resources.files(name)
+        for folder, suffixes in ((package, (".py",)), (package / "templates", (".j2", ".css", ".js"))):
+            for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+                if file.name.endswith(suffixes):
+                    digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -9,6 +9,7 @@
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
+    releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the room apidocs)
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
@@ -24,8 +25,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib import resources
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
@@ -33,10 +33,10 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
-from mlir_release.index.drawing import style
+from mlir_release.index.drawing import digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
-from mlir_release.index.site import Channel
+from mlir_release.index.site import Channel, read_sections
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
@@ -45,7 +45,7 @@ from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -98,6 +98,7 @@ def generate(
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
     matrix: Matrix | None = None,
+    document: Callable[[Sequence[Channel], Path, str], None] | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -112,6 +113,8 @@ def generate(
     :param linked_days: days of snapshots that the shared pages link
     :param matrix: what the status page is about, and whether releases must be signed: the branch's; None: there is no
         such page, and those must be that say so
+    :param document: makes API sections for what is published, in the folder of the pages, which are served at the URL;
+        the pages link those that are there
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -131,7 +134,10 @@ def generate(
                 published, new = observe(forge, known, scratch, branch=branch, required=required)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
-                pages = Pages(base_url=base_url, title=title, has_status=matrix is not None)
+                if document is not None and not dry_run:
+                    document(channels, output, base_url)
+                sections = read_sections(output, channels)
+                pages = Pages(base_url=base_url, title=title, has_status=matrix is not None, sections=sections)
                 plan = _plan(pages, channels, core_metadata, _source(forge))
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
@@ -231,18 +237,6 @@ def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
 # -- plan -----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _renderer() -> str:
-    """Digest of the code and templates that draw: pages of another version of the toolkit are drawn again."""
-    digest = hashlib.sha256()
-    package = resources.files("mlir_release.index")
-    for folder, suffixes in ((package, ".py"), (package / "templates", (".j2", ".css"))):
-        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-            if file.name.endswith(suffixes):
-                digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
 def _digest(*values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -259,15 +253,16 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    site = (pages.url, pages.title, pages.has_status)
-    common = _digest(_renderer(), *site, core_metadata, present, snapshots.linked_days)
+    site = (pages.url, pages.title, pages.has_status, pages.newest_api)
+    common = _digest(digest_of_code("mlir_release.index"), *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, style)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
     for channel in channels:
         for release in channel.releases:
             previous = channel.previous(release)
-            inputs = _digest(common, identities[release.tag], previous.digest if previous else "")
+            api = pages.sections.get(release.tag, "")
+            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", api)
             files = _release_files(pages, channel, release, channels)
             plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     for channel in channels:
@@ -275,7 +270,7 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
             inputs = _digest(common, [identities[release.tag] for release in channel.releases])
             files = _channel_files(pages, channel, channels, core_metadata)
             plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
-    whole = _digest(common, identities)
+    whole = _digest(common, identities, dict(pages.sections))
     published = [release for channel in channels for release in channel.releases]
     plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))

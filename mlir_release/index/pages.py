@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
-from mlir_release.model.cpython import CPython
+from mlir_release.model.cpython import python_order
 from mlir_release.model.manifest import format_time
 from mlir_release.release import commands
 from mlir_release.release.notes import (
@@ -28,6 +28,8 @@ from mlir_release.release.notes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jinja2 import Environment
 
     from mlir_release.index.site import Channel, Published, WheelLink
@@ -52,11 +54,17 @@ class Pages:
     base_url: str
     title: str = "MLIR wheels"
     has_status: bool = False  #: whether there is a status page to link
+    sections: Mapping[str, str] = field(default_factory=dict)  #: the API sections: a tag -> a folder of the site
 
     @property
     def url(self) -> str:
         """The site's URL, with a slash at the end."""
         return self.base_url.rstrip("/") + "/"
+
+    @property
+    def newest_api(self) -> str:
+        """The API section that every page links: of the newest snapshot, else of the newest numbered release."""
+        return max(self.sections.values(), key=lambda folder: folder.startswith(FOLDERS["snapshot"]), default="")
 
     @property
     def end(self) -> str:
@@ -73,6 +81,7 @@ class Pages:
             "url": self.url,
             "end": self.end,
             "has_status": self.has_status,
+            "api": self.newest_api,
             "channels": [
                 {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
                 for channel in channels
@@ -192,7 +201,7 @@ class Pages:
 
         manifest = release.manifest
         upstream = github_page(manifest.upstream)
-        pythons = sorted(manifest.pythons, key=_python_order)
+        pythons = sorted(manifest.pythons, key=python_order)
         here = f"{FOLDERS[manifest.kind]}/{release.tag}"
         installs = [
             {
@@ -207,6 +216,7 @@ class Pages:
         compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
         return {
             **self._row(release),
+            "api": self.sections.get(release.tag, ""),
             "llvm_version": manifest.llvm_version,
             "previous": manifest.previous_tag,
             "previous_revision": manifest.previous_revision,
@@ -268,11 +278,3 @@ class Pages:
                     "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
                 }
         return None
-
-
-def _python_order(tag: str) -> tuple[CPython, str]:
-    """Sorts ``cp39`` before ``cp310`` before ``cp310t``; other interpreters first."""
-    try:
-        return CPython.of_tag(tag), tag
-    except ValueError:
-        return CPython(0, 0), tag

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from mlir_release.host.files import read_if_there
+from mlir_release.model.api_section import SECTION_NAME, ApiSection
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
@@ -17,12 +19,15 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
 
+#: The folder of an API section.
+API_FOLDER = "api"
 
 #: New releases of each kind that are probed at most: where nothing was served before, every release is new.
 PROBED = 3
@@ -32,6 +37,23 @@ def to_probe(tags: Iterable[str]) -> list[str]:
     """The newest of some releases, a few of each kind, to be tried in clean environments."""
     orders = sorted((parse_release_tag(tag) for tag in tags), key=lambda order: (order.kind, order), reverse=True)
     return [str(order) for order in orders if order in [o for o in orders if o.kind == order.kind][:PROBED]]
+
+
+def api_folder(kind: Kind, tag: str) -> str:
+    """Where the API section of a release is, below the site. All snapshots share one place, which is the newest's."""
+    return f"{FOLDERS[kind]}/{'latest' if kind == 'snapshot' else tag}/{API_FOLDER}"
+
+
+def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
+    """The API sections in the folder of a site: a release's tag -> its section's folder, below the site."""
+    found = {}
+    for channel in channels:
+        for release in channel.releases if channel.kind == "numbered" else filter(None, [channel.latest]):
+            folder = api_folder(channel.kind, release.tag)
+            section = ApiSection.parse(read_if_there(site / folder / SECTION_NAME))
+            if section is not None and section.tag == release.tag:
+                found[release.tag] = folder
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

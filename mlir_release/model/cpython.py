@@ -85,3 +85,11 @@ def split_target(name: str) -> tuple[str, CPython | None]:
         return before, CPython.of_tag(last)
     except ValueError:
         return name, None
+
+
+def python_order(tag: str) -> tuple[CPython, str]:
+    """Sorts ``cp39`` before ``cp310`` before ``cp310t``; other interpreters first."""
+    try:
+        return CPython.of_tag(tag), tag
+    except ValueError:
+        return CPython(0, 0), tag

@@ -46,6 +46,12 @@ def test_the_job_that_pypi_trusts_runs_nothing_of_ours() -> None:
     assert job.permissions == {"id-token": "write"}
 
 
+def test_what_reads_wheels_to_document_them_may_not_write() -> None:
+    (job,) = (job for job in JOBS if (job.workflow, job.key) == ("pages.yml", "generate"))
+    assert "mlir-release index" in job.text
+    assert job.rights == ()
+
+
 def test_signing_happens_at_main_only() -> None:
     calls = [job.calls for job in JOBS if job.calls.startswith("attest.yml")]
     assert calls == ["attest.yml@main"] * 3
