@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from mlir_release.index.markdown import render
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from griffe import Docstring
-    from markdown_it import MarkdownIt
+    from markupsafe import Markup
 
 _SENTENCE = re.compile(r"(.+?[.:;])(?:\s|$)", re.DOTALL)
 #: Longest summary in a list of operations.
 _SUMMARY = 160
 
 
-@cache
-def _markdown() -> MarkdownIt:
-    """Without raw HTML: the text is another's, and the pages must not run it."""
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
-
-
 def to_html(text: str, broken: Counter[str]) -> Markup:
     """Markdown as HTML. A link that leads nowhere from here is shown as its text, and counted in ``broken``."""
-    tokens = _markdown().parse(text)
-    for token in tokens:
-        if token.type in ("heading_open", "heading_close"):
-            token.tag = "h5"  # below the headings of the page
-        kept, closing = [], []
-        for child in token.children or ():
-            if child.type == "link_open":
-                href = str(child.attrGet("href"))
-                is_kept = href.startswith(("https:", "http:"))
-                broken.update([] if is_kept else [href])
-                closing.append(is_kept)
-            is_image = child.type == "image"
-            if is_image:
-                broken[str(child.attrGet("src"))] += 1
-            drop = is_image or (child.type == "link_open" and not closing[-1])
-            drop = drop or (child.type == "link_close" and not closing.pop())
-            kept += [] if drop else [child]
-        if token.children is not None:
-            token.children = kept
-    rendered: str = _markdown().renderer.render(tokens, _markdown().options, {})
-    return Markup(rendered)
+
+    def follow(href: str) -> str | None:
+        if href.startswith(("https:", "http:")):
+            return href
+        broken[href] += 1
+        return None
+
+    return render(text, follow, heading="h5")  # below the headings of the page
 
 
 def sections(docstring: Docstring) -> list[tuple[str, list[tuple[str, str]]]]:

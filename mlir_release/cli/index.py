@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import (
+    EXISTING_FOLDER,
     branch_option,
     dry_run_option,
     forge_option,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
 @click.option("--api", is_flag=True, help="Also document the API of the newest snapshot and the numbered releases.")
+@click.option("--docs", type=EXISTING_FOLDER, help="Also show the Markdown files of a folder.")
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @click.option(
     "--patience",
@@ -53,6 +55,7 @@ def index(
     files_url: str | None,
     afresh: bool,
     api: bool,
+    docs: Path | None,
     probed: str | None,
     patience: float,
     pythons: tuple[str, ...],
@@ -62,6 +65,7 @@ def index(
     """Generate the pages that pip and people read, from the published releases alone."""
     from mlir_release.apidocs.published import make_sections
     from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.index.documents import Documents, source_of
     from mlir_release.index.generate import generate
     from mlir_release.index.site import to_probe
 
@@ -77,7 +81,8 @@ def index(
         afresh=afresh,
         linked_days=matrix.release.linked_days,
         matrix=matrix,
-        document=make_sections if api else None,
+        add_apis=make_sections if api else None,
+        documents=Documents.read(docs, source_of(forge, branch)) if docs is not None else None,
         dry_run=dry_run,
     )
     console.outcome(outcome)

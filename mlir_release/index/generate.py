@@ -10,6 +10,7 @@
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the room apidocs)
+    docs/                                     the toolkit's documentation
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
     state.json                                what each file was made from
@@ -33,6 +34,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
+from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.index.archive import Known
+    from mlir_release.index.documents import Documents
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
 
@@ -98,7 +101,8 @@ def generate(
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
     matrix: Matrix | None = None,
-    document: Callable[[Sequence[Channel], Path, str], None] | None = None,
+    add_apis: Callable[[Sequence[Channel], Path, str], None] | None = None,
+    documents: Documents | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
     """Make or renew the pages in ``output``. What they, or the pages at ``base_url``, show already is not read again.
@@ -113,8 +117,9 @@ def generate(
     :param linked_days: days of snapshots that the shared pages link
     :param matrix: what the status page is about, and whether releases must be signed: the branch's; None: there is no
         such page, and those must be that say so
-    :param document: makes API sections for what is published, in the folder of the pages, which are served at the URL;
+    :param add_apis: makes API sections for what is published, in the folder of the pages, which are served at the URL;
         the pages link those that are there
+    :param documents: of the toolkit, to be shown among the pages
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
     """
@@ -134,11 +139,17 @@ def generate(
                 published, new = observe(forge, known, scratch, branch=branch, required=required)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
-                if document is not None and not dry_run:
-                    document(channels, output, base_url)
+                if add_apis is not None and not dry_run:
+                    add_apis(channels, output, base_url)
                 sections = read_sections(output, channels)
-                pages = Pages(base_url=base_url, title=title, has_status=matrix is not None, sections=sections)
-                plan = _plan(pages, channels, core_metadata, _source(forge))
+                pages = Pages(
+                    base_url=base_url,
+                    title=title,
+                    has_status=matrix is not None,
+                    has_documents=documents is not None,
+                    sections=sections,
+                )
+                plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
                 if matrix is not None and not dry_run:
                     _write_status(forge, matrix, pages, channels, output, scratch)
@@ -248,16 +259,20 @@ def _identity(release: Published) -> str:
     return _digest(release.digest, release.page_url, times, dict(release.urls), yanks)
 
 
-def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, source: str) -> dict[str, _Page]:
+def _plan(
+    pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, source: str, documents: Documents | None
+) -> dict[str, _Page]:
     """All files, in the order in which they are replaced: what others link to comes first."""
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    site = (pages.url, pages.title, pages.has_status, pages.newest_api)
+    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.newest_api)
     common = _digest(digest_of_code("mlir_release.index"), *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, style)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
+    if documents is not None:
+        plan |= _documents(pages, documents, channels, common)
     for channel in channels:
         for release in channel.releases:
             previous = channel.previous(release)
@@ -275,6 +290,17 @@ def _plan(pages: Pages, channels: tuple[Channel, Channel], core_metadata: bool, 
     plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))
     plan["index.html"] = _Page(whole, partial(pages.landing, snapshots, numbered))
+    return plan
+
+
+def _documents(pages: Pages, documents: Documents, channels: tuple[Channel, ...], common: str) -> dict[str, _Page]:
+    """The toolkit's documentation."""
+    plan = {}
+    for each in documents.files:
+        inputs = _digest(common, each.text, documents.source, [other.name for other in documents.files])
+        plan[f"{DOCUMENTS}/{each.name}.html"] = _Page(inputs, partial(pages.document, documents, each, channels))
+    inputs = _digest(common, [(each.name, each.title) for each in documents.files])
+    plan[f"{DOCUMENTS}/index.html"] = _Page(inputs, partial(pages.documents, documents, channels))
     return plan
 
 

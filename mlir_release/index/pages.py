@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
+    from mlir_release.index.documents import Document, Documents
     from mlir_release.index.site import Channel, Published, WheelLink
     from mlir_release.release.status import Status
 
@@ -54,6 +55,7 @@ class Pages:
     base_url: str
     title: str = "MLIR wheels"
     has_status: bool = False  #: whether there is a status page to link
+    has_documents: bool = False  #: whether there is documentation of the toolkit to link
     sections: Mapping[str, str] = field(default_factory=dict)  #: the API sections: a tag -> a folder of the site
 
     @property
@@ -81,6 +83,7 @@ class Pages:
             "url": self.url,
             "end": self.end,
             "has_status": self.has_status,
+            "has_documents": self.has_documents,
             "api": self.newest_api,
             "channels": [
                 {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
@@ -153,6 +156,15 @@ class Pages:
         shown = {release.tag for channel in channels for release in channel.releases}
         values = status_values(status, shown=shown, end=self.end)
         return self._draw("status.html.j2", root="../", channels=channels, status=values)
+
+    def document(self, documents: Documents, document: Document, channels: tuple[Channel, ...]) -> str:
+        """A page of the toolkit's documentation."""
+        text = documents.html(document)
+        return self._draw("document.html.j2", root="../", channels=channels, document=document, text=text)
+
+    def documents(self, documents: Documents, channels: tuple[Channel, ...]) -> str:
+        """The list of these."""
+        return self._draw("documents.html.j2", root="../", channels=channels, documents=documents.files)
 
     # -- what the templates see ---------------------------------------------------------------------------------
 
