@@ -23,6 +23,7 @@ class Report:
     wheels: list[BuiltWheel] = field(default_factory=list)
     tag: str = ""
     index: str = ""
+    api: str = ""  #: the documentation of the wheels' API; empty if what makes it is not installed
     command: str = ""
 
     @contextmanager
@@ -39,6 +40,7 @@ class Report:
         return {
             "tag": self.tag,
             "index": self.index,
+            "api": self.api,
             "command": self.command,
             "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
             "wheels": [{**wheel.to_json(), "file": wheel.path.name} for wheel in self.wheels],
@@ -51,4 +53,5 @@ class Report:
             console.table(["step", "result", ">time"], rows)
             if self.wheels:
                 console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
-        console.result(f"published {self.tag}; pages: {self.index}\n\n    {self.command}\n", self.to_json())
+        pages = f"published {self.tag}; pages: {self.index}" + (f"; API: {self.api}" if self.api else "")
+        console.result(f"{pages}\n\n    {self.command}\n", self.to_json())

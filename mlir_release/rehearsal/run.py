@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from mlir_release.apidocs.published import make_sections
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
@@ -13,6 +15,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
+from mlir_release.index.site import api_folder
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.rehearsal.report import Report
@@ -233,9 +236,13 @@ class _Rehearsal:
         site = self.workspace / "site"
         with self.report.step("generate the index") as results:
             matrix = matrix_of_branch(self.forge)
-            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix)
+            # The extra for it is not needed to make a release.
+            add_apis = make_sections if find_spec("griffe") else None
+            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix, add_apis=add_apis)
             results.append(pages.text())
             self.report.index = str(site / "index.html")
+            api = site / api_folder("snapshot", self.outcome.tag) / "index.html"
+            self.report.api = str(api) if api.is_file() else ""
         with self.report.step("probe the installation commands") as results:
             probed = probe_published(
                 self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +20,6 @@ from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.sdk.info import Sdk
     from tests.e2e.conftest import Rehearsed
 
@@ -31,6 +30,7 @@ def test_a_stranger_gets_a_working_mlir(rehearsed: Rehearsed) -> None:
     assert report.rows[-1][1].endswith(" works")
     assert report.command.endswith("snapshots/latest/requirements.txt")  # addresses with hashes
     assert len(report.wheels) == 1
+    assert Path(report.api).is_file()
 
 
 def test_the_pin_moved_and_the_tag_names_it(rehearsed: Rehearsed) -> None:

@@ -85,6 +85,8 @@ def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runn
     assert published(runner) == [tag]
     assert [state for _, state in issues(runner)] == ["closed"]
     assert tag in install_from_pages(runner, tag)
+    assert (runner.pages / "snapshots" / "latest" / "api" / "mlir.dialects.arith.html").is_file()
+    assert (runner.pages / "docs" / "design.html").is_file()
 
 
 def test_everything_is_signed_in_jobs_of_their_own_and_verifies_from_outside(runner: Runner, tmp_path: Path) -> None:
