@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
 from mlir_release.errors import MachineError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -23,6 +26,21 @@ def check_room(folder: Path, needed: int, *, purpose: str, remedy: str) -> None:
     if free < needed:
         why = f"{format_bytes(free)} are free, about {format_bytes(needed)} are needed"
         raise disk_full(folder, purpose=purpose, why=why, remedy=remedy)
+
+
+@contextmanager
+def room(folder: Path, *, purpose: str, remedy: str) -> Iterator[None]:
+    """Turn the system's word for a full disk, within the block, into our error.
+
+    :param purpose: as for :func:`check_room`
+    :raises MachineError: ``disk-space``
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise disk_full(folder, purpose=purpose, why=str(error), remedy=remedy) from error
 
 
 def disk_full(folder: Path, *, purpose: str, why: str, remedy: str) -> MachineError:

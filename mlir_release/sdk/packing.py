@@ -6,26 +6,24 @@ is only there when all of it is. The same SDK gives the same archives.
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
 import shutil
 import tarfile
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import locked
-from mlir_release.host.disk import check_room, disk_full
+from mlir_release.host.disk import check_room, room
 from mlir_release.host.files import replacing
 from mlir_release.sdk.importer import check_output
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, LISTS, list_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 SUFFIX = ".tar.zst"
 
@@ -41,7 +39,7 @@ def pack(sdk: Sdk, output: Path) -> list[Path]:
     """
     output.mkdir(parents=True, exist_ok=True)
     archives = []
-    with _room(output, "for the packed SDK", "free some space, or give another output folder"):
+    with room(output, purpose="for the packed SDK", remedy="free some space, or give another output folder"):
         shutil.copyfile(sdk.root / DESCRIPTION, output / DESCRIPTION)
         for part in sdk.parts:
             archive = output / f"{part}{SUFFIX}"
@@ -123,7 +121,7 @@ def _unpack(archive: Path, output: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
     staging.mkdir(parents=True)
     try:
-        with console.step(f"Unpacking {archive.name}"), _room(output.parent, "for the SDK", _MAKE_ROOM):
+        with console.step(f"Unpacking {archive.name}"), room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM):
             _extract(archive, staging, output)
             _move(_verified(archive, staging), output)
     finally:
@@ -231,13 +229,3 @@ def _move(part: Sdk, output: Path) -> None:
         target = output / path.relative_to(part.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-
-
-@contextmanager
-def _room(folder: Path, purpose: str, remedy: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise disk_full(folder, purpose=purpose, why=str(error), remedy=remedy) from error
-        raise

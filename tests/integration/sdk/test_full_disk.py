@@ -8,8 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.mounting import able_to_mount
 from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:
@@ -49,9 +48,7 @@ mount -o remount,size=200m "$1"
 def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    isolated = next((words for words in (["unshare", "-rm"], ["unshare", "-m"]) if mounts(words, disk)), None)
-    if isolated is None:
-        pytest.skip("A FULL DISK WAS NOT TRIED: nothing can be mounted here, not even in a user namespace")
+    isolated = able_to_mount(disk)
     source = make_source(tmp_path / "llvm-project", whole=True)
     folder = source / "llvm"
     names = [f"big{number}.cpp" for number in range(OBJECTS)]
@@ -75,11 +72,3 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     assert objects == steps
     # Only what was not compiled before, and the library.
     assert second == [None, None, None, "done", OBJECTS - steps + 1, OBJECTS]
-
-
-def mounts(isolated: list[str], folder: Path) -> bool:
-    try:
-        command = [*isolated, "mount", "-t", "tmpfs", "tmpfs", str(folder)]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
