@@ -7,6 +7,7 @@ neither root nor a recent ``apt-get update`` is needed.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -20,7 +21,7 @@ from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 #: The oldest LLVM whose packages an SDK can be made of.
@@ -41,6 +42,9 @@ PACKAGES = (
     "libzstd-dev",
     "zlib1g-dev",
 )
+
+#: clang besides: to compile code that is then compared, which no SDK needs.
+CLANG_PACKAGES = ("clang-{v}", "libclang-cpp{v}", "libclang1-{v}", "libclang-common-{v}-dev")
 
 #: Packages that every machine has: the C and C++ runtimes must be its own.
 _RUNTIME_PACKAGE = re.compile(
@@ -83,8 +87,22 @@ class DebianPackages:
 
         :raises MachineError: if a package is missing, can't be fetched or doesn't fit on the disk
         """
-        version = self.versions()[major]
-        tree = self.cache / "packages" / f"llvm-{version}"
+        wanted = [name.format(v=major) for name in PACKAGES]
+        return self._kept(major, "", lambda tree: self._unpack([*wanted, *self._libraries_of(wanted)], tree))
+
+    def unpack_with_clang(self, major: int) -> Path:
+        """As :meth:`unpack`, with clang; a tree of its own, which shares the other's files."""
+        without = self.unpack(major).parents[2]
+
+        def fill(tree: Path) -> None:
+            shutil.copytree(without, tree, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+            self._unpack([name.format(v=major) for name in CLANG_PACKAGES], tree)
+
+        return self._kept(major, "-clang", fill)
+
+    def _kept(self, major: int, suffix: str, fill: Callable[[Path], None]) -> Path:
+        """The prefix in a tree of the cache, which ``fill`` makes if it is not there."""
+        tree = self.cache / "packages" / f"llvm-{self.versions()[major]}{suffix}"
         prefix = tree / "usr" / "lib" / f"llvm-{major}"
         if prefix.is_dir():
             return prefix
@@ -92,7 +110,8 @@ class DebianPackages:
             if not prefix.is_dir():
                 building = tree.with_name(f"{tree.name}.tmp")
                 shutil.rmtree(building, ignore_errors=True)  # of a run that was killed
-                self._unpack(major, version, building)
+                building.mkdir(parents=True)
+                fill(building)
                 building.rename(tree)
         return prefix
 
@@ -176,15 +195,14 @@ class DebianPackages:
             stamp.touch()
         return own
 
-    def _unpack(self, major: int, version: str, building: Path) -> None:
-        downloads = building / "debs"
-        downloads.mkdir(parents=True)
-        wanted = [name.format(v=major) for name in PACKAGES]
-        with console.waiting(f"fetching LLVM {version} packages of the distribution"):
-            self._run("apt-get", "download", "-qq", *wanted, *self._libraries_of(wanted), cwd=downloads)
-        with console.waiting(f"unpacking LLVM {version}"):
+    def _unpack(self, packages: Sequence[str], tree: Path) -> None:
+        downloads = tree / "debs"
+        downloads.mkdir()
+        with console.waiting(f"fetching the distribution's {packages[0]} and what belongs to it"):
+            self._run("apt-get", "download", "-qq", *packages, cwd=downloads)
+        with console.waiting(f"unpacking {packages[0]} and what belongs to it"):
             for archive in sorted(downloads.glob("*.deb")):
-                self._run("dpkg-deb", "--extract", str(archive), str(building))
+                self._run("dpkg-deb", "--extract", str(archive), str(tree))
         shutil.rmtree(downloads)
 
     def _libraries_of(self, packages: Sequence[str]) -> list[str]:
