@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import EXISTING_FOLDER, jobs_option, json_option, output_option
+from mlir_release.cli.options import EXISTING_FOLDER, PATH, jobs_option, json_option, output_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ llvm_option = click.option(
 
 @click.group()
 def mlgo() -> None:
-    """Learn a register allocator's eviction policy on one's own code: corpus, trace, train, evaluate."""
+    """Learn a register allocator's eviction policy on one's own code: corpus, trace, train, evaluate, embed."""
 
 
 @mlgo.command("corpus")
@@ -164,3 +164,38 @@ def mlgo_evaluate(corpus: Path, policy: Path, llvm: Path, training: bool, seed: 
         return
     console.table(list(found.COLUMNS), found.table(), title="the training modules" if training else "held-out modules")
     click.echo(found.summary())
+
+
+@mlgo.command("embed")
+@click.argument("policy", type=PATH)
+@output_option("RegAllocEvictModel.h, .cpp and .o")
+@llvm_option
+@click.option("--source", type=EXISTING_FOLDER, help="llvm-project of the same version: also link OUTPUT/llc.")
+@click.option(
+    "--check", type=EXISTING_FOLDER, metavar="CORPUS", help="With --source: compare this llc with the interactive mode."
+)
+@json_option
+def mlgo_embed(policy: Path, output: Path, llvm: Path, source: Path | None, check: Path | None) -> None:
+    """Write a policy as the header and object that LLVM's build takes, and link an llc with it from stock archives."""
+    from mlir_release.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.embed import compare, embed, link_llc
+    from mlir_release.mlgo.evaluate import load_policy
+    from mlir_release.sdk.upstream import read_source
+
+    if check is not None and source is None:
+        raise click.UsageError("--check compares the llc that --source links: give both")
+    toolchain, loaded = Toolchain(llvm), load_policy(policy)
+    found = embed(loaded, toolchain, output)
+    says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
+    if source is not None:
+        with console.step("linking llc with it"):
+            found = link_llc(found, toolchain, source, output, version=read_source(source).version)
+    if check is not None:
+        modules = load_corpus(check)
+        with console.waiting(f"compiling {len(modules.modules)} modules twice"):
+            found = compare(found, loaded, toolchain, modules, check, output)
+        says += f"\nllc gives the interactive mode's object for all {found.identical} modules"
+    console.result(says, found.to_json())

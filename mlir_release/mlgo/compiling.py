@@ -15,7 +15,7 @@ from mlir_release.mlgo.conversation import SILENCE, Ending, converse
 from mlir_release.mlgo.remarks import OPTIONS, cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from mlir_release.mlgo.features import Layout
@@ -51,14 +51,25 @@ class Compiled:
 class Compiler:
     """llc, for the modules of one corpus."""
 
-    def __init__(self, toolchain: Toolchain, corpus: Corpus, folder: Path) -> None:
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        corpus: Corpus,
+        folder: Path,
+        *,
+        llc: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         """Check that the corpus is as it was made, and of this LLVM.
 
         :param folder: of the corpus
+        :param llc: another than the toolchain's
+        :param options: for llc
         :raises VerificationError: ``mlgo-corpus-other-llvm``, ``mlgo-corpus-changed``
         """
         toolchain.check(corpus)
-        self._llc = toolchain.program("llc")
+        self._llc = llc or toolchain.program("llc")
+        self._options = (*OPTIONS, *options)
         self._folder = folder
         for module in corpus.modules:
             path = folder / module.bitcode
@@ -70,17 +81,20 @@ class Compiler:
                     remedy="create the corpus again",
                 )
 
-    def compile(self, module: Module, maker: Maker | None = None, *, emit: bool = False) -> Compiled:
+    def compile(
+        self, module: Module, maker: Maker | None = None, *, emit: bool = False, keep: Path | None = None
+    ) -> Compiled:
         """Compile a module.
 
         :param maker: of what answers the compiler; None: the default heuristic decides
         :param emit: whether to write an object and look at it
+        :param keep: the object's path, if it is needed afterwards; with ``emit``
         :raises VerificationError: ``mlgo-bitcode-foreign``, ``mlgo-compiler-failed``
         """
         with scratch_folder("mlgo") as folder:
-            target = folder / "module.o"
+            target = keep or folder / "module.o"
             command: list[str | Path] = [
-                self._llc, *module.flags, *OPTIONS, f"-filetype={'obj' if emit else 'null'}",
+                self._llc, *module.flags, *self._options, f"-filetype={'obj' if emit else 'null'}",
                 self._folder / module.bitcode, "-o", target,
             ]  # fmt: skip
             ending = _silently(command) if maker is None else converse(command, maker)
@@ -96,7 +110,7 @@ class Compiler:
 
 def _silently(command: list[str | Path]) -> Ending:
     done = capture(command, timeout=SILENCE, encoding="utf-8")
-    return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending, 0)
+    return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
 
 
 def _failure(module: Module, ending: Ending) -> VerificationError:

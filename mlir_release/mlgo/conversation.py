@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mlir_release.mlgo.policies import Chooser
+    from mlir_release.mlgo.protocol import Header
 
 #: Seconds without a word after which a compiler is taken for hung: far more than any module takes.
 SILENCE = 900.0
@@ -37,13 +38,15 @@ _PIECE = 1 << 16
 class Ending:
     """How a compiler ended.
 
-    :param decisions: that it asked for
     :param code: its exit code
+    :param decisions: that it asked for
+    :param header: what it said that it asks; None: it ended before
     """
 
     code: int
     errors: str
-    decisions: int
+    decisions: int = 0
+    header: Header | None = None
 
 
 def converse(
@@ -73,7 +76,9 @@ def converse(
                 if any(key.fd == compiler.ended for key, _ in ready):
                     break
         talk.answer()
-        return Ending(compiler.wait(), errors.read_text(encoding="utf-8", errors="replace"), talk.decisions)
+        code = compiler.wait()
+        said = errors.read_text(encoding="utf-8", errors="replace")
+        return Ending(code, said, talk.decisions, talk.header)
 
 
 class _Talk:
@@ -87,13 +92,18 @@ class _Talk:
         self._chooser: Chooser | None = None
         self.decisions = 0
 
+    @property
+    def header(self) -> Header | None:
+        """What the compiler asks, once it has said so."""
+        return self._stream.header
+
     def answer(self) -> None:
         """Take what the compiler has said, and answer what it asked."""
         with suppress(BlockingIOError):
             for memory in self._stream.feed(os.read(self._heard, _PIECE)):
                 if self._layout is None or self._chooser is None:
-                    assert self._stream.header is not None
-                    self._layout = Layout(self._stream.header)
+                    assert self.header is not None
+                    self._layout = Layout(self.header)
                     self._chooser = self._make_chooser(self._layout)
                 decision = self._layout.read(memory)
                 chosen = decision.positions[self._chooser(decision)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mlir_release.mlgo.evolve import Adam
-from mlir_release.mlgo.policies import scores, split, weight_count
+from mlir_release.mlgo.policies import activation, scores, split, weight_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +76,8 @@ def _gradient(kind: Kind, hidden: int, weights: Floats, given: Examples) -> Floa
         linear: Floats = np.einsum("dp,dpf->f", surplus, rows)
         return linear
     inner, bias, outer = split(hidden, weights)
-    active = np.tanh(rows @ inner + bias)
-    back = surplus[:, :, None] * outer * (1 - active**2)
+    active = activation(rows @ inner + bias)
+    back = surplus[:, :, None] * outer * (1 - np.abs(active)) ** 2
     return np.concatenate(
         [np.einsum("dpf,dph->fh", rows, back).ravel(), back.sum(axis=(0, 1)), np.einsum("dp,dph->h", surplus, active)]
     )

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from mlir_release.errors import UsageError
 from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
 
-#: What a policy's scores are: a weighted sum of the features, or one hidden layer of tanh.
+#: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
 
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from mlir_release.cli.app import app
+from mlir_release.errors import ReleaseError
 from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.debian import DebianPackages
 
@@ -95,6 +98,15 @@ def llvm(packages: DebianPackages, tmp_path_factory: pytest.TempPathFactory) -> 
     return programs(packages, max(packages.versions()), tmp_path_factory.mktemp("llvm") / "prefix")
 
 
+@pytest.fixture
+def clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The prefix of the newest LLVM with its real clang, whose programs find their libraries."""
+    prefix = packages.unpack_with_clang(max(packages.versions()))
+    (libraries,) = prefix.parent.glob("*-linux-gnu")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
+    return prefix
+
+
 def run(*command: str | Path) -> None:
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
 
@@ -126,3 +138,21 @@ def build(llvm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(*words: str | Path) -> list[str]:
     """The toolkit's command line, for a process of its own."""
     return [sys.executable, "-m", "mlir_release", "mlgo", *map(str, words)]
+
+
+def mlgo(*words: str | Path) -> Result:
+    """A command, in this process."""
+    return CliRunner().invoke(app, ["mlgo", *map(str, words)])
+
+
+def said(result: Result) -> Any:
+    """What a command printed as JSON."""
+    assert result.exception is None, result.exception
+    return json.loads(result.stdout)
+
+
+def refused(*words: str | Path) -> ReleaseError:
+    """The error that a command ended with."""
+    result = mlgo(*words)
+    assert isinstance(result.exception, ReleaseError), result.output
+    return result.exception

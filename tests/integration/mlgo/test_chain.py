@@ -6,13 +6,11 @@ import json
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
-from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError
 from mlir_release.mlgo.compiling import Compiler
 from mlir_release.mlgo.corpus import load_corpus, make_corpus
@@ -20,21 +18,12 @@ from mlir_release.mlgo.evaluate import evaluate, load_policy
 from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.model.mlgo import Corpus, Training
 from tests.integration.mlgo.compilers import compilers_of
-from tests.integration.mlgo.conftest import command, make_build, programs
+from tests.integration.mlgo.conftest import command, make_build, mlgo, programs, refused, said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.sdk.debian import DebianPackages
-
-
-def mlgo(*words: str | Path) -> Result:
-    return CliRunner().invoke(app, ["mlgo", *map(str, words)])
-
-
-def said(result: Result) -> Any:
-    assert result.exception is None, result.exception
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +113,6 @@ def test_a_training_can_be_made_longer(corpus: Path, trained: Path, llvm: Path, 
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
-
-
-def refused(*words: str | Path) -> ReleaseError:
-    result = mlgo(*words)
-    assert isinstance(result.exception, ReleaseError), result.output
-    return result.exception
 
 
 def test_a_command_that_no_longer_works_is_named(llvm: Path, tmp_path: Path) -> None:

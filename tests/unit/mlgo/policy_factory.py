@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlir_release.mlgo.features import Decision
+from mlir_release.mlgo.protocol import Header, Tensor
 from mlir_release.model.mlgo import Policy, Settings, Training
 
 if TYPE_CHECKING:
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 
 FEATURES = ("is_free", "is_hint", "nr_broken_hints", "use_def_density", "evicts_nothing")
 DIGEST = "0" * 64
+
+#: A compiler that asks of these, about two registers and nothing.
+HEADER = Header(
+    (
+        Tensor("mask", "int64_t", 3),
+        Tensor("is_free", "int64_t", 3),
+        Tensor("is_hint", "int64_t", 3),
+        Tensor("nr_broken_hints", "float", 3),
+        Tensor("use_def_density", "float", 3),
+    ),
+    Tensor("index_to_evict", "int64_t", 1),
+)
 
 
 def decision(*rows: Sequence[float]) -> Decision:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.mlgo.policies import Heuristic, Scorer, scores, weight_count
+from mlir_release.mlgo.policies import Heuristic, Scorer, scores, split, weight_count
 from tests.unit.mlgo.policy_factory import FEATURES, decision, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mlir_release.mlgo.policies import Floats
+    from mlir_release.model.mlgo import Kind
 
 
 def test_a_linear_policy_takes_the_highest_score_and_of_equal_ones_the_first() -> None:
@@ -24,8 +32,31 @@ def test_an_mlp_scores_by_its_hidden_layer() -> None:
     inner, bias, outer = [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5], [2.0, -1.0]
     weights = np.array([*inner[0], *inner[1], *bias, *outer])
     found = scores("mlp", 2, weights, np.array([[0.3, 0.7]]))
-    assert found == pytest.approx([2 * np.tanh(0.3) - np.tanh(1.2)])
+    assert found == pytest.approx([2 * 0.3 / 1.3 - 1.2 / 2.2])
     assert weight_count("mlp", 2, 2) == len(weights)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_scores_are_summed_from_the_first_term_to_the_last(kind: Kind) -> None:
+    """To the last bit, of one decision as of many: an embedded policy computes them so."""
+    random = np.random.default_rng(1)
+    rows, weights = random.normal(size=(40, 21)), random.normal(size=weight_count(kind, 21, 5))
+    inner, bias, outer = split(5, weights) if kind == "mlp" else (np.zeros((21, 0)), np.zeros(0), weights)
+
+    def summed(terms: Iterable[float]) -> float:
+        total = 0.0
+        for term in terms:
+            total += term
+        return total
+
+    def score(row: Floats) -> float:
+        sums = [summed(row * unit) + offset for unit, offset in zip(inner.T, bias, strict=True)]
+        values = row if kind == "linear" else np.array([value / (1 + abs(value)) for value in sums])
+        return summed(values * outer)
+
+    wanted = [score(row) for row in rows]
+    assert scores(kind, 5, weights, rows).tolist() == wanted
+    assert scores(kind, 5, weights, rows.reshape(8, 5, 21)).ravel().tolist() == wanted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,210 @@
+"""Embed a policy in a compiler: its C++ class as an object, and an llc that is linked with it from stock archives.
+
+LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
+``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
+with the model, and linked ahead of the archives, which then need not give theirs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.files import replacing, sha256_of, write_atomically
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.mlgo.compiling import Compiler, in_parallel
+from mlir_release.mlgo.conversation import converse
+from mlir_release.mlgo.cxx import MODEL, model_sources
+from mlir_release.mlgo.policies import Scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.mlgo.features import Decision
+    from mlir_release.mlgo.protocol import Header
+    from mlir_release.mlgo.toolchain import Toolchain
+    from mlir_release.model.mlgo import Corpus, Module, Policy
+
+#: What embeds: the advisor, and the program around it; below llvm-project.
+ADVISOR = "llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp"
+_LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
+
+#: What llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
+_COMPONENTS = (
+    "all-targets", "analysis", "asmprinter", "codegen", "codegentypes", "core", "irprinter", "irreader", "mc",
+    "mirparser", "passes", "plugins", "remarks", "scalaropts", "selectiondag", "support", "target", "targetparser",
+    "transformutils", "vectorize",
+)  # fmt: skip
+
+#: Makes a compiler that has a policy use it.
+EMBEDDED = "-regalloc-enable-advisor=release"
+
+#: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
+_HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
+
+#: With what the options of llvm-config leave open. Fused operations would round otherwise than the trained policy.
+_OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
+
+#: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
+SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
+
+#: A function that has something to allocate, so that the compiler says what it asks.
+_SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """What was written, by which policy.
+
+    :param files: SHA-256 of each file, by name
+    :param identical: modules that the llc was compared on
+    """
+
+    llvm: str
+    policy: str
+    corpus: str
+    files: dict[str, str]
+    identical: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
+    """Write the policy's header, source and object. Equal inputs give equal bytes.
+
+    :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.mlgo.cxx.model_sources`
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+    if policy.llvm != toolchain.version:
+        raise VerificationError(
+            "mlgo-policy-other-llvm",
+            f"the policy is for LLVM {policy.llvm}, and --llvm is {toolchain.version}",
+            where=str(toolchain.prefix),
+            remedy="name the LLVM that it was trained with, or train one with this",
+        )
+    for name, text in model_sources(policy, asked(toolchain)).items():
+        write_atomically(output / name, text)
+    with replacing(output / f"{MODEL}.o") as temporary:
+        # By its name alone: the object must not depend on where it was made.
+        _run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
+    files = {name: sha256_of(output / name) for name in (f"{MODEL}.cpp", f"{MODEL}.h", f"{MODEL}.o")}
+    return Embedded(llvm=policy.llvm, policy=policy.digest, corpus=policy.corpus, files=files)
+
+
+def link_llc(embedded: Embedded, toolchain: Toolchain, source: Path, output: Path, *, version: str) -> Embedded:
+    """Link ``output/llc`` with the model that :func:`embed` wrote there.
+
+    :param toolchain: with LLVM's archives and headers
+    :param source: llvm-project, of LLVM ``version``
+    :raises VerificationError: ``mlgo-source-other-llvm``
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+    if version != toolchain.version:
+        raise VerificationError(
+            "mlgo-source-other-llvm",
+            f"these are the sources of LLVM {version}, and --llvm is {toolchain.version}",
+            where=str(source),
+            remedy="give the sources of the same version with --source",
+        )
+    with scratch_folder("mlgo") as folder:
+
+        def compiled(name: str) -> Path:
+            target = folder / f"{name.replace('/', '_')}.o"
+            extra = [_HAVE_MODEL, f"-I{output.absolute()}"] if name == ADVISOR else []
+            _run([*compiler(toolchain), *extra, source.absolute() / name, "-o", target])
+            return target
+
+        objects = in_parallel(compiled, (ADVISOR, *_LLC), None)
+        _run([*linker(toolchain), *objects, output / f"{MODEL}.o", *archives(toolchain), "-o", folder / "llc"])
+        with replacing(output / "llc") as temporary:
+            shutil.copyfile(folder / "llc", temporary)
+    (output / "llc").chmod(0o755)
+    return replace(embedded, files=embedded.files | {"llc": sha256_of(output / "llc")})
+
+
+def linker(toolchain: Toolchain) -> list[str | Path]:
+    """The command that links a program of LLVM's archives, up to its objects."""
+    return [toolchain.program("clang++"), f"--ld-path={toolchain.program('ld.lld')}", "-Wl,--gc-sections"]
+
+
+def archives(toolchain: Toolchain) -> list[str]:
+    """LLVM's archives that llc is linked with, and the libraries of the system."""
+    return [*_said(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS), *SYSTEM_LIBRARIES]
+
+
+def compare(
+    embedded: Embedded, policy: Policy, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+) -> Embedded:
+    """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
+
+    :param folder: of the corpus
+    :raises VerificationError: ``mlgo-embedding-differs``
+    """
+    stock = Compiler(toolchain, corpus, folder)
+    linked = Compiler(toolchain, corpus, folder, llc=output.absolute() / "llc", options=(EMBEDDED,))
+    scorer = Scorer(policy)
+
+    def same(module: Module) -> bool:
+        return linked.compile(module, emit=True).sha256 == stock.compile(module, scorer.answering, emit=True).sha256
+
+    found = in_parallel(same, corpus.modules, None)
+    if different := [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]:
+        raise VerificationError(
+            "mlgo-embedding-differs",
+            f"llc with the policy inside gives another object than the interactive mode for {len(different)} modules",
+            where=different[0],
+            remedy="report it with the policy: both must compute the same to the last bit",
+        )
+    return replace(embedded, identical=len(found))
+
+
+def asked(toolchain: Toolchain) -> Header:
+    """What the compiler asks of a policy, as it says itself.
+
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+
+    def first(decision: Decision) -> int:
+        return 0
+
+    with scratch_folder("mlgo") as folder:
+        module = folder / "smallest.ll"
+        module.write_text(_SMALLEST, encoding="utf-8")
+        ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], lambda _: first)
+    if ending.code != 0 or ending.header is None:
+        raise _failed("llc does not say what it asks of a policy", ending.errors)
+    return ending.header
+
+
+def compiler(toolchain: Toolchain) -> list[str | Path]:
+    """The command that compiles a source of LLVM's, up to its name."""
+    return [toolchain.program("clang++"), *_said(toolchain, "--cxxflags"), *_OPTIONS, "-c"]
+
+
+def _said(toolchain: Toolchain, *options: str) -> list[str]:
+    done = capture([toolchain.program("llvm-config"), *options])
+    if not done.ok:
+        raise _failed(f"llvm-config {' '.join(options)} failed", done.complaint)
+    return done.stdout.split()
+
+
+def _run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
+    done = capture(command, cwd=cwd)
+    if not done.ok:
+        raise _failed("the policy can't be compiled into a compiler", done.complaint)
+
+
+def _failed(what: str, why: str) -> MachineError:
+    return MachineError(
+        "mlgo-embedding-failed",
+        what,
+        why=why,
+        remedy="install the LLVM's development packages completely (Debian: apt install llvm-22-dev clang-22 lld-22), "
+        "and name sources of the same version",
+    )

@@ -1,0 +1,63 @@
+"""An llc that is linked from stock archives with a policy inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.host.cache import cache_directory
+from mlir_release.mlgo.compiling import Compiler
+from mlir_release.mlgo.corpus import load_corpus
+from mlir_release.mlgo.embed import compare, embed
+from mlir_release.mlgo.evaluate import load_policy
+from mlir_release.mlgo.toolchain import Toolchain
+from mlir_release.sdk.debian import DebianPackages
+from mlir_release.sdk.releases import find_release
+from mlir_release.sdk.source import fetch_source
+from tests.integration.mlgo.conftest import make_build, mlgo, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def llvm(monkeypatch: pytest.MonkeyPatch) -> Path:
+    packages = DebianPackages(cache_directory())
+    if not packages.available():
+        pytest.skip("NO POLICY WAS EMBEDDED: it needs LLVM's packages of Debian or Ubuntu")
+    prefix = packages.unpack_with_clang(max(packages.versions()))
+    (libraries,) = prefix.parent.glob("*-linux-gnu")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
+    return prefix
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path, tmp_path: Path) -> None:
+    build, corpus, policy, output = (tmp_path / name for name in ("build", "corpus", "run/policy.json", "embedded"))
+    make_build(llvm, build)
+    said(mlgo("corpus", build, "-o", corpus, "--llvm", llvm, "--json"))
+    said(mlgo("trace", corpus, "--llvm", llvm, "--json"))
+    few = ("--generations", "1", "--pairs", "1", "--policy", kind, "--hidden", "4")
+    said(mlgo("train", corpus, "-o", policy.parent, "--llvm", llvm, *few, "--json"))
+    toolchain = Toolchain(llvm)
+    source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
+    words = ("embed", policy, "--llvm", llvm, "-o", output, "--source", source, "--check", corpus)
+    found = said(mlgo(*words, "--json"))
+    loaded = load_corpus(corpus)
+    assert found["identical"] == len(loaded.modules) == 5
+    assert (found["policy"], found["corpus"]) == (load_policy(policy).digest, loaded.digest)
+
+    # Without the option, the llc is the stock one.
+    ours, theirs = Compiler(toolchain, loaded, corpus, llc=output / "llc"), Compiler(toolchain, loaded, corpus)
+    assert all(ours.compile(module, emit=True) == theirs.compile(module, emit=True) for module in loaded.modules)
+
+    # The comparison sees another policy.
+    other = load_policy(policy)
+    policy.write_text(msgspec.structs.replace(other, weights=tuple(-weight for weight in other.weights)).to_text())
+    embedded = embed(other, toolchain, tmp_path / "other")
+    with pytest.raises(VerificationError) as caught:
+        compare(embedded, load_policy(policy), toolchain, loaded, corpus, output)
+    assert caught.value.id == "mlgo-embedding-differs"
