@@ -135,15 +135,18 @@ def mlgo_train(
 
 @mlgo.command("evaluate")
 @click.argument("corpus", type=EXISTING_FOLDER)
-@click.option("--policy", type=click.Path(path_type=Path), required=True, help="The policy.json to evaluate.")
+@click.option("--policy", type=PATH, required=True, help="The policy.json to evaluate.")
 @llvm_option
+@click.option("--programs", type=PATH, help="Also count the instructions of this file's programs, by callgrind.")
 @click.option(
     "--training", is_flag=True, help="On the training modules instead: what it has learnt, not what it is worth."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the confidence intervals.")
 @jobs_option
 @json_option
-def mlgo_evaluate(corpus: Path, policy: Path, llvm: Path, training: bool, seed: int, jobs: int | None) -> None:
+def mlgo_evaluate(
+    corpus: Path, policy: Path, llvm: Path, programs: Path | None, training: bool, seed: int, jobs: int | None
+) -> None:
     """Compare a policy with the default, on the modules that are held out."""
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
@@ -151,18 +154,22 @@ def mlgo_evaluate(corpus: Path, policy: Path, llvm: Path, training: bool, seed: 
     from mlir_release.mlgo.compiling import Compiler
     from mlir_release.mlgo.corpus import load_corpus
     from mlir_release.mlgo.evaluate import evaluate, load_policy
+    from mlir_release.mlgo.instructions import counter
 
-    modules, judged = load_corpus(corpus), load_policy(policy)
-    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    modules, judged, toolchain = load_corpus(corpus), load_policy(policy), Toolchain(llvm)
+    count = counter(programs, toolchain, jobs) if programs else None
+    compiler = Compiler(toolchain, modules, corpus)
     if judged.corpus != modules.digest:
         console.warn("the policy was trained on another corpus: what is held out here may have been trained on there")
     chosen = modules.training if training else modules.held_out
-    with console.waiting(f"compiling {len(chosen)} modules twice"):
-        found = evaluate(judged, chosen, compiler, modules.digest, seed=seed, jobs=jobs)
+    with console.waiting(f"compiling {len(chosen)} modules twice" + (" and counting instructions" if count else "")):
+        found = evaluate(judged, chosen, compiler, modules.digest, seed=seed, count=count, jobs=jobs)
     if console.json_mode:
         console.result("", found.to_json())
         return
     console.table(list(found.COLUMNS), found.table(), title="the training modules" if training else "held-out modules")
+    if found.runs:
+        console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
     click.echo(found.summary())
 
 

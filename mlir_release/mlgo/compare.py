@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,10 @@ class Change:
     def relative(self) -> float:
         """-0.01: 1 % less than the default."""
         return self.policy / self.default - 1 if self.default else 0.0
+
+    def to_json(self) -> dict[str, float]:
+        """For ``--json``."""
+        return asdict(self) | {"relative": self.relative}
 
     @property
     def better(self) -> bool:

@@ -7,17 +7,26 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compare import Change, change
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.policies import Scorer
 from mlir_release.model.mlgo import Policy, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mlir_release.mlgo.compiling import Compiled, Compiler
+    from mlir_release.mlgo.instructions import Counted
     from mlir_release.model.mlgo import Module
+
+    Counter = Callable[[Sequence[Path], Sequence[Path], Path], tuple[Counted, ...]]
+
+
+#: The share of instructions that a policy must save at least, with the whole interval: callgrind counts exactly, so
+#: any saving is beyond its noise, and one of a few instructions is not worth another allocator.
+LEAST = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +47,29 @@ class Evaluation:
     rows: tuple[Row, ...]
     cost: Change
     text: Change
+    runs: tuple[Counted, ...] = ()
+    instructions: Change | None = None  #: of all :attr:`runs`; None: there were none
 
     COLUMNS = ("module", ">cost", ">policy", ">change", ">.text", ">policy", ">change", ">decisions")
+    RUN_COLUMNS = ("program", "run", ">instructions", ">policy", ">change")
 
     @property
     def better(self) -> bool:
-        """Cheaper than the default beyond the noise, with code that is not larger beyond the noise."""
-        return self.cost.better and not self.text.worse
+        """Less cost and (by :data:`LEAST`) fewer instructions, with code that is not larger, beyond the noise."""
+        fewer = self.instructions is not None and self.instructions.high < -LEAST
+        return self.cost.better and fewer and not self.text.worse
 
     @property
     def verdict(self) -> str:
         """One sentence."""
         if self.better:
             return "better than the default beyond the noise"
-        if self.cost.better:
+        if self.cost.better and self.text.worse:
             return "cheaper, but its code is larger beyond the noise: the default stays"
+        if self.cost.better and self.instructions is None:
+            return "cheaper, but no instructions were counted (--programs): the default stays"
+        if self.cost.better:
+            return f"cheaper, but programs do not execute {LEAST:.1%} fewer instructions: the default stays"
         relation = "worse" if self.cost.worse else "not better"
         return f"{relation} than the default beyond the noise: the default stays"
 
@@ -75,12 +92,18 @@ class Evaluation:
     def summary(self) -> str:
         """The totals with their confidence intervals, and the verdict."""
         identical = sum(row.default.sha256 == row.policy.sha256 for row in self.rows)
-        return (
-            f"cost   {_interval(self.cost)}\n"
-            f".text  {_interval(self.text)}\n"
-            f"{identical} of {len(self.rows)} objects are the default's\n"
-            f"verdict: {self.verdict}"
-        )
+        lines = [
+            f"cost          {_interval(self.cost)}",
+            f".text         {_interval(self.text)}",
+            *([f"instructions  {_interval(self.instructions)}"] if self.instructions else []),
+            f"{identical} of {len(self.rows)} objects are the default's",
+            f"verdict: {self.verdict}",
+        ]
+        return "\n".join(lines)
+
+    def runs_table(self) -> list[list[str]]:
+        """Cells by :attr:`RUN_COLUMNS`."""
+        return [[run.program, run.run, *_pair(run.default, run.policy)] for run in self.runs]
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -88,34 +111,57 @@ class Evaluation:
             "policy": self.policy,
             "corpus": self.corpus,
             "modules": [asdict(row) for row in self.rows],
-            "cost": asdict(self.cost) | {"relative": self.cost.relative},
-            "text": asdict(self.text) | {"relative": self.text.relative},
+            "cost": self.cost.to_json(),
+            "text": self.text.to_json(),
+            "runs": [asdict(run) for run in self.runs],
+            "instructions": self.instructions and self.instructions.to_json(),
             "better": self.better,
             "verdict": self.verdict,
         }
 
 
 def evaluate(
-    policy: Policy, modules: Sequence[Module], compiler: Compiler, corpus: str, *, seed: int, jobs: int | None = None
+    policy: Policy,
+    modules: Sequence[Module],
+    compiler: Compiler,
+    corpus: str,
+    *,
+    seed: int,
+    count: Counter | None = None,
+    jobs: int | None = None,
 ) -> Evaluation:
     """Compile each module by the default and by the policy.
 
     :param corpus: digest of the corpus that the modules are of
     :param seed: of the bootstrap
+    :param count: counts the instructions of programs with these modules, from objects of the default and of the policy
     """
     scorer = Scorer(policy)
+    with scratch_folder("mlgo") as folder:
+        objects = {way: [folder / f"{way}{index}.o" for index in range(len(modules))] for way in ("default", "policy")}
 
-    def compare(module: Module) -> Row:
-        default = compiler.compile(module, emit=True)
-        return Row(module=module.name, default=default, policy=compiler.compile(module, scorer.answering, emit=True))
+        def compare(task: tuple[Module, Path, Path]) -> Row:
+            module, default, learned = task
+            return Row(
+                module=module.name,
+                default=compiler.compile(module, emit=True, keep=default),
+                policy=compiler.compile(module, scorer.answering, emit=True, keep=learned),
+            )
 
-    rows = in_parallel(compare, modules, jobs)
+        rows = in_parallel(compare, list(zip(modules, objects["default"], objects["policy"], strict=True)), jobs)
+        runs = count(objects["default"], objects["policy"], folder) if count else ()
+
+    def changed(pairs: Sequence[tuple[float, float]]) -> Change:
+        return change([before for before, _ in pairs], [after for _, after in pairs], seed=seed)
+
     return Evaluation(
         policy=policy.digest,
         corpus=corpus,
         rows=tuple(rows),
-        cost=change([row.default.cost for row in rows], [row.policy.cost for row in rows], seed=seed),
-        text=change([row.default.text for row in rows], [row.policy.text for row in rows], seed=seed),
+        cost=changed([(row.default.cost, row.policy.cost) for row in rows]),
+        text=changed([(row.default.text, row.policy.text) for row in rows]),
+        runs=runs,
+        instructions=changed([(run.default, run.policy) for run in runs]) if runs else None,
     )
 
 

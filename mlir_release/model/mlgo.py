@@ -13,10 +13,13 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
-from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json, text
 
 #: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
+
+#: Runs of programs that a bootstrap can say something of.
+FEWEST_RUNS = 5
 
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
 
@@ -84,6 +87,45 @@ class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     def digest(self) -> str:
         """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
         return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+
+class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    input: str = ""  #: a file that it reads as its standard input
+
+
+class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program whose instructions are counted."""
+
+    name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
+    #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
+    #: to write, ``{llvm}`` the prefix of the LLVM.
+    link: Annotated[tuple[str, ...], Meta(min_length=1)]
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("runs", [run.name for run in self.runs])
+
+
+class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
+
+    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("program", [program.name for program in self.program])
+        count = sum(len(program.runs) for program in self.program)
+        if count < FEWEST_RUNS:
+            problem = f"has {count} runs in all, and a confidence interval needs {FEWEST_RUNS}"
+            raise MalformedError("program", problem, "give more runs, of different inputs")
+
+
+def _check_different(path: str, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise MalformedError(path, "has two of the same name", "name each once")
 
 
 class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -61,7 +61,8 @@ def test_a_policy_is_compared_with_the_default(corpus: Path, trained: Path, llvm
     assert [row["module"] for row in found["modules"]] == held_out
     assert found["cost"]["default"] == sum(row["default"]["cost"] for row in found["modules"])
     assert all(row["policy"]["decisions"] > 0 and row["policy"]["text"] > 0 for row in found["modules"])
-    assert found["better"] == (found["cost"]["high"] < 0 and found["text"]["low"] <= 0)
+    assert found["instructions"] is None
+    assert not found["better"]  # no instructions were counted
     shown = mlgo(*words).stdout
     assert held_out[0] in shown
     assert f"verdict: {found['verdict']}" in shown
