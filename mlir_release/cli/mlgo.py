@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,9 @@ from mlir_release.cli.options import EXISTING_FOLDER, PATH, jobs_option, json_op
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from mlir_release.model.mlgo import Kind
+    from pathlib import Path
+
+    from mlir_release.model.mlgo import Kind, Start
 
 #: ``llvm``: the prefix of an installed LLVM.
 llvm_option = click.option(
@@ -91,7 +92,16 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     "--policy", "kind", type=click.Choice(["linear", "mlp"]), default="linear", show_default=True, help="Its form."
 )
 @click.option("--hidden", type=click.IntRange(1, 64), default=8, show_default=True, help="With mlp: hidden units.")
+@click.option(
+    "--start",
+    type=click.Choice(["order", "heuristic"]),
+    default="order",
+    show_default=True,
+    help="Begin with a plain order (free, then lightest), or as the imitated heuristic chose.",
+)
 @click.option("--generations", type=click.IntRange(1), default=20, show_default=True, help="In all, with those done.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no generation after so many.")
+@click.option("--batch", type=click.IntRange(0), default=0, help="Try pairs on so many modules, drawn.  [default: all]")
 @click.option("--pairs", type=click.IntRange(1), default=4, show_default=True, help="Pairs of policies to try in each.")
 @click.option(
     "--sigma", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Size of changes."
@@ -106,7 +116,10 @@ def mlgo_train(
     llvm: Path,
     kind: Kind,
     hidden: int,
+    start: Start,
     generations: int,
+    minutes: float | None,
+    batch: int,
     pairs: int,
     sigma: float,
     rate: float,
@@ -125,11 +138,14 @@ def mlgo_train(
 
     modules = load_corpus(corpus)
     traced = load_trace(corpus, modules)
-    wanted = Settings(kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate)
+    wanted = Settings(
+        kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate, start=start,
+        batch=batch,
+    )  # fmt: skip
     compiler = Compiler(Toolchain(llvm), modules, corpus)
     training = begin(output, corpus, traced, wanted)
     with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
-        done = train(training, compiler, modules, traced, output, generations=generations, jobs=jobs)
+        done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mlir_release.mlgo.policies import Floats
     from mlir_release.model.mlgo import Training
 
+#: Sets the random numbers that choose modules apart from those that change weights.
+_MODULES = 1
+
 _DECAY, _SQUARES_DECAY, _TINY = 0.9, 0.999, 1e-8
 
 
@@ -49,6 +52,15 @@ def candidates(training: Training) -> list[Floats]:
     centre = np.array(training.weights)
     changes = _changes(training)
     return [centre, *(centre + sign * change for change in changes for sign in (1, -1))]
+
+
+def batch(training: Training, count: int) -> list[int]:
+    """Which of so many modules the pairs of the next generation are tried on, ascending."""
+    settings = training.settings
+    if not 0 < settings.batch < count:
+        return list(range(count))
+    random = np.random.default_rng([settings.seed, training.generation, _MODULES])
+    return sorted(random.choice(count, settings.batch, replace=False).tolist())
 
 
 def advanced(training: Training, rewards: Sequence[float]) -> Training:

@@ -12,6 +12,8 @@ from mlir_release.mlgo.policies import activation, scores, split, weight_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from mlir_release.mlgo.features import Decision
     from mlir_release.mlgo.policies import Floats
     from mlir_release.model.mlgo import Kind
@@ -29,8 +31,8 @@ class Examples(NamedTuple):
     """
 
     rows: Floats
-    real: Floats
-    chosen: Floats
+    real: NDArray[np.bool_]
+    chosen: NDArray[np.int64]
 
 
 def examples(recorded: Sequence[tuple[Decision, int]], mean: Floats, deviation: Floats) -> Examples:
@@ -57,10 +59,15 @@ def imitate(kind: Kind, hidden: int, given: Examples, *, seed: int) -> Floats:
     return weights
 
 
+def choices(kind: Kind, hidden: int, weights: Floats, given: Examples) -> NDArray[np.int64]:
+    """What a policy chooses: an index of a position, for each decision."""
+    found: NDArray[np.int64] = np.where(given.real, scores(kind, hidden, weights, given.rows), -np.inf).argmax(axis=1)
+    return found
+
+
 def agreement(kind: Kind, hidden: int, weights: Floats, given: Examples) -> float:
     """The share of the decisions in which a policy chooses the same."""
-    found = np.where(given.real, scores(kind, hidden, weights, given.rows), -np.inf).argmax(axis=1)
-    return float((found == given.chosen).mean())
+    return float((choices(kind, hidden, weights, given) == given.chosen).mean())
 
 
 def _gradient(kind: Kind, hidden: int, weights: Floats, given: Examples) -> Floats:

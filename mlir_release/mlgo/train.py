@@ -6,25 +6,29 @@ The reward of a policy is what it saves: minus the mean, over modules, of the lo
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlir_release.console import console
 from mlir_release.errors import ConflictError
+from mlir_release.host.disk import room
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.mlgo.compiling import in_parallel
-from mlir_release.mlgo.evolve import advanced, candidates
-from mlir_release.mlgo.imitate import agreement, examples, imitate
+from mlir_release.mlgo.evolve import advanced, batch, candidates
+from mlir_release.mlgo.features import NOTHING, WEIGHT
+from mlir_release.mlgo.imitate import agreement, choices, examples, imitate
 from mlir_release.mlgo.policies import Scorer
 from mlir_release.mlgo.trace import load_decisions
 from mlir_release.model.mlgo import Policy, Trace, Training, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.mlgo.compiling import Compiler
+    from mlir_release.mlgo.policies import Floats
     from mlir_release.model.mlgo import Corpus, Module, Settings
 
 
@@ -45,9 +49,17 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
     :param folder: of the corpus
     """
     given = examples(load_decisions(folder), np.array(trace.mean), np.array(trace.deviation))
-    weights = imitate(settings.kind, settings.hidden, given, seed=settings.seed)
+    teacher = "the imitated heuristic"
+    if settings.start == "order":
+        teacher = "the plain order"
+        order = plain_order(trace)
+        given = given._replace(chosen=choices("linear", 0, order, given))
+    if settings.start == "order" and settings.kind == "linear":
+        weights = order
+    else:
+        weights = imitate(settings.kind, settings.hidden, given, seed=settings.seed)
     share = agreement(settings.kind, settings.hidden, weights, given)
-    console.say(f"    warm start: chooses as the imitated heuristic in {share:.1%} of the decisions")
+    console.say(f"    warm start: chooses as {teacher} in {share:.1%} of the decisions")
     if settings.kind == "linear":  # only the direction counts; sigma is relative to weights of about 1
         weights = weights * math.sqrt(len(weights)) / np.linalg.norm(weights)
     nothing = (0.0,) * len(weights)
@@ -64,6 +76,16 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
         best=tuple(weights.tolist()),
         rewards=(),
     )
+
+
+def plain_order(trace: Trace) -> Floats:
+    """The weights of what is left of the heuristic's order without its rules about hints, for a linear policy.
+
+    A free register, else the lightest range, the asking one included, and that by preference: evictions that gain
+    little cost more than they save. Cheaper than what imitates all of the order (docs/mlgo.md, "Measured").
+    """
+    weights = {"is_free": 2.0, WEIGHT: -1.0, NOTHING: 0.01}
+    return np.array([weights.get(name, 0.0) for name in trace.features]) * trace.deviation
 
 
 def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:
@@ -96,14 +118,17 @@ def train(
     folder: Path,
     *,
     generations: int,
+    minutes: float | None = None,
     jobs: int | None = None,
 ) -> Training:
     """Go on until so many generations are done; ``training.json`` and ``policy.json`` are written after each.
 
     :param generations: in all, with those that are done
+    :param minutes: begin no generation after so many
     """
-    defaults = [default.cost for default in trace.defaults]
-    while training.generation < generations:
+    defaults = {default.name: default.cost for default in trace.defaults}
+    end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    while training.generation < generations and time.monotonic() < end:
         rewards = _rewards(training, compiler, corpus.training, defaults, jobs)
         training = advanced(training, rewards)
         save(training, folder)
@@ -116,23 +141,31 @@ def train(
 
 
 def save(training: Training, folder: Path) -> None:
-    """Write the state, then the policy that follows from it."""
-    write_atomically(folder / Training.FILE, training.to_text(), durable=True)
-    write_atomically(folder / Policy.FILE, training.policy().to_text())
+    """Write the state, then the policy that follows from it. :raises MachineError: ``disk-space``"""
+    with room(folder, purpose="for the training", remedy="free some space; the same command goes on where it was"):
+        write_atomically(folder / Training.FILE, training.to_text(), durable=True)
+        write_atomically(folder / Policy.FILE, training.policy().to_text())
 
 
 def _rewards(
-    training: Training, compiler: Compiler, modules: Sequence[Module], defaults: Sequence[float], jobs: int | None
+    training: Training,
+    compiler: Compiler,
+    modules: Sequence[Module],
+    defaults: Mapping[str, float],
+    jobs: int | None,
 ) -> list[float]:
+    """Of :func:`candidates`: the centre's on all modules, so that generations compare, the others' on the batch."""
     tried = [Scorer(training.policy(tuple(weights.tolist()))) for weights in candidates(training)]
+    drawn = [modules[index] for index in batch(training, len(modules))]
+    sets = [modules, *(drawn for _ in tried[1:])]
 
     def cost(task: tuple[Scorer, Module]) -> float:
         scorer, module = task
         return compiler.compile(module, scorer.answering).cost
 
-    costs = in_parallel(cost, [(scorer, module) for scorer in tried for module in modules], jobs)
-    count = len(modules)
-    return [reward(costs[index : index + count], defaults) for index in range(0, len(costs), count)]
+    tasks = [(scorer, module) for scorer, chosen in zip(tried, sets, strict=True) for module in chosen]
+    costs = iter(in_parallel(cost, tasks, jobs))
+    return [reward([next(costs) for _ in chosen], [defaults[module.name] for module in chosen]) for chosen in sets]
 
 
 def reward(costs: Sequence[float], defaults: Sequence[float]) -> float:

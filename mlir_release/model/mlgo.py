@@ -18,6 +18,9 @@ from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, f
 #: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
 
+#: What a training begins as: the order of :func:`mlir_release.mlgo.train.plain_order`, or the imitated heuristic.
+Start = Literal["order", "heuristic"]
+
 #: Runs of programs that a bootstrap can say something of.
 FEWEST_RUNS = 5
 
@@ -180,6 +183,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pairs: Annotated[int, Meta(ge=1)]  #: antithetic pairs of policies tried in a generation
     sigma: Annotated[float, Meta(gt=0)]  #: standard deviation of the changes that are tried
     rate: Annotated[float, Meta(gt=0)]  #: step of the weights, of Adam
+    start: Start = "order"
+    batch: Count = 0  #: modules that a generation's pairs are tried on, drawn anew for each; 0: all
 
 
 class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):

@@ -19,6 +19,7 @@ from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.model.mlgo import Corpus, Training
 from tests.integration.mlgo.compilers import compilers_of
 from tests.integration.mlgo.conftest import command, make_build, mlgo, programs, refused, said
+from tests.mounting import able_to_mount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +112,35 @@ def test_a_training_can_be_made_longer(corpus: Path, trained: Path, llvm: Path, 
         done = train(corpus, tmp_path, llvm, "--generations", generations)
         subprocess.run(done, check=True, capture_output=True)
     assert (tmp_path / "training.json").read_bytes() == (trained / "training.json").read_bytes()
+
+
+ON_A_SMALL_DISK = """
+set -e
+disk=$1; shift
+mount -t tmpfs -o size=32k tmpfs "$disk"
+"$@" --generations 1
+cat /dev/zero > "$disk/full" || true
+if "$@" --generations 3 --json > "$disk.error"; then exit 9; fi
+rm "$disk/full"
+"$@" --generations 3
+cp "$disk"/*.json "$disk.result"
+"""
+
+
+def test_a_training_on_a_full_disk_goes_on_when_there_is_room(
+    corpus: Path, trained: Path, llvm: Path, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    for folder in (disk, tmp_path / "disk.result"):
+        folder.mkdir()
+    words = [*able_to_mount(disk), "sh", "-c", ON_A_SMALL_DISK, "sh", str(disk), *train(corpus, disk, llvm)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    error = json.loads((tmp_path / "disk.error").read_text())
+    assert (error["error"], error["where"]) == ("disk-space", str(disk))
+    assert "No space left on device" in error["why"]
+    for name in ("training.json", "policy.json"):
+        assert (tmp_path / "disk.result" / name).read_bytes() == (trained / name).read_bytes()
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

@@ -12,16 +12,18 @@ import pytest
 
 from mlir_release.errors import ConflictError
 from mlir_release.mlgo.compiling import Compiled
+from mlir_release.mlgo.evolve import batch
+from mlir_release.mlgo.policies import Scorer
 from mlir_release.mlgo.trace import Recorder, load_decisions, save_decisions, scales
-from mlir_release.mlgo.train import begin, reward, train
+from mlir_release.mlgo.train import begin, plain_order, reward, train
 from mlir_release.model.mlgo import Corpus, Default, Module, Policy, Settings, Trace, Training, read_document
-from tests.unit.mlgo.policy_factory import FEATURES, decision
+from tests.unit.mlgo.policy_factory import FEATURES, decision, policy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.mlgo.compiling import Compiler
-    from mlir_release.mlgo.policies import Scorer
+    from mlir_release.model.mlgo import Start
 
 SETTINGS = Settings(seed=3, kind="linear", hidden=0, pairs=2, sigma=0.1, rate=0.05)
 MODULES = tuple(
@@ -83,7 +85,43 @@ def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path)
     assert policy.weights == done.best
 
 
-@pytest.mark.parametrize("changed", [{"seed": 4}, {"pairs": 3}, {"kind": "mlp", "hidden": 4}, {"sigma": 0.2}])
+def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, batch=1)
+    known = KnownCosts()
+    training = begin(tmp_path, tmp_path, trace, settings)
+    done = train(training, cast("Compiler", known), CORPUS, trace, tmp_path, generations=6, jobs=1)
+    assert 10**9 - known.left == 6 * (2 + 2 * settings.pairs)
+    drawn = [batch(msgspec.structs.replace(done, rewards=done.rewards[:index]), 2) for index in range(6)]
+    assert {index for (index,) in drawn} == {0, 1}
+    whole = run(trace, tmp_path, tmp_path / "whole", 1)
+    assert done.rewards[0] == whole.rewards[0]
+
+
+def test_no_generation_begins_when_the_time_is_over(trace: Trace, tmp_path: Path) -> None:
+    training = begin(tmp_path, tmp_path, trace, SETTINGS)
+    done = train(training, compiler(), CORPUS, trace, tmp_path, generations=5, minutes=0, jobs=1)
+    assert done == training
+
+
+@pytest.mark.parametrize("start", ["order", "heuristic"])
+def test_a_training_begins_as_it_was_asked(start: Start, trace: Trace, tmp_path: Path) -> None:
+    weights = begin(tmp_path, tmp_path, trace, msgspec.structs.replace(SETTINGS, start=start)).weights
+    assert (weights[1] == weights[2] == 0) == (start == "order")
+    assert np.linalg.norm(weights) == pytest.approx(math.sqrt(5))
+
+
+def test_the_plain_order_is_free_then_lightest_then_nothing(trace: Trace) -> None:
+    given = policy(plain_order(trace).tolist(), mean=trace.mean, deviation=trace.deviation)
+    free, light, heavy, nothing = [1, 0, 0, 0.9, 0], [0, 0, 0, 0.2, 0], [0, 0, 0, 0.9, 0], [0, 0, 0, 0.5, 1]
+    assert Scorer(given)(decision(heavy, light, free, nothing)) == 2
+    assert Scorer(given)(decision(heavy, light, nothing)) == 1
+    assert Scorer(given)(decision(heavy, nothing)) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 4}, {"pairs": 3}, {"kind": "mlp", "hidden": 4}, {"sigma": 0.2}, {"start": "heuristic"}, {"batch": 1}],
+)
 def test_other_settings_do_not_resume(changed: dict[str, Any], trace: Trace, tmp_path: Path) -> None:
     begin(tmp_path / "run", tmp_path, trace, SETTINGS)
     with pytest.raises(ConflictError) as caught:
