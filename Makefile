@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help rehearsal rehearsal-actions test test-slow setup setup-tests lint types unit clean
+.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow setup setup-tests lint types unit clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
 	@echo "make rehearsal-actions   the same by the GitHub workflows, run by act, from the pin to a published release"
 	@echo "                         (ARGS='--actions DIR': with the real actions, from clones DIR/OWNER+NAME)"
+	@echo "make mlgo-demo           train an eviction policy on LLVM's own libraries, and embed it (ARGS='--minutes 20')"
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
 	@echo "make unit                only the tests that take seconds"
@@ -26,6 +27,10 @@ rehearsal-actions: setup
 
 rehearsal: setup
 	$(VENV)/mlir-release rehearsal $(ARGS)
+
+mlgo-demo:
+	@$(PYTHON) tools/bootstrap.py --mlgo
+	$(VENV)/python tools/mlgo_demo.py $(ARGS)
 
 lint: setup
 	$(VENV)/ruff check .

@@ -33,6 +33,8 @@ PACKAGES = (
 )
 #: What the tests need besides: a container engine for cibuildwheel, and root file systems, of Debian on Ubuntu as well.
 TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
+#: What ``make mlgo-demo`` needs besides: callgrind.
+MLGO_PACKAGES = ("valgrind",)
 #: What pip prints where it does not trust the package index.
 UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "suitable TLS CA certificate bundle")
 
@@ -49,6 +51,7 @@ def main() -> None:
     """Parse arguments, then set up what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", action="store_true", help="also what the tests need")
+    parser.add_argument("--mlgo", action="store_true", help="also what MLGO's demonstration needs")
     arguments = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
         wanted, found = ".".join(map(str, OLDEST)), ".".join(map(str, sys.version_info[:2]))
@@ -57,7 +60,7 @@ def main() -> None:
             f"Python {wanted} or newer is needed; {sys.executable} is {found}",
             remedy="install a newer Python and run: make PYTHON=python3.12 ...",
         )
-    packages = PACKAGES + (TEST_PACKAGES if arguments.tests else ())
+    packages = PACKAGES + (TEST_PACKAGES if arguments.tests else ()) + (MLGO_PACKAGES if arguments.mlgo else ())
     install_packages(packages, optional=TEST_PACKAGES)
     install_toolkit()
 

@@ -222,3 +222,30 @@ def mlgo_embed(policy: Path, output: Path, llvm: Path, source: Path | None, chec
             found = compare(found, loaded, toolchain, modules, check, output)
         says += f"\nllc gives the interactive mode's object for all {found.identical} modules"
     console.result(says, found.to_json())
+
+
+@mlgo.command("report")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@click.option("--training", type=PATH, required=True, help="The training.json to show.")
+@click.option("--evaluation", type=PATH, help="What evaluate --json printed.")
+@click.option("--embedded", type=PATH, help="What embed --json printed.")
+@output_option("the page, report.html")
+@json_option
+def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
+    """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
+    from mlir_release.host.files import write_atomically
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.report import load_result, report
+    from mlir_release.mlgo.trace import load_trace
+    from mlir_release.model.mlgo import Training, read_document
+
+    modules = load_corpus(corpus)
+    page = report(
+        modules,
+        load_trace(corpus, modules),
+        read_document(training.read_bytes(), Training, where=str(training)),
+        load_result(evaluation),
+        load_result(embedded),
+    )
+    write_atomically(output / "report.html", page)
+    console.result(f"{output / 'report.html'}", {"page": str(output / "report.html")})

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""MLGO from a build of LLVM's own libraries to an llc with the trained policy inside, and a report; ``make mlgo-demo``.
+
+The commands are printed as they are run; docs/mlgo.md explains them. LLVM is the distribution's newest, unpacked into
+the toolkit's cache, and the corpus is its libraries Support and Demangle. Run again, a training continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tomli_w
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from mlir_release.console import console  # noqa: E402
+from mlir_release.errors import ReleaseError  # noqa: E402
+from mlir_release.host.cache import cache_directory  # noqa: E402
+from mlir_release.mlgo.corpus import load_corpus  # noqa: E402
+from mlir_release.mlgo.embed import SYSTEM_LIBRARIES, archives, compiler, linker  # noqa: E402
+from mlir_release.mlgo.toolchain import Toolchain  # noqa: E402
+from mlir_release.sdk.debian import DebianPackages  # noqa: E402
+from mlir_release.sdk.releases import find_release  # noqa: E402
+from mlir_release.sdk.source import fetch_source  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOOLKIT = [sys.executable, "-m", "mlir_release", "mlgo"]
+
+#: Mangled names that llvm-cxxfilt reads in one run, and compile commands that yaml-bench reads.
+NAMES, ENTRIES = 400, 40
+
+
+def main() -> int:
+    """Run all steps."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "mlgo-demo", help="where everything goes")
+    parser.add_argument("--minutes", type=float, default=20, help="of training")
+    parser.add_argument("--limit", type=int, help="modules of the corpus  [default: all, about 180]")
+    given = parser.parse_args()
+    try:
+        demonstrate(given.output.absolute(), given.minutes, given.limit)
+    except ReleaseError as error:
+        print(f"error[{error.id}]: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        return error.returncode
+    return 0
+
+
+def demonstrate(output: Path, minutes: float, limit: int | None) -> None:
+    """From nothing to the report."""
+    prefix = stock_llvm()
+    llvm = ("--llvm", prefix)
+    toolchain = Toolchain(prefix)
+    source = fetch_source(find_release(toolchain.version), cache=cache_directory(), whole=True).root
+    build, corpus, run = output / "build", output / "corpus", output / "run"
+    compile_libraries(source, build, prefix)
+    do(*TOOLKIT, "corpus", build, "-o", corpus, *llvm, *(("--limit", limit) if limit else ()))
+    do(*TOOLKIT, "trace", corpus, *llvm)
+    training = ("--batch", 32, "--minutes", minutes, "--generations", 1000)
+    do(*TOOLKIT, "train", corpus, "-o", run, *llvm, *training)
+    policy = run / "policy.json"
+    programs = write_programs(output / "programs", source, build, corpus, toolchain)
+    evaluated = keep(run / "evaluation.json", "evaluate", corpus, "--policy", policy, *llvm, "--programs", programs)
+    embedding = ("-o", output / "embedded", "--source", source, "--check", corpus)
+    embedded = keep(run / "embedded.json", "embed", policy, *llvm, *embedding)
+    results = ("--evaluation", evaluated, "--embedded", embedded)
+    do(*TOOLKIT, "report", corpus, "--training", run / "training.json", *results, "-o", output)
+    print(json.loads(evaluated.read_bytes())["verdict"])
+
+
+def stock_llvm() -> Path:
+    """The prefix of the distribution's newest LLVM, with clang; its programs find its libraries."""
+    packages = DebianPackages(cache_directory())
+    prefix = packages.unpack_with_clang(max(packages.versions()))
+    libraries = [str(folder) for folder in prefix.parent.glob("*-linux-gnu")]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(libraries)
+    return prefix
+
+
+def compile_libraries(source: Path, build: Path, prefix: Path) -> None:
+    """Build the corpus' libraries, and two programs of them, with bitcode in the objects."""
+    flags = "-Xclang -fembed-bitcode=all"
+    compilers = (f"-DCMAKE_C_COMPILER={prefix}/bin/clang", f"-DCMAKE_CXX_COMPILER={prefix}/bin/clang++")
+    options = (
+        "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *compilers, f"-DCMAKE_C_FLAGS={flags}",
+        f"-DCMAKE_CXX_FLAGS={flags}", "-DLLVM_TARGETS_TO_BUILD=X86", "-DLLVM_INCLUDE_TESTS=OFF",
+        f"-DLLVM_TABLEGEN={prefix}/bin/llvm-tblgen", f"-DLLVM_HEADERS_TABLEGEN={prefix}/bin/llvm-tblgen",
+        "-DLLVM_INCLUDE_BENCHMARKS=OFF", "-DLLVM_INCLUDE_DOCS=OFF", "-DLLVM_INCLUDE_EXAMPLES=OFF",
+    )  # fmt: skip
+    do("cmake", "-G", "Ninja", "-S", source / "llvm", "-B", build, *options)
+    do("ninja", "-C", build, "LLVMDemangle", "LLVMSupport", "llvm-cxxfilt", "yaml-bench")
+
+
+def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolchain: Toolchain) -> Path:
+    """The file of programs that instructions are counted of, and what they read.
+
+    They are stripped, because valgrind reads all debug sections first, and not all that clang 22 writes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = [build / "lib" / f"libLLVM{name}.a" for name in ("Option", "TargetParser", "Support", "Demangle")]
+    link = linker(toolchain)
+
+    def program(name: str, objects: Sequence[Path], rest: Sequence[str | Path], runs: list[object]) -> object:
+        words = [*link, "-s", *objects, "{modules}", *rest, "-o", "{program}"]
+        return {"name": name, "link": [str(word) for word in words], "runs": runs}
+
+    def built(name: str) -> list[Path]:
+        return sorted(build.glob(f"*/{name}/CMakeFiles/{name}.dir/*.o"))
+
+    names, entries = names_to_demangle(folder, build, toolchain), commands_to_parse(folder, build)
+    found = [
+        program("llvm-cxxfilt", built("llvm-cxxfilt"), [*libraries, *SYSTEM_LIBRARIES], names),
+        program("yaml-bench", built("yaml-bench"), [*libraries, *SYSTEM_LIBRARIES], entries),
+        program("llc", compile_llc(folder, source, toolchain), archives(toolchain), modules_to_compile(corpus)),
+    ]
+    (folder / "programs.toml").write_text(tomli_w.dumps({"program": found}))
+    return folder / "programs.toml"
+
+
+def names_to_demangle(folder: Path, build: Path, toolchain: Toolchain) -> list[object]:
+    """Four runs of llvm-cxxfilt."""
+    command: list[str | Path] = [
+        toolchain.program("llvm-nm"),
+        "--no-sort",
+        "--just-symbol-name",
+        build / "lib" / "libLLVMSupport.a",
+    ]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    names = list(dict.fromkeys(name for name in said.split() if name.startswith("_Z")))
+    runs: list[object] = []
+    for index in range(4):
+        (folder / f"names{index}").write_text("\n".join(names[index * NAMES : (index + 1) * NAMES]) + "\n")
+        runs.append({"name": f"{NAMES} names, part {index + 1}", "input": f"names{index}"})
+    return runs
+
+
+def commands_to_parse(folder: Path, build: Path) -> list[object]:
+    """Three runs of yaml-bench."""
+    commands = json.loads((build / "compile_commands.json").read_bytes())
+    runs: list[object] = []
+    for index in range(3):
+        part = commands[index * ENTRIES : (index + 1) * ENTRIES]
+        (folder / f"commands{index}").write_text(json.dumps(part, indent=1))
+        runs.append(
+            {"name": f"commands, part {index + 1}", "arguments": ["-canonical", "-"], "input": f"commands{index}"}
+        )
+    return runs
+
+
+def compile_llc(folder: Path, source: Path, toolchain: Toolchain) -> list[Path]:
+    """llc's own objects; the libraries come from the stock archives."""
+    objects = []
+    for name in ("llc", "NewPMDriver"):
+        objects.append(folder / f"{name}.o")
+        do(*compiler(toolchain), source / "llvm" / "tools" / "llc" / f"{name}.cpp", "-o", objects[-1])
+    return objects
+
+
+def modules_to_compile(corpus: Path) -> list[object]:
+    """Three runs of llc, of middling modules."""
+    modules = load_corpus(corpus).modules
+    ranked = sorted(modules, key=lambda module: (corpus / module.bitcode).stat().st_size)
+    chosen = [ranked[len(ranked) * percent // 100] for percent in (30, 45, 60)]
+    return [
+        {"name": Path(module.name).name, "arguments": [*module.flags, "-o", "-", str(corpus / module.bitcode)]}
+        for module in chosen
+    ]
+
+
+def keep(path: Path, *words: object) -> Path:
+    """Run a command of the toolkit's with ``--json``, and write what it prints to a file."""
+    command = [*TOOLKIT, *words, "--json"]
+    show(*command, ">", path)
+    path.write_bytes(subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE).stdout)
+    return path
+
+
+def do(*words: object) -> None:
+    """Run a command."""
+    show(*words)
+    subprocess.run([str(word) for word in words], check=True)
+
+
+def show(*words: object) -> None:
+    """Print a command."""
+    console.say("$ " + " ".join(word if word == ">" else shlex.quote(str(word)) for word in words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
