@@ -41,10 +41,18 @@ def mlgo() -> None:
     help="Share of modules that the training never sees.",
 )
 @click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
+@click.option("--profiled", is_flag=True, help="Refuse modules that were compiled without a profile.")
 @jobs_option
 @json_option
 def mlgo_corpus(
-    build: Path, output: Path, llvm: Path, pattern: str | None, held_out: float, limit: int | None, jobs: int | None
+    build: Path,
+    output: Path,
+    llvm: Path,
+    pattern: str | None,
+    held_out: float,
+    limit: int | None,
+    profiled: bool,
+    jobs: int | None,
 ) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
     from mlir_release.mlgo.corpus import FILTER, make_corpus
@@ -53,8 +61,9 @@ def mlgo_corpus(
     check_machine()
     with console.step("taking bitcode and optimizing it as it was compiled"):
         found = make_corpus(
-            build, output, Toolchain(llvm), pattern=pattern or FILTER, share=held_out, limit=limit, jobs=jobs
-        )
+            build, output, Toolchain(llvm), pattern=pattern or FILTER, share=held_out, limit=limit, profiled=profiled,
+            jobs=jobs,
+        )  # fmt: skip
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
     console.result(f"{output / found.FILE}: {counts}", found)
 

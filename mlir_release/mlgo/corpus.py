@@ -35,6 +35,9 @@ FILTER = r"^-O[123sz]$"
 _COMMANDS = "compile_commands.json"
 _BITCODE = "bitcode"
 
+#: Options of ``clang -cc1`` that name a profile to use.
+_PROFILE = re.compile(r"-fprofile-(?:instrument-use-path|sample-use)=")
+
 #: Options of ``clang -cc1`` that say what to write, and where; those with a value are in the second set.
 _OUTPUT = re.compile(r"-emit-obj|-fembed-bitcode(?:=.*)?|-sys-header-deps|-MP|-MG")
 _OUTPUT_VALUED = frozenset({"-o", "-x", "-MT", "-MQ", "-dependency-file", "-split-dwarf-file", "-split-dwarf-output"})
@@ -48,6 +51,7 @@ def make_corpus(
     pattern: str = FILTER,
     share: float = 0.25,
     limit: int | None = None,
+    profiled: bool = False,
     jobs: int | None = None,
 ) -> Corpus:
     """Write ``output/corpus.json`` and the bitcode that it names.
@@ -56,13 +60,16 @@ def make_corpus(
     :param pattern: modules are taken that an option of their command matches
     :param share: of modules to hold out
     :param limit: of modules; which are taken depends on their names alone
+    :param profiled: refuse modules that were compiled without a profile
     :raises UsageError: ``mlgo-build-tree``, ``mlgo-corpus-small``
-    :raises VerificationError: ``mlgo-command-stale``
+    :raises VerificationError: ``mlgo-command-stale``, ``mlgo-profile-missing``
     """
     commands = read_commands(build / _COMMANDS)
     with scratch_folder("mlgo") as raw:
         names = _extract(commands, raw, toolchain, pattern, jobs)
         names = sorted(sorted(names, key=_rank)[:limit])
+        if profiled:
+            _check_profiles(names, raw)
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
         directories = {relative_object(command): command["directory"] for command in commands}
@@ -207,12 +214,29 @@ def _extract(
     return [str(PurePosixPath(name)) for name in described["modules"]]
 
 
+def _recorded(name: str, raw: Path) -> list[str]:
+    """The command of ``clang -cc1`` that an object holds."""
+    return (raw / f"{name}.cmd").read_text(encoding="utf-8").rstrip("\0").split("\0")
+
+
+def _check_profiles(names: Sequence[str], raw: Path) -> None:
+    """:raises VerificationError: ``mlgo-profile-missing``"""
+    without = [name for name in names if not any(map(_PROFILE.match, _recorded(name, raw)))]
+    if without:
+        raise VerificationError(
+            "mlgo-profile-missing",
+            f"{len(without)} of {len(names)} modules were compiled without a profile",
+            where=without[0],
+            remedy="build with -fprofile-use=… or -fprofile-sample-use=…, or make the corpus without --profiled",
+        )
+
+
 def _optimize(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain) -> Module:
     """Run a module's command again, up to the code generator.
 
     :raises VerificationError: ``mlgo-command-stale``
     """
-    command = (raw / f"{name}.cmd").read_text(encoding="utf-8").rstrip("\0").split("\0")
+    command = _recorded(name, raw)
     bitcode = f"{_BITCODE}/{name}.bc"
     (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
     clang = toolchain.program("clang")

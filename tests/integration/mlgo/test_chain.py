@@ -153,6 +153,15 @@ def test_a_command_that_no_longer_works_is_named(llvm: Path, tmp_path: Path) -> 
     assert not (tmp_path / "corpus" / Corpus.FILE).exists()
 
 
+def test_modules_without_a_profile_are_refused_where_one_is_asked_for(build: Path, llvm: Path, tmp_path: Path) -> None:
+    error = refused("corpus", build, "-o", tmp_path / "corpus", "--llvm", llvm, "--profiled")
+    assert (error.id, error.where) == ("mlgo-profile-missing", "m0.o")
+    (tmp_path / "here.profdata").touch()
+    profiled = make_build(llvm, tmp_path / "build", extra=f"-fprofile-instrument-use-path={tmp_path / 'here.profdata'}")
+    found = said(mlgo("corpus", profiled, "-o", tmp_path / "corpus", "--llvm", llvm, "--profiled", "--json"))
+    assert len(found["modules"]) == 5
+
+
 def test_a_build_without_bitcode_is_too_small(llvm: Path, build: Path, tmp_path: Path) -> None:
     error = refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "^-O1$")
     assert error.id == "mlgo-corpus-small"
