@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,8 +22,7 @@ from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
 from tests.integration.mlgo.conftest import make_build, mlgo, said
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -61,3 +63,15 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     with pytest.raises(VerificationError) as caught:
         compare(embedded, load_policy(policy), toolchain, loaded, corpus, output)
     assert caught.value.id == "mlgo-embedding-differs"
+
+
+@pytest.mark.slow
+def test_the_demonstration_ends_with_a_report(tmp_path: Path) -> None:
+    few = ("--limit", "6", "--minutes", "0.01", "--output", str(tmp_path))
+    subprocess.run([sys.executable, str(ROOT / "tools" / "mlgo_demo.py"), *few], check=True)
+    embedded = json.loads((tmp_path / "run" / "embedded.json").read_bytes())
+    evaluated = json.loads((tmp_path / "run" / "evaluation.json").read_bytes())
+    assert embedded["identical"] == 6
+    assert embedded["policy"] == evaluated["policy"]
+    assert len(evaluated["runs"]) == 10
+    assert evaluated["verdict"] in (tmp_path / "report.html").read_text()
