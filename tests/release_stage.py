@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.remote import release_of
 from mlir_release.snapshot.state import tag_message
 from tests.pin_factory import make_pin
-from tests.targets_factory import make_row, make_targets
+from tests.targets_factory import PROFILES, make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Stage:
         content: str = "",
         padding: int = 0,
     ) -> Path:
-        """Write wheels and passing smoke reports for ``tag``; returns the folder."""
+        """Write wheels and passing reports for ``tag``, as ``py3`` of an SDK; returns the folder."""
         folder = self.dist / tag
         for python in pythons:
             wheel = make_wheel(
@@ -96,11 +97,12 @@ class Stage:
                 revision=revision,
                 python=python,
                 distribution=distribution,
-                profile={"mlir": "host", "mlir-core": "core"}[distribution],
+                profile=PROFILES[distribution],
                 content=content,
                 padding=padding,
             )
-            make_report(folder, wheel, target=f"smoke-{distribution}-linux-x86_64-{python}")
+            suite = "smoke" if python != ANY_PYTHON else "sdk"
+            make_report(folder, wheel, suite=suite, target=f"{suite}-{distribution}-linux-x86_64-{python}")
         return folder
 
 

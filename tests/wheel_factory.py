@@ -10,6 +10,8 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
+from mlir_release.model.cpython import ANY_PYTHON
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,7 +52,9 @@ def make_wheel(
     target = target or f"{distribution}-linux-x86_64-{python}{'-abi3' if serves else ''}"
     name = distribution.replace("-", "_")
     dist_info = f"{name}-{version}.dist-info"
-    wheel_tag = f"{python.removesuffix('t')}-{'abi3' if serves else python}-{platform}"
+    abi = "abi3" if serves else "none" if python == ANY_PYTHON else python
+    package = name if python == ANY_PYTHON else "mlir"
+    wheel_tag = f"{python.removesuffix('t')}-{abi}-{platform}"
     info = {
         "schema": 1,
         "tag": tag,
@@ -73,17 +77,17 @@ def make_wheel(
         *(["Description-Content-Type: text/x-rst", "", description] if description else []),
     ]
     members = {
-        "mlir/__init__.py": content.encode(),
-        "mlir/_release.py": b"import json, pathlib\n"
+        f"{package}/__init__.py": content.encode(),
+        f"{package}/_release.py": b"import json, pathlib\n"
         b"info = json.loads(pathlib.Path(__file__).with_name('_release.json').read_text())\n"
         b"tag = info['tag']\nrevision = info['revision']\n",
-        "mlir/_release.json": json.dumps(info, indent=1).encode(),
+        f"{package}/_release.json": json.dumps(info, indent=1).encode(),
         f"{dist_info}/METADATA": ("\n".join(metadata) + "\n").encode(),
         f"{dist_info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n".encode(),
         **(files or {}),
     }
     if padding:
-        members["mlir/padding.bin"] = hashlib.shake_256(f"{target}{version}".encode()).digest(padding)
+        members[f"{package}/padding.bin"] = hashlib.shake_256(f"{target}{version}".encode()).digest(padding)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-{wheel_tag}.whl"
     path.write_bytes(pack(members, f"{dist_info}/RECORD"))

@@ -68,7 +68,10 @@ def wheels_build(
     jobs: int | None,
     repository: Path,
 ) -> None:
-    """Build one wheel for each CPython, several in parallel; with --runtime for another Linux, too."""
+    """Build one wheel for each CPython, several in parallel; with --runtime for another Linux, too.
+
+    An LLVM configuration with the profile sdk or sdk-tools makes one wheel of the SDK, for all CPythons.
+    """
     from dataclasses import replace
 
     from mlir_release.forge.checkout import matrix_of_checkout
@@ -81,6 +84,7 @@ def wheels_build(
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest, common_target
+    from mlir_release.wheels.sdk_wheels import write_release_wheel
 
     sdk = Sdk.load(sdk_folder)
     if tag is None:
@@ -93,11 +97,15 @@ def wheels_build(
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, **release)
+    if request.has_sdk:
+        made = write_release_wheel(request, output=output)
+        console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
+        return
     native = Sdk.load(tools) if tools else None
     cross = Cross.to(sdk, host=Platform.of_host(), tools=native, python=target_python)
     built = build_wheels(
         replace(request, test_addon=test_addon),
-        find_pythons(pythons or [target.python.version for target in targets]),
+        find_pythons(pythons or [target.python.version for target in targets if target.python]),
         output=output,
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
@@ -189,7 +197,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
     "suites",
     multiple=True,
     type=click.Choice(list(SUITES)),
-    help="May be repeated.  [default: smoke and bindings; regression needs no wheel]",
+    help="May be repeated.  [default: all that are for such a wheel; regression needs none]",
 )
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
 @click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")

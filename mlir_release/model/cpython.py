@@ -14,6 +14,9 @@ STABLE_ABI_SINCE = (3, 12)
 #: The ABI tag of a wheel that is for CPython's stable ABI, and the end of its target's name.
 STABLE_ABI = "abi3"
 
+#: The interpreter tag of wheels for every CPython.
+ANY_PYTHON = "py3"
+
 _TAG = re.compile(r"cp(?P<major>3)(?P<minor>[0-9]|[1-9][0-9])(?P<threads>t?)")
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
-from mlir_release.model.cpython import STABLE_ABI, CPython
+from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 class WheelTarget:
     """One wheel of a release.
 
-    :param python: what it is built with
+    :param python: what it is built with; None for a wheel of an SDK, which is for every CPython
     :param serves: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
     """
 
     configuration: Configuration
     runtime: Runtime
-    python: CPython
+    python: CPython | None
     required: bool
     suites: tuple[str, ...]
     tags: frozenset[str] = field(default_factory=frozenset)
@@ -54,8 +54,8 @@ class WheelTarget:
 
     @property
     def name(self) -> str:
-        """``mlir-linux-x86_64-cp312``, or ``mlir-linux-x86_64-cp312-abi3``."""
-        name = f"{self.configuration.name}-{self.runtime.name}-{self.python}"
+        """``mlir-linux-x86_64-cp312``, ``mlir-linux-x86_64-cp312-abi3``, or ``mlir-sdk-linux-x86_64-py3``."""
+        name = f"{self.configuration.name}-{self.place}"
         return f"{name}-{STABLE_ABI}" if self.serves else name
 
     @property
@@ -65,13 +65,18 @@ class WheelTarget:
 
     @property
     def pythons(self) -> tuple[CPython, ...]:
-        """The CPythons that it is for."""
-        return tuple(part.python for part in self.parts)
+        """The CPythons that it is made for; none if it has nothing to do with any."""
+        return tuple(part.python for part in self.parts if part.python is not None)
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter tag of its file's name: ``cp312``, ``py3``."""
+        return self.python.tag if self.python is not None else ANY_PYTHON
 
     @property
     def place(self) -> str:
         """Where it is installed: ``linux-x86_64-cp312``."""
-        return f"{self.runtime.name}-{self.python}"
+        return f"{self.runtime.name}-{self.interpreter}"
 
     @property
     def distribution(self) -> str:
@@ -113,7 +118,7 @@ class WheelTarget:
             "runtime": frozenset({self.runtime.name}),
             "os": frozenset({self.runtime.os}),
             "arch": frozenset({self.runtime.arch}),
-            "python": frozenset({self.python.tag}),
+            "python": frozenset({self.interpreter}),
             "suite": frozenset(self.suites),
             TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},
         }
@@ -121,7 +126,7 @@ class WheelTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class TestTarget:
-    """One run of a suite. ``python`` is None for suites that run once a platform."""
+    """One run of a suite. ``python`` is None for suites that run once a platform, and for wheels of an SDK."""
 
     __test__ = False  # not a pytest class, whatever its name
 
@@ -135,12 +140,18 @@ class TestTarget:
     @property
     def name(self) -> str:
         """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
+        python = self.python.tag if self.python is not None else ANY_PYTHON
         parts = [self.suite, self.configuration.name, self.runtime.name]
-        return "-".join(parts if self.python is None else [*parts, self.python.tag])
+        return "-".join([*parts, python] if self.needs_wheel else parts)
+
+    @property
+    def needs_wheel(self) -> bool:
+        """Whether it runs on a wheel; else on the SDK's tools."""
+        return needs_wheel(self.suite)
 
     def is_waived(self, waived: Collection[str]) -> bool:
         """Whether waivers of these names are for it, for its CPython, or for all wheels that it gates."""
-        own = {self.name, self.name.removeprefix(f"{self.suite}-")} if self.python is not None else {self.name}
+        own = {self.name, self.name.removeprefix(f"{self.suite}-")} if self.needs_wheel else {self.name}
         return not own.isdisjoint(waived) or all(name in waived for name in self.wheels)
 
 
@@ -267,7 +278,9 @@ class Matrix:
             return self
         oldest = CPython.parse(facts.minimum_python)
         reason = f"LLVM {facts.version} needs CPython {oldest.version} or newer"
-        return self.excluding(lambda wheel: reason if wheel.python.release < oldest.release else "")
+        return self.excluding(
+            lambda wheel: reason if wheel.python is not None and wheel.python.release < oldest.release else ""
+        )
 
     def without(self, reasons: Mapping[str, str]) -> Matrix:
         """The matrix without the places (:attr:`WheelTarget.place`) for which there is a reason."""
@@ -287,7 +300,7 @@ class Matrix:
         """The matrix with one wheel for the stable ABI in the place of several of the configurations that may share."""
         wheels: dict[str, WheelTarget] = {}
         for wheel in self.wheels:
-            shares = wheel.python.has_stable_abi and may_share(wheel.configuration)
+            shares = wheel.python is not None and wheel.python.has_stable_abi and may_share(wheel.configuration)
             place = f"{wheel.configuration.name}-{wheel.runtime.name}" if shares else wheel.name
             wheels[place] = _join(wheels[place], wheel) if place in wheels else wheel
         return replace(self, wheels=tuple(wheels.values()))
@@ -347,7 +360,7 @@ def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
 
 def _join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:
     """One wheel for the stable ABI in the place of two, built with the older CPython."""
-    serves = tuple(sorted((*wheel.parts, *other.parts), key=lambda part: part.python))
+    serves = tuple(sorted((*wheel.parts, *other.parts), key=lambda part: part.pythons))
     return WheelTarget(
         configuration=wheel.configuration,
         runtime=wheel.runtime,
@@ -374,7 +387,8 @@ def merge_tests(tests: Iterable[TestTarget]) -> tuple[TestTarget, ...]:
 def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
     configuration, runtime = file.configurations[row.llvm], file.runtimes[row.runtime]
-    pythons = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
+    named = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
+    pythons: Iterable[CPython | None] = (None,) if configuration.has_sdk else named
     return [
         WheelTarget(
             configuration=configuration,
@@ -392,7 +406,7 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
 def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
     """Refuse two wheels of one name, or of one file name. :raises UsageError:"""
     names: dict[str, WheelTarget] = {}
-    files: dict[tuple[str, CPython, Platform], WheelTarget] = {}
+    files: dict[tuple[str, str, Platform], WheelTarget] = {}
     for wheel in wheels:
         if wheel.name in names:
             raise mistake(
@@ -400,11 +414,11 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
             )
         names[wheel.name] = wheel
         # Everything that a wheel's file name is made of, except the version, which is one for the whole release.
-        key = (wheel.distribution, wheel.python, wheel.runtime.tag.platform)
+        key = (wheel.distribution, wheel.interpreter, wheel.runtime.tag.platform)
         if key in files:
             raise mistake(
                 f"targets {files[key].name} and {wheel.name}",
-                f"both would make {wheel.distribution}-…-{wheel.python}-… for {wheel.runtime.platform}",
+                f"both would make {wheel.distribution}-…-{wheel.interpreter}-… for {wheel.runtime.platform}",
                 "give one of the two LLVM configurations another distribution name",
                 where=where,
             )

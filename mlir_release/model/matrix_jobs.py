@@ -43,8 +43,9 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
                 "llvm": wheel.configuration.name,
                 "runtime": wheel.runtime.name,
                 "runner": wheel.runtime.runner,
-                "python": wheel.python.tag,
-                "version": wheel.python.version,
+                "python": wheel.python.tag if wheel.python else "",
+                "version": (wheel.python or DEFAULT_PYTHON).version,
+                "tools": str(wheel.configuration.has_sdk).lower(),
                 "required": str(wheel.required).lower(),
                 "artifact": wheel_artifact(wheel.name),
             }
@@ -61,7 +62,7 @@ def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
             "version": (test.python or DEFAULT_PYTHON).version,
             "wheels": " ".join(test.wheels),
             "required": str(test.required).lower(),
-            "artifact": wheel_artifact(test.wheels[0]) if test.python else "",
+            "artifact": wheel_artifact(test.wheels[0]) if test.needs_wheel else "",
         }
         for test in matrix.tests
     ]
@@ -100,9 +101,9 @@ def platform_rows(matrix: Matrix, *, wheels: Collection[str], tests: Collection[
     for sdk in rows["sdk"]:
         runtime = sdk["runtime"]
         wheels_here, tests_here = ([row for row in rows[kind] if row["runtime"] == runtime] for kind in CHAIN[1:])
-        fetch = sorted({row["wheels"] for row in tests_here if row["python"]} - set(wheels))
+        fetch = sorted({row["wheels"] for row in tests_here if row["artifact"]} - set(wheels))
         tests_here = [
-            row | {"artifact": draft_artifact(runtime)} if row["python"] and row["wheels"] in fetch else row
+            row | {"artifact": draft_artifact(runtime)} if row["artifact"] and row["wheels"] in fetch else row
             for row in tests_here
         ]
         found.append(

@@ -48,7 +48,7 @@ class Slot:
         """The slot that a row of the build matrix fills."""
         return cls(
             distribution=canonicalize_name(target.distribution),
-            python=target.python.tag,
+            python=target.interpreter,
             platform=target.runtime.tag.platform,
             stable_abi=bool(target.serves),
         )

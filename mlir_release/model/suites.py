@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: ``python``: once for each wheel; ``platform``: once for the SDK of a platform, without a wheel.
-Scope = Literal["python", "platform"]
+#: ``python``: once for each wheel of the bindings; ``platform``: once for the SDK of a platform, without a wheel;
+#: ``sdk``: once for each wheel of an SDK.
+Scope = Literal["python", "platform", "sdk"]
 
 #: In the order in which they run: smoke comes before anything is added to the environment.
-SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform"}
+SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform", "sdk": "sdk"}
+
+#: The suite of the wheels of SDKs.
+SDK_SUITE = "sdk"
 
 #: Processor time of each suite without emulation, in minutes. Measured with LLVM 22.1.8; ``regression`` is assumed.
-CORE_MINUTES: Mapping[str, float] = {"smoke": 0.25, "bindings": 3, "regression": 10}
+CORE_MINUTES: Mapping[str, float] = {"smoke": 0.25, "bindings": 3, "regression": 10, "sdk": 0.75}
 
 
 def needs_wheel(suite: str) -> bool:
     """Whether a suite is run on each wheel; false for an unknown one."""
-    return SUITES.get(suite) == "python"
+    return SUITES.get(suite) in {"python", "sdk"}

@@ -21,15 +21,25 @@ from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
-from mlir_release.model.suites import SUITES
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.suites import SDK_SUITE, SUITES
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
-Profile = Literal["host", "core", "full"]
+Profile = Literal["host", "core", "full", "sdk", "sdk-tools"]
 
 #: The distribution that each profile makes by default.
-DISTRIBUTIONS: Mapping[Profile, str] = {"host": "mlir", "core": "mlir-core", "full": "mlir-full"}
+DISTRIBUTIONS: Mapping[Profile, str] = {
+    "host": "mlir",
+    "core": "mlir-core",
+    "full": "mlir-full",
+    "sdk": SDK,
+    "sdk-tools": SDK_TOOLS,
+}
+
+#: Profiles whose wheels hold the SDK itself, one for all CPythons.
+SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools"})
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
@@ -128,7 +138,10 @@ class LlvmTable(_Table, frozen=True):
     distribution: Annotated[Name, doc("What pip calls the wheels.")]
     profile: Annotated[
         Profile,
-        doc("core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too."),
+        doc(
+            "core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too; "
+            "sdk, sdk-tools: no bindings but the SDK itself, what builds need and the programs."
+        ),
     ]
     cadence: Annotated[
         Literal["always", "weekly"], doc("weekly: Monday's snapshots (UTC) and every numbered release.")
@@ -140,6 +153,16 @@ class LlvmTable(_Table, frozen=True):
             "auto: where the revision can, which LLVM can from 23 on; true: a revision that can't is an error."
         ),
     ] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.has_sdk and self.distribution != DISTRIBUTIONS[self.profile]:
+            problem = f"is {self.distribution!r}, but the wheels' own CMake files call it {DISTRIBUTIONS[self.profile]}"
+            raise MalformedError("distribution", problem, f'write "{DISTRIBUTIONS[self.profile]}"')
+
+    @property
+    def has_sdk(self) -> bool:
+        """Whether its wheels hold the SDK itself, and so are for every CPython."""
+        return self.profile in SDK_PROFILES
 
 
 class RuntimeTable(_Table, frozen=True):
@@ -214,6 +237,15 @@ class TargetRow(_Table, frozen=True):
         _check_once(self.pythons or ())
 
 
+def _check_sdk_row(row: TargetRow, place: str) -> None:
+    """A row of wheels of an SDK: one for all CPythons, gated by the one suite that needs no bindings."""
+    if row.pythons is not None:
+        raise MalformedError(f"{place}.pythons", "has no use: one wheel of an SDK serves all CPythons", "remove it")
+    if row.suites != (SDK_SUITE,):
+        problem = f"are {', '.join(map(repr, row.suites)) or 'none'}; the wheels of an SDK have one"
+        raise MalformedError(f"{place}.suites", problem, f'write ["{SDK_SUITE}"]')
+
+
 def _check_once(pythons: tuple[str, ...]) -> None:
     for python in pythons:
         if pythons.count(python) > 1:
@@ -240,6 +272,12 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
                 remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
                 raise MalformedError(f"target[{number}].required", problem, remedy)
+            if self.llvm[row.llvm].has_sdk:
+                _check_sdk_row(row, f"target[{number}]")
+                continue
+            if SDK_SUITE in row.suites:
+                problem = f"has {SDK_SUITE!r}, which tests the wheels of SDKs only"
+                raise MalformedError(f"target[{number}].suites", problem, f"remove {SDK_SUITE!r}")
             if self.requires and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")

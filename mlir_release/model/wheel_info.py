@@ -1,21 +1,35 @@
-"""``mlir/_release.json``: a wheel's own word on which release it belongs to."""
+"""``_release.json`` in a wheel's package: its own word on which release it belongs to."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from mlir_release.model.decode import Sha1, builtins, from_json
 from mlir_release.model.requirements import Relaxed
-from mlir_release.model.targets import Profile
+from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, Profile
 
-#: Where it is in a wheel.
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+#: Where it is in a wheel of the bindings.
 WHEEL_INFO = "mlir/_release.json"
+
+#: Where it is in the wheels of an SDK.
+SDK_WHEEL_INFOS: Mapping[Profile, str] = {
+    profile: f"{DISTRIBUTIONS[profile].replace('-', '_')}/_release.json" for profile in sorted(SDK_PROFILES)
+}
+
+
+def wheel_info_in(members: Collection[str]) -> str | None:
+    """The member of a wheel that says which release it belongs to; None if it has none."""
+    return next((name for name in (WHEEL_INFO, *SDK_WHEEL_INFOS.values()) if name in members), None)
 
 
 class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """The content of ``mlir/_release.json``."""
+    """The content of ``_release.json``."""
 
     tag: str  #: the release's
     revision: Sha1  #: llvm-project commit

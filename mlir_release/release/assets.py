@@ -17,7 +17,7 @@ from mlir_release.model.decode import MalformedError
 from mlir_release.model.manifest import WheelEntry
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
-from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.wheels.inspect import corrupt
 
@@ -89,7 +89,8 @@ def read_wheel(path: Path) -> Wheel:
             # The bytes as they are: what pip compares with the .metadata file's hash.
             name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
             metadata = archive.read(name)
-            info = archive.read(WHEEL_INFO) if WHEEL_INFO in archive.namelist() else None
+            ours = wheel_info_in(archive.namelist())
+            info = archive.read(ours) if ours is not None else None
         core = Metadata.from_email(metadata, validate=False)
         fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
     except InvalidMetadata as error:
@@ -123,12 +124,12 @@ def read_wheel(path: Path) -> Wheel:
 
 
 def _read_info(path: Path, content: bytes | None) -> WheelInfo:
-    why = f"it has no {WHEEL_INFO}, which says what release it belongs to"
+    why = "it has no _release.json, which says what release it belongs to"
     if content is not None:
         try:
             return WheelInfo.from_text(content)
         except MalformedError as error:
-            why = f"in its {WHEEL_INFO}, {error}"
+            why = f"in its _release.json, {error}"
     raise VerificationError(
         "wheel-not-ours",
         f"{path.name} does not say which release it belongs to",

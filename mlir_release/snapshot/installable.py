@@ -39,7 +39,7 @@ def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
     :raises UsageError: ``override-unknown``
     """
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
-    places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels}
+    places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels if wheel.python}
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
     unasked: dict[str, set[CPython]] = {}

@@ -257,7 +257,7 @@ class _Transaction:
         matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons).sharing(self.facts)
         reasons: dict[str, dict[str, None]] = {}
         for row in matrix.excluded:
-            reasons.setdefault(row.reason, {})[row.wheel.python.tag] = None
+            reasons.setdefault(row.reason, {})[row.wheel.interpreter] = None
         shown = tuple(f"no wheels for {', '.join(pythons)}: {reason}" for reason, pythons in reasons.items())
         if shown and not matrix.wheels:
             raise UsageError(

@@ -14,9 +14,10 @@ from mlir_release.host import venv
 from mlir_release.host.needs import Needs
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.cpython import split_target
+from mlir_release.model.cpython import ANY_PYTHON, split_target
 from mlir_release.model.requirements import required_names
-from mlir_release.model.suites import CORE_MINUTES, SUITES, needs_wheel
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.model.suites import CORE_MINUTES, SUITES, Scope, needs_wheel
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
@@ -56,10 +57,10 @@ def run_suites(
     :raises VerificationError: ``wheel-corrupt``, ``wheel-revision-mismatch``
     :raises MachineError: what :mod:`mlir_release.host.venv` and :mod:`mlir_release.testing.lit` raise
     """
-    chosen = _choose(suites, wheel)
+    report = inspect(wheel) if wheel is not None else None
+    chosen = _choose(suites, report)
     for suite in chosen:
         sdk.require(*NEEDED_PARTS[suite], purpose=f"the suite {suite}")
-    report = inspect(wheel) if wheel is not None else None
     if report is not None and any(map(needs_wheel, chosen)):
         _check_revision(report, sdk)
     interpreter = find_interpreter(report, python)
@@ -91,14 +92,22 @@ def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:
     return build_addon(sdk, profile, python, floor=platforms_of(wheel.tags)[0], stable_abi=wheel.stable_abi)
 
 
-def _choose(suites: Sequence[str], wheel: Path | None) -> list[str]:
+def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
     if unknown := [suite for suite in suites if suite not in SUITES]:
         raise UsageError(
             "suite-unknown", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
         )
-    chosen = list(suites) or [suite for suite in SUITES if needs_wheel(suite) == (wheel is not None)]
+    scope: Scope = "platform" if wheel is None else "sdk" if wheel.distribution in {SDK, SDK_TOOLS} else "python"
+    chosen = list(suites) or [suite for suite in SUITES if SUITES[suite] == scope]
     if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
         raise UsageError("suite-needs-wheel", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
+    if wheel is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in {scope, "platform"}]):
+        raise UsageError(
+            "suite-of-other-wheels",
+            f"the suite {foreign[0]} does not test wheels of {wheel.distribution}",
+            where=str(wheel.path),
+            remedy=f"for this wheel: {', '.join(suite for suite in SUITES if SUITES[suite] == scope)}",
+        )
     return chosen
 
 
@@ -151,6 +160,8 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
     if report is None:
         return find_pythons()[0]
     interpreter, abi, _ = report.tags[0].split("-", 2)
+    if interpreter == ANY_PYTHON:
+        return find_pythons()[0]
     return find_pythons([interpreter if report.stable_abi else abi])[0]  # the ABI tag tells cp313t from cp313
 
 

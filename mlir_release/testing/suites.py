@@ -3,6 +3,7 @@
 - ``smoke``: the wheel alone in an empty environment: the first things that a user does, and our pinned behaviours
 - ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
+- ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.venv import VirtualEnvironment
+from mlir_release.model.release_tags import base_version
 from mlir_release.projects.mlir import SMOKE
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.testing import lit
@@ -25,6 +27,8 @@ from mlir_release.testing.behaviours import run_cases
 from mlir_release.testing.known_failures import Situation
 from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
 from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.testing.sdk_wheels import build_against, run_programs
+from mlir_release.wheels.sdk_members import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -49,8 +53,13 @@ _WITH_ADDON = "environment-with-addon"
 _PROFILE_GENERATORS: Mapping[str, tuple[str, ...]] = {"full": ("NVPTX", "AMDGPU")}
 
 
-#: The parts of the SDK that each suite uses; ``smoke`` reads its description only.
-NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {"smoke": (), "bindings": (BUILD, TOOLS), "regression": (BUILD, TOOLS)}
+#: The parts of the SDK that each suite uses; ``smoke`` and ``sdk`` read its description only.
+NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {
+    "smoke": (),
+    "bindings": (BUILD, TOOLS),
+    "regression": (BUILD, TOOLS),
+    "sdk": (),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +83,7 @@ class Subject:
 
     @property
     def profile(self) -> str:
-        """``host``, ``core`` or ``full``; empty where no wheel is tested."""
+        """The wheel's (``host``, ``sdk``, …); empty where no wheel is tested."""
         return self.release.profile if self.release else ""
 
     def installed(self) -> dict[str, str]:
@@ -214,9 +223,20 @@ def regression(subject: Subject) -> list[TestResult]:
     return [*results, *run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)]
 
 
+def sdk(subject: Subject) -> list[TestResult]:
+    """What a wheel of an SDK is for, in an empty environment."""
+    assert subject.environment is not None
+    # Without what follows the numbers, which programs may spell otherwise: 23.1.0-rc1, 23.1.0rc1.
+    version = ".".join(map(str, base_version(subject.sdk.info.llvm_version)))
+    if (subject.environment.site_packages() / PACKAGE).is_dir():
+        return list(build_against(subject.environment, subject.workdir, version))
+    return list(run_programs(subject.environment, version))
+
+
 #: How each suite of :data:`mlir_release.model.suites.SUITES` is run; known failures are judged afterwards.
 RUNNERS: Mapping[str, Callable[[Subject], list[TestResult]]] = {
     "smoke": smoke,
     "bindings": bindings,
     "regression": regression,
+    "sdk": sdk,
 }

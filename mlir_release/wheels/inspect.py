@@ -19,7 +19,7 @@ from mlir_release.host.files import sha256_of
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
-from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
+from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
 from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
 from mlir_release.wheels.platform_tags import Problem, abis_of, actual_platform, check_tags
@@ -350,7 +350,8 @@ def _sdk(archive: zipfile.ZipFile, name: str) -> SdkWheelInfo | None:
 
 
 def _release(archive: zipfile.ZipFile) -> WheelInfo | None:
+    name = wheel_info_in(archive.namelist())
     try:
-        return WheelInfo.from_text(archive.read(WHEEL_INFO))
-    except (KeyError, MalformedError):
+        return WheelInfo.from_text(archive.read(name)) if name is not None else None
+    except MalformedError:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
-from mlir_release.model.targets import DISTRIBUTIONS
+from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,6 +99,11 @@ class WheelRequest:
                 why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",
                 remedy="make an SDK of the pinned revision, or pin the SDK's",
             )
+
+    @property
+    def has_sdk(self) -> bool:
+        """Whether the wheel holds the SDK itself."""
+        return self.profile in SDK_PROFILES
 
     @property
     def project_name(self) -> str:

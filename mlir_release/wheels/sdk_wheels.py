@@ -5,7 +5,7 @@ One of each serves every CPython of a platform. Their platform tag is what the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import mlir_release
@@ -13,6 +13,7 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS, SdkWheelInfo
+from mlir_release.model.wheel_info import SDK_WHEEL_INFOS
 from mlir_release.sdk.elf import read_elf
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.sdk.programs import is_elf
@@ -21,13 +22,16 @@ from mlir_release.wheels.archive import Identity, Member, write_wheel
 from mlir_release.wheels.build import check_report
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.sdk_members import sdk_members, tools_members
+from mlir_release.wheels.stage import wheel_info as release_info
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.model.platforms import Platform
+    from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
+    from mlir_release.wheels.request import WheelRequest
 
 #: The versions of symbols that tell how new a C and C++ runtime must be, by their prefix.
 _RUNTIME_VERSIONS = ("GLIBC_", "GLIBCXX_", "CXXABI_")
@@ -58,7 +62,22 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     :raises UsageError: ``sdk-wheel-version-invalid``, ``sdk-part-missing``
     :raises VerificationError: ``wheel-untrue``: the programs need what the SDK does not carry
     """
-    version = _version(version)
+    wheels = _write_wheels(sdk, _version(version), {SDK: None, SDK_TOOLS: None}, output)
+    return SdkWheels(sdk=wheels[0], tools=wheels[1])
+
+
+def write_release_wheel(request: WheelRequest, *, output: Path) -> Path:
+    """Write the one wheel of its SDK that a target asks for into the folder ``output``, and which release it is of.
+
+    :raises UsageError: ``sdk-part-missing``
+    :raises VerificationError: ``wheel-untrue``
+    """
+    info = release_info(replace(request, overrides=()))  # it requires nothing
+    return _write_wheels(request.sdk, str(request.version), {request.distribution: info}, output)[0]
+
+
+def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None], output: Path) -> list[Path]:
+    """Write the ``wanted`` distributions, each with the release that it belongs to, if to any."""
     sdk.require(BUILD, TOOLS, purpose="making wheels of it")
     output.mkdir(parents=True, exist_ok=True)
     reduced = Reduced.of(sdk)
@@ -68,12 +87,23 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
         with console.step(f"Finding the platform tag of the wheels of LLVM {info.llvm_version}"):
             programs = list(tools_members(sdk, info, probe, scratch / "tools"))
             platform = _qualified(probe, programs, sdk, scratch)
-        contents = {
-            Identity(distribution=SDK, version=version, platform=platform): list(sdk_members(reduced, info)),
-            Identity(distribution=SDK_TOOLS, version=version, platform=platform): programs,
+        contents: Mapping[str, Callable[[], list[Member]]] = {
+            SDK: lambda: list(sdk_members(reduced, info)),
+            SDK_TOOLS: lambda: programs,
         }
-        wheels = [_write(identity, members, sdk, output) for identity, members in contents.items()]
-    return SdkWheels(sdk=wheels[0], tools=wheels[1])
+        return [
+            _write(
+                Identity(distribution=name, version=version, platform=platform),
+                [*contents[name](), *_release_member(release)],
+                sdk,
+                output,
+            )
+            for name, release in wanted.items()
+        ]
+
+
+def _release_member(release: WheelInfo | None) -> list[Member]:
+    return [Member(name=SDK_WHEEL_INFOS[release.profile], content=release.to_text())] if release is not None else []
 
 
 def _version(text: str) -> str:

@@ -38,14 +38,14 @@ UV_PLATFORMS = {
 
 def pythons_of(runtime: Runtime) -> list[CPython]:
     """Every CPython that wheels of a runtime are built for, in all its rows."""
-    return sorted({wheel.python for wheel in MATRIX.wheels if wheel.runtime.name == runtime.name})
+    return sorted({python for wheel in MATRIX.wheels if wheel.runtime.name == runtime.name for python in wheel.pythons})
 
 
 def make_wheels(folder: Path) -> Path:
     """Write a small wheel for each target of the distribution ``mlir``; returns the folder."""
     for target in MATRIX.wheels:
         if target.distribution == "mlir":
-            make_wheel(folder, python=target.python.tag, platform=str(target.runtime.tag), target=target.name)
+            make_wheel(folder, python=target.interpreter, platform=str(target.runtime.tag), target=target.name)
     return folder
 
 

@@ -15,14 +15,15 @@ from tests.platforms.runtimes import MATRIX, read_options
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlir_release.model.cpython import CPython
     from mlir_release.model.matrix import WheelTarget
 
-WHEELS = MATRIX.wheels
+WHEELS = [(wheel, wheel.python) for wheel in MATRIX.wheels if wheel.python is not None]
 
 
-@pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel.name)
-def test_each_wheel_is_one_build_with_what_it_needs(wheel: WheelTarget, tmp_path: Path) -> None:
-    job = make_job(tmp_path, platform=str(wheel.runtime.platform), python=wheel.python)
+@pytest.mark.parametrize(("wheel", "python"), WHEELS, ids=[wheel.name for wheel, _ in WHEELS])
+def test_each_wheel_is_one_build_with_what_it_needs(wheel: WheelTarget, python: CPython, tmp_path: Path) -> None:
+    job = make_job(tmp_path, platform=str(wheel.runtime.platform), python=python)
     options, build = read_options(job, wheel.runtime)
     assert options.globals.build_selector(identifier(job))
     # The build is not isolated, so what it requires is installed before it: on every platform, in locked versions.
@@ -41,8 +42,8 @@ def test_cibuildwheel_knows_every_build_and_no_two_wheels_of_a_distribution_shar
     builds = tomllib.loads((resources.files("cibuildwheel") / "resources" / "build-platforms.toml").read_text("utf-8"))
     known = {row["identifier"] for table in builds.values() for row in table["python_configurations"]}
     found = [
-        (wheel.distribution, identifier(make_job(tmp_path, platform=str(wheel.runtime.platform), python=wheel.python)))
-        for wheel in WHEELS
+        (wheel.distribution, identifier(make_job(tmp_path, platform=str(wheel.runtime.platform), python=python)))
+        for wheel, python in WHEELS
     ]
     assert {build for _, build in found} <= known
     assert len(set(found)) == len(found)

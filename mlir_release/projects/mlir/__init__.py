@@ -21,3 +21,6 @@ DRIVER = _HERE / "tests" / "driver.py"
 
 #: What wheels of an SDK have beyond the SDK: the package ``mlir_sdk``, and checks for its CMake packages.
 SDK_WHEEL = _HERE / "sdk"
+
+#: A CMake project that the wheel ``mlir-sdk`` is tested by.
+AGAINST_SDK = _HERE / "against_sdk"

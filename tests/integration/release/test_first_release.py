@@ -44,7 +44,7 @@ def build(stage: Stage, targets: tuple[WheelTarget, ...]) -> Path:
     for target in targets:
         wheel = make_wheel(
             stage.dist,
-            python=target.python.tag,
+            python=target.interpreter,
             distribution=target.distribution,
             profile=target.profile,
             platform=str(target.runtime.tag),

@@ -69,8 +69,8 @@ FACTS = LlvmFacts(
 
 def test_a_cpython_older_than_a_revisions_minimum_is_excluded_with_the_reason(matrix: Matrix) -> None:
     fitting = matrix.of_revision(FACTS)
-    assert {wheel.python.tag for wheel in fitting.wheels} == {"cp313", "cp314", "cp314t", "cp315", "cp315t"}
-    assert {row.wheel.python.tag for row in fitting.excluded} == {"cp311", "cp312"}
+    assert {wheel.interpreter for wheel in fitting.wheels} == {"cp313", "cp314", "cp314t", "cp315", "cp315t"}
+    assert {row.wheel.interpreter for row in fitting.excluded} == {"cp311", "cp312"}
     assert len(fitting.wheels) + len(fitting.excluded) == len(matrix.wheels)
     assert str(fitting.excluded[0]) == "mlir-linux-x86_64-cp311: LLVM 25.1.0 needs CPython 3.13 or newer"
     assert not any(test.name.endswith(("cp311", "cp312")) for test in fitting.tests)
@@ -178,9 +178,9 @@ def test_the_projects_own_platforms(matrix: Matrix) -> None:
     ordinary = {"cp311", "cp312", "cp313", "cp314"}
     for runtime in matrix.runtimes:
         rows = [wheel for wheel in matrix.wheels if wheel.runtime == runtime and wheel.distribution == "mlir"]
-        required = {wheel.python.tag for wheel in rows if wheel.required}
+        required = {wheel.interpreter for wheel in rows if wheel.required}
         assert required == (ordinary if runtime.name == "linux-x86_64" or runtime.proven else set())
-        assert {wheel.python.tag for wheel in rows} == ordinary | {"cp314t", "cp315", "cp315t"}
+        assert {wheel.interpreter for wheel in rows} == ordinary | {"cp314t", "cp315", "cp315t"}
         assert not runtime.runner.endswith("-latest")
     assert {(runtime.os, runtime.arch) for runtime in matrix.runtimes} == {
         ("linux", "x86_64"), ("linux", "aarch64"), ("macos", "arm64"), ("macos", "x86_64"), ("windows", "amd64"),

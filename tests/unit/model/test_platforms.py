@@ -52,10 +52,10 @@ def test_every_host_selects_its_runtime_its_targets_and_its_slots(
         f"mlir-{name}-{python}" for python in ("cp311", "cp312", "cp313", "cp314", "cp314t", "cp315t", "cp315")
     ]
     for wheel in wheels:
-        interpreter = wheel.python.tag.removesuffix("t")
+        interpreter = wheel.interpreter.removesuffix("t")
         slot = Slot.of_file(f"mlir-1-{interpreter}-{wheel.python}-{tag}.whl")
         assert slot == Slot.of_target(wheel)
-        assert slot == Slot(distribution="mlir", python=wheel.python.tag, platform=here)
+        assert slot == Slot(distribution="mlir", python=wheel.interpreter, platform=here)
 
 
 def test_every_runtime_of_ours_has_a_host(matrix: Matrix) -> None:

@@ -15,12 +15,19 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.host import venv
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.names import Slot
+from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
+from mlir_release.model.targets import DISTRIBUTIONS, Profile
+from mlir_release.release.assets import Expected, check_wheel, read_wheel
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.wheels.inspect import inspect
-from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
+from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.sdk_wheels import SdkWheels, write_release_wheel, write_sdk_wheels
 from tests.prefix_factory import REVISION, make_sdk
-from tests.wheel_factory import make_wheel
+from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import TAG, make_wheel
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
@@ -186,3 +193,18 @@ def test_an_sdk_without_one_part_is_refused(sdk: Sdk, tmp_path: Path, part: str)
     with pytest.raises(UsageError) as caught:
         write_sdk_wheels(half, VERSION, output=tmp_path / "wheels")
     assert caught.value.id == "sdk-part-missing"
+
+
+@pytest.mark.parametrize("profile", ["sdk", "sdk-tools"])
+def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: Profile, sdk: Sdk, tmp_path: Path) -> None:
+    name = DISTRIBUTIONS[profile]
+    matrix = Matrix.parse(make_targets(make_row(name, suites=["sdk"])))
+    (target,) = matrix.for_platform(sdk.info.platform, configuration=name).wheels
+    request = WheelRequest.of_target(target, sdk=sdk, tag=TAG, version=VERSION)
+    wheel = read_wheel(write_release_wheel(request, output=tmp_path))
+    check_wheel(wheel, Expected(tag=parse_release_tag(TAG), revision=REVISION, version=VERSION))
+    assert (wheel.target, wheel.profile) == (target.name, profile)
+    assert wheel.slot == Slot.of_target(target)
+    report = inspect(wheel.path)
+    assert (report.problems, report.release) == ((), wheel.info)
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.filename]

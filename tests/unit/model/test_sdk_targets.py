@@ -1,0 +1,103 @@
+"""Rows of ``targets.toml`` that make wheels of an SDK: targets like any other, but for all CPythons."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mlir_release.errors import UsageError
+from mlir_release.model.llvm_facts import LlvmFacts
+from mlir_release.model.matrix import Matrix
+from mlir_release.model.matrix_jobs import job_rows, missing_rows
+from mlir_release.model.names import Slot
+from tests.targets_factory import make_row, make_targets
+
+SDK, TOOLS = "mlir-sdk-linux-x86_64-py3", "mlir-sdk-tools-linux-x86_64-py3"
+SDK_ROW = make_row("mlir-sdk", suites=["sdk"], required=False)
+TOOLS_ROW = make_row("mlir-sdk-tools", suites=["sdk"], required=False)
+FACTS = LlvmFacts(
+    version="23.1.1",
+    minimum_python="3.13",
+    binding_requirements=(),
+    runtime_requirements=(),
+    has_stable_abi=True,
+    has_python_sources=True,
+)
+
+
+@pytest.fixture
+def matrix() -> Matrix:
+    return Matrix.parse(make_targets(make_row(), SDK_ROW, TOOLS_ROW))
+
+
+def test_a_row_makes_one_wheel_and_one_test_for_all_cpythons(matrix: Matrix) -> None:
+    assert [wheel.name for wheel in matrix.wheels][2:] == [SDK, TOOLS]
+    assert [test.name for test in matrix.tests][2:] == [f"sdk-{SDK}", f"sdk-{TOOLS}"]
+    assert matrix.wheel(SDK).pythons == ()
+
+
+def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
+    due = matrix.of_revision(FACTS).without({"linux-x86_64-cp313": "no NumPy"}).sharing(FACTS)
+    assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS]
+    assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
+
+
+def test_the_slot_is_that_of_the_wheels_file(matrix: Matrix) -> None:
+    found = Slot.of_file("mlir_sdk_tools-20261120.2-py3-none-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
+    assert found == Slot.of_target(matrix.wheel(TOOLS))
+
+
+def test_a_waiver_of_its_name_is_for_its_test_too(matrix: Matrix) -> None:
+    (test,) = matrix.wheel(SDK).tests
+    assert test.is_waived({SDK})
+    assert not test.is_waived({TOOLS})
+
+
+def test_its_jobs_take_the_sdk_with_the_tools(matrix: Matrix) -> None:
+    rows = {row["name"]: row for kind in ("wheels", "tests") for row in job_rows(matrix, kind)}
+    assert {name: rows[name]["tools"] for name in (SDK, "mlir-linux-x86_64-cp312")} == {
+        SDK: "true",
+        "mlir-linux-x86_64-cp312": "false",
+    }
+    assert (rows[SDK]["python"], rows[f"sdk-{SDK}"]["python"]) == ("", "")
+    assert rows[f"sdk-{SDK}"]["artifact"] == rows[SDK]["artifact"] == f"wheel-{SDK}"
+
+
+def test_a_wheel_of_an_earlier_run_is_fetched_for_its_test(matrix: Matrix) -> None:
+    (row,) = missing_rows(matrix, "platforms", wheels=(), tests={f"sdk-{TOOLS}"})
+    assert row["fetch"] == TOOLS
+    assert [test["artifact"] for test in json.loads(row["tests"])["include"]] == ["draft-linux-x86_64"]
+
+
+def test_filters_choose_it(matrix: Matrix) -> None:
+    assert [wheel.name for wheel in matrix.only("profile=sdk").wheels] == [SDK]
+    assert [wheel.name for wheel in matrix.only("python=py3 and suite=sdk").wheels] == [SDK, TOOLS]
+
+
+def test_overrides_of_requirements_ask_nothing_of_it() -> None:
+    requires = {"numpy": {"specifier": "<3", "reason": "newer ones work"}}
+    assert Matrix.parse(make_targets(SDK_ROW, requires=requires)).wheels
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (SDK_ROW | {"pythons": ["cp312"]}, "pythons has no use"),
+        (SDK_ROW | {"suites": []}, "suites are none"),
+        (SDK_ROW | {"suites": ["sdk", "smoke"]}, "suites are 'sdk', 'smoke'"),
+        (make_row(suites=["smoke", "sdk"]), "which tests the wheels of SDKs only"),
+    ],
+)
+def test_rows_that_make_no_sense_are_refused(row: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Matrix.parse(make_targets(row))
+    assert why in refused.value.why
+
+
+def test_its_distribution_has_the_name_that_its_files_call_it() -> None:
+    text = make_targets(SDK_ROW).replace('distribution = "mlir-sdk"', 'distribution = "my-sdk"')
+    with pytest.raises(UsageError) as refused:
+        Matrix.parse(text)
+    assert "own CMake files call it mlir-sdk" in refused.value.why
