@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.model.cpython import STABLE_ABI, CPython
+from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -40,33 +40,35 @@ class _Machine:
 
     system: str
     machine: str
-    python: str  #: ``3.12``
+    python: str  #: ``3.12``; empty: any
     or_newer: bool  #: a wheel for the stable ABI
 
     def overlaps(self, other: _Machine) -> bool:
         """Whether there are machines that both are for."""
         if (self.system, self.machine) != (other.system, other.machine):
             return False
+        if not self.python or not other.python:
+            return True
         first, second = sorted((self, other), key=lambda machine: CPython.parse(machine.python))
         return first.python == second.python or first.or_newer
 
     @property
     def fits(self) -> str:
         operator = ">=" if self.or_newer else "=="
-        return (
-            f'python_version {operator} "{self.python}" and sys_platform == "{self.system}" '
-            f'and platform_machine == "{self.machine}"'
-        )
+        python = f'python_version {operator} "{self.python}" and ' if self.python else ""
+        return f'{python}sys_platform == "{self.system}" and platform_machine == "{self.machine}"'
 
 
 def _machine(link: WheelLink) -> _Machine | None:
     """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
     platforms = {PlatformTag.parse(tag).platform for tag in link.wheel.platforms}
+    markers = platforms.pop().markers if len(platforms) == 1 else None
+    if markers is not None and link.wheel.python == ANY_PYTHON:
+        return _Machine(*markers, "", or_newer=False)
     try:
         python = CPython.of_tag(link.wheel.python)
     except ValueError:
         return None
-    markers = platforms.pop().markers if len(platforms) == 1 else None
     if markers is None or python.free_threaded:
         return None
     return _Machine(*markers, python.marker, or_newer=link.wheel.filename.split("-")[-2] == STABLE_ABI)
@@ -133,9 +135,11 @@ def _none_fits(machines: Iterable[_Machine]) -> str:
     for machine in machines:
         operator = "<" if machine.or_newer else "!="
         others = groups.setdefault((machine.system, machine.machine), [])
-        others.append(f'python_version {operator} "{machine.python}"')
+        if machine.python:
+            others.append(f'python_version {operator} "{machine.python}"')
     return " and ".join(
-        f'(sys_platform != "{system}" or platform_machine != "{machine}" or ({" and ".join(dict.fromkeys(others))}))'
+        f'(sys_platform != "{system}" or platform_machine != "{machine}"'
+        + (f" or ({' and '.join(dict.fromkeys(others))}))" if others else ")")
         for (system, machine), others in groups.items()
     )
 

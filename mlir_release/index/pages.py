@@ -12,8 +12,9 @@ from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
-from mlir_release.model.cpython import python_order
+from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release import commands
 from mlir_release.release.notes import (
     STABLE_ABI_LOSS,
@@ -44,6 +45,8 @@ _MEANINGS = {
     "host": "everything, with the execution engine and the host's code generator",
     "core": "no code generators: for tools that only transform IR",
     "full": "host, plus the NVPTX and AMDGPU code generators",
+    "sdk": "to build against: headers, static libraries, CMake packages, code generators; one wheel for all CPythons",
+    "sdk-tools": "mlir-opt, mlir-translate, FileCheck and other programs; one wheel for all CPythons",
 }
 _HEADINGS = {"snapshot": "Snapshots", "numbered": "Releases"}
 
@@ -218,6 +221,7 @@ class Pages:
         installs = [
             {
                 "distribution": name,
+                "imported": name not in (SDK, SDK_TOOLS),
                 "by_version": commands.exact(self.where(here), name, manifest.version).text,
                 "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release, name)}").text,
                 "requirements": requirements_name(release, name),
@@ -269,24 +273,27 @@ class Pages:
             "distribution": name,
             "meaning": _MEANINGS.get(links[0].wheel.profile, links[0].wheel.profile),
             "rows": [
-                {
-                    "platform": row,
-                    "cells": [self._cell(release, links, previous, row, python) for python in pythons],
-                }
-                for row in platforms
+                {"platform": row, "cells": self._cells(release, links, previous, row, pythons)} for row in platforms
             ],
         }
 
-    def _cell(
-        self, release: Published, links: list[WheelLink], previous: Published | None, row: RunsOn, python: str
-    ) -> dict[str, Any] | None:
+    def _cells(
+        self, release: Published, links: list[WheelLink], previous: Published | None, row: RunsOn, pythons: list[str]
+    ) -> list[dict[str, Any] | None]:
+        """The cells of a platform, one for each CPython; a single one for a wheel that is for all."""
+        here = [link for link in links if runs_on(link.wheel.platforms) == row]
+        for link in here:
+            if link.wheel.python == ANY_PYTHON:
+                return [self._cell(release, link, previous) | {"span": max(len(pythons), 1)}]
+        found = [next((link for link in here if python in link.wheel.pythons), None) for python in pythons]
+        return [self._cell(release, link, previous) if link is not None else None for link in found]
+
+    def _cell(self, release: Published, link: WheelLink, previous: Published | None) -> dict[str, Any]:
         from markupsafe import Markup
 
-        for link in links:
-            if python in link.wheel.pythons and runs_on(link.wheel.platforms) == row:
-                return {
-                    "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
-                    "change": size_change(link.wheel, previous.manifest if previous else None),
-                    "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
-                }
-        return None
+        return {
+            "anchor": Markup(anchor(link, format_bytes(link.wheel.size))),
+            "change": size_change(link.wheel, previous.manifest if previous else None),
+            "yanked": link.yanked if release.yanked is None else None,  # else the page says it once
+            "span": 1,
+        }

@@ -17,6 +17,7 @@ from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, builtins, doc, from_json
 from mlir_release.model.release_tags import Kind, parse_tag
 from mlir_release.model.requirements import Relaxed
@@ -30,9 +31,9 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
 
     filename: WheelName
     target: Annotated[str, doc("Row of the build matrix, `mlir-linux-x86_64-cp312`")]
-    distribution: Annotated[str, doc("`mlir`, `mlir-core`, `mlir-full`")]
-    profile: Annotated[str, doc("`host`, `core`, `full`")]
-    python: Annotated[str, doc("The interpreter tag, `cp312`")]
+    distribution: Annotated[str, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`")]
+    profile: Annotated[str, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`")]
+    python: Annotated[str, doc("The interpreter tag, `cp312`; `py3` of wheels for every CPython")]
     serves: Annotated[tuple[str, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
     platforms: Annotated[tuple[str, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()
     requires_python: Annotated[str, doc("PEP 440 specifiers, or empty")] = ""
@@ -44,8 +45,8 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def pythons(self) -> tuple[str, ...]:
-        """The CPythons that it is for: ``cp312``, …"""
-        return self.serves or (self.python,)
+        """The CPythons that it is made for: ``cp312``, …; none of a wheel that is for all."""
+        return () if self.python == ANY_PYTHON else self.serves or (self.python,)
 
 
 class TestEntry(Struct, frozen=True, kw_only=True):

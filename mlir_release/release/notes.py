@@ -53,8 +53,8 @@ STABLE_ABI_LOSS = (
 
 
 def python_names(wheel: WheelEntry) -> str:
-    """The CPythons of a wheel: ``3.11``, or ``3.12, 3.13 (one wheel, stable ABI)``."""
-    names = ", ".join(map(python_name, wheel.pythons))
+    """The CPythons of a wheel: ``3.11``, ``3.12, 3.13 (one wheel, stable ABI)``, or ``any``."""
+    names = ", ".join(map(python_name, wheel.pythons)) or "any"
     return f"{names} (one wheel, stable ABI)" if wheel.serves else names
 
 

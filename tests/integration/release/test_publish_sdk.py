@@ -1,0 +1,112 @@
+"""Wheels of an SDK in a release: from the draft to the manifest and the pages, like any other, and never to PyPI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.requirements import Requirement
+
+from mlir_release.errors import NeedsPersonError
+from mlir_release.index.generate import generate
+from mlir_release.pypi.project import IndexProject
+from mlir_release.pypi.publish import make_plan
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
+from tests.release_stage import Stage, make_stage
+from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import PYTHON, TAG, VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.model.manifest import Manifest
+
+DISTRIBUTIONS = ("mlir-sdk", "mlir-sdk-tools")
+TARGETS = make_targets(
+    make_row(),
+    *(make_row(name, suites=["sdk"], required=name == "mlir-sdk") for name in DISTRIBUTIONS),
+    pythons=[PYTHON],
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    made = make_stage(tmp_path, targets=TARGETS)
+    made.fill(pythons=[PYTHON])
+    return made
+
+
+def published(stage: Stage, tag: str = TAG, version: str = VERSION) -> Manifest:
+    """The manifest of the release with the wheels of its SDK."""
+    for name in DISTRIBUTIONS:
+        stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name)
+    upload(Draft.load(stage.forge, tag), stage.dist / tag)
+    return publish(Draft.load(stage.again(), tag)).manifest
+
+
+@pytest.fixture
+def pages(stage: Stage, tmp_path: Path) -> Path:
+    published(stage)
+    site = tmp_path / "site"
+    generate(stage.forge, site, base_url="https://example.org/pages", matrix=stage.matrix)
+    return site / "snapshots"
+
+
+def test_a_release_waits_for_those_that_are_required(stage: Stage) -> None:
+    upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
+    draft = Draft.load(stage.again(), TAG)
+    assert draft.missing().wheels == tuple(f"{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
+    assert draft.missing().tests == tuple(f"sdk-{name}-linux-x86_64-py3" for name in DISTRIBUTIONS)
+    assert draft.lacking_required() == ("mlir-sdk-linux-x86_64-py3",)
+    with pytest.raises(NeedsPersonError, match="mlir-sdk-linux-x86_64-py3: there is no wheel"):
+        publish(draft)
+
+
+def test_the_manifest_has_them_with_their_tests(stage: Stage) -> None:
+    manifest = published(stage)
+    rows = {wheel.distribution: wheel for wheel in manifest.wheels}
+    assert manifest.distributions == ("mlir", *DISTRIBUTIONS)
+    assert [(rows[name].profile, rows[name].python) for name in DISTRIBUTIONS] == [("sdk", "py3"), ("sdk-tools", "py3")]
+    assert manifest.pythons == (PYTHON,)
+    tested = {test.name: test.wheel for test in manifest.tests}
+    assert {tested[f"sdk-{name}-linux-x86_64-py3"] for name in DISTRIBUTIONS} == {
+        rows[n].filename for n in DISTRIBUTIONS
+    }
+
+
+def test_pypi_gets_the_bindings_alone(stage: Stage) -> None:
+    stage.add_tag("llvm-22.1.8.01", "22.1.8")
+    stage.fill(tag="llvm-22.1.8.01", version="22.1.8", pythons=[PYTHON])
+    manifest = published(stage, "llvm-22.1.8.01", "22.1.8")
+    assert len(manifest.wheels) == 3
+    plan = make_plan(manifest, IndexProject(name="mlir", url="", files={}, owners=None))
+    assert [wheel.distribution for wheel in plan.upload] == ["mlir"]
+
+
+def test_requirements_choose_them_for_every_cpython_of_their_platform(pages: Path) -> None:
+    for name in DISTRIBUTIONS:
+        text = (pages / TAG / f"requirements-{TAG}-{name}.txt").read_text(encoding="utf-8")
+        found, refusal = (Requirement(line) for line in text.splitlines() if not line.startswith("#"))
+        assert found.marker is not None
+        assert refusal.marker is not None
+        for machine, fits in (("x86_64", True), ("aarch64", False)):
+            for python in ("3.8", "3.14"):
+                here = {"python_version": python, "sys_platform": "linux", "platform_machine": machine}
+                assert (found.marker.evaluate(here), refusal.marker.evaluate(here)) == (fits, not fits)
+    assert "mlir_sdk" not in (pages / TAG / f"requirements-{TAG}.txt").read_text(encoding="utf-8")
+
+
+def test_the_index_and_the_releases_page_have_them(pages: Path) -> None:
+    assert "mlir_sdk-" in (pages / "simple" / "mlir-sdk" / "index.html").read_text(encoding="utf-8")
+    page = (pages / TAG / "index.html").read_text(encoding="utf-8")
+    assert page.count("one wheel for all CPythons") == len(DISTRIBUTIONS)
+    assert "all of them are imported as" not in page
+
+
+def test_no_page_names_them_in_a_command_that_asks_pypi(pages: Path) -> None:
+    for page in pages.parent.rglob("*.html"):
+        for command in page.read_text(encoding="utf-8").split("<code>")[1:]:
+            if "mlir-sdk" in (words := command.split("</code>")[0]):
+                assert not {"-f", "--find-links", "--extra-index-url"}.intersection(words.split())
