@@ -15,6 +15,7 @@ from mlir_release.cost.estimate import OTHERS, comparison, estimate
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.targets import TARGETS_FILE
+from tests.targets_factory import make_row, make_targets
 
 ROOT = Path(__file__).parents[3]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
@@ -38,6 +39,16 @@ def test_twice_the_snapshots_are_twice_the_minutes() -> None:
     assert two.total.billed == 2 * one.total.billed
     assert two.total.dollars == pytest.approx(2 * one.total.dollars)
     assert two.total.dollars_in_public == 0
+
+
+def test_a_suite_of_an_sdks_wheel_is_no_build_of_the_sdk() -> None:
+    row = make_row("mlir-sdk", suites=["sdk"])
+    without, having = (
+        estimate(Matrix.parse(make_targets(*rows)), per_day=1, public=False)
+        for rows in ([make_row()], [make_row(), row])
+    )
+    assert having.stages["sdk"].billed == without.stages["sdk"].billed
+    assert having.stages["tests"].jobs == without.stages["tests"].jobs + 7
 
 
 @pytest.mark.parametrize("group", ["stages", "systems"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows, missing_rows
 from mlir_release.model.names import Slot
+from mlir_release.model.release_tags import parse_snapshot
+from mlir_release.model.targets import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
 
+ROOT = Path(__file__).parents[3]
 SDK, TOOLS = "mlir-sdk-linux-x86_64-py3", "mlir-sdk-tools-linux-x86_64-py3"
 SDK_ROW = make_row("mlir-sdk", suites=["sdk"], required=False)
 TOOLS_ROW = make_row("mlir-sdk-tools", suites=["sdk"], required=False)
@@ -42,6 +46,16 @@ def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
     due = matrix.of_revision(FACTS).without({"linux-x86_64-cp313": "no NumPy"}).sharing(FACTS)
     assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS]
     assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
+
+
+def test_the_rows_of_the_guide_fit_the_shipped_file() -> None:
+    guide = (ROOT / "docs" / "downstream.md").read_text(encoding="utf-8")
+    rows = next(block for block in guide.split("```toml\n")[1:] if "[llvm.mlir-sdk]" in block).split("```")[0]
+    matrix = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8") + rows)
+    assert [wheel.name for wheel in matrix.only("suite=sdk").wheels] == [SDK, TOOLS]
+    monday, tuesday = (matrix.due(parse_snapshot(f"snapshot-202611{day}.01")) for day in (23, 24))
+    assert SDK in {wheel.name for wheel in monday.wheels}
+    assert SDK not in {wheel.name for wheel in tuesday.wheels}
 
 
 def test_the_slot_is_that_of_the_wheels_file(matrix: Matrix) -> None:
