@@ -17,6 +17,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
+from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.sdk_wheels import SdkWheels, write_sdk_wheels
 from tests.processes import run
@@ -162,3 +163,12 @@ def test_its_own_tests_pass_with_our_tools(
     assert "(100.00%)" in said
     assert "Failed" not in said
     assert "Unsupported" not in said
+
+
+@pytest.mark.parametrize("kind", ["sdk", "tools"])
+def test_each_wheel_passes_the_suite_that_gates_it_in_a_release(
+    kind: str, sdk: Sdk, wheels: SdkWheels, tmp_path: Path
+) -> None:
+    (run,) = run_suites(getattr(wheels, kind), sdk=sdk, workdir=tmp_path)
+    assert run.passed, run.markdown()
+    assert len(run.results) == {"sdk": 5, "tools": 4}[kind]
