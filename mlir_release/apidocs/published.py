@@ -62,7 +62,8 @@ def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
         else:
             releases = [release for release in channel.releases if release.yanked is None]
         for release in releases:
-            if links := [link for link in release.links if link.yanked is None]:
+            # Wheels that are for no CPython in particular are those of an SDK.
+            if links := [link for link in release.links if link.yanked is None and link.wheel.pythons]:
                 yield Wanted(release=release, link=max(links, key=_preference))
 
 

@@ -76,6 +76,13 @@ def test_numbered_releases_and_the_newest_snapshot_are_documented() -> None:
     }
 
 
+def test_a_release_of_an_sdks_wheels_alone_is_not_documented() -> None:
+    only = release(NUMBERED)
+    wheels = tuple(structs.replace(wheel, python="py3", profile="sdk") for wheel in only.manifest.wheels[:1])
+    only = replace(only, manifest=structs.replace(only.manifest, wheels=wheels))
+    assert list(wanted_sections(channels(only))) == []
+
+
 @pytest.fixture(autouse=True)
 def _no_archive_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlir_release.index.generate.read_served", lambda base_url, scratch: None)
