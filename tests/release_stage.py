@@ -86,6 +86,7 @@ class Stage:
         distribution: str = "mlir",
         content: str = "",
         padding: int = 0,
+        files: dict[str, bytes] | None = None,
     ) -> Path:
         """Write wheels and passing reports for ``tag``, as ``py3`` of an SDK; returns the folder."""
         folder = self.dist / tag
@@ -100,6 +101,7 @@ class Stage:
                 profile=PROFILES[distribution],
                 content=content,
                 padding=padding,
+                files=files,
             )
             suite = "smoke" if python != ANY_PYTHON else "sdk"
             make_report(folder, wheel, suite=suite, target=f"{suite}-{distribution}-linux-x86_64-{python}")

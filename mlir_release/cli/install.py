@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     help="The interpreter to install for.  [default: the `python` of PATH]",
 )
 @click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
+@click.option("--sdk", is_flag=True, help="Install mlir-sdk and mlir-sdk-tools of the release, too.")
 @click.option(
     "--provenance",
     type=click.Choice(["auto", "require", "skip"]),
@@ -49,6 +50,7 @@ def install(
     forge: Forge,
     python: Path | None,
     distribution: str,
+    sdk: bool,
     provenance: Expectation,
     signed_by: str,
     trusted_root: Path | None,
@@ -64,6 +66,7 @@ def install(
         tag,
         python=python,
         distribution=distribution,
+        sdk=sdk,
         provenance=provenance,
         repository=signed_by,
         trusted_root=trusted_root,

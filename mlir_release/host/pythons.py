@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +72,11 @@ class Python:
     @cached_property
     def _ranks(self) -> dict[Tag, int]:
         """The wheel tags that its pip accepts on this machine, each with its place in pip's order, the best first."""
-        from packaging.tags import cpython_tags, platform_tags
+        from packaging.tags import compatible_tags, cpython_tags, platform_tags
 
-        tags = cpython_tags(self.cpython.release, [self.tag], list(platform_tags()))
-        return {tag: rank for rank, tag in enumerate(tags)}
+        release, platforms = self.cpython.release, list(platform_tags())
+        own = cpython_tags(release, [self.tag], platforms)
+        return {tag: rank for rank, tag in enumerate(chain(own, compatible_tags(release, self.tag, platforms)))}
 
     def wheel_rank(self, filename: str) -> int | None:
         """The place of a wheel in its pip's order of preference on this machine, 0 the best; None: it does not fit."""

@@ -17,6 +17,7 @@ from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release.install_check import best_wheel, check_import
@@ -47,13 +48,15 @@ class Installed:
     python: str  #: path of the interpreter
     provenance: bool  #: who built it was verified
     signer: str = ""  #: the workflow that signed it, where that was verified
-    cmake_dir: str = ""  #: CMake packages of the release's SDK; empty where none is published
+    sdk: tuple[str, ...] = ()  #: the files of the SDK's wheels, where those were asked for
+    cmake_dir: str = ""  #: of the SDK, with ``MLIRConfig.cmake``; empty if it was not installed
     dry_run: bool = False
 
     def text(self) -> str:
         """For people."""
         verb = "would install" if self.dry_run else "installed"
-        line = f"{verb} {self.filename} of {self.tag} ({self.revision[:12]}) for {self.python}"
+        files = ", ".join((self.filename, *self.sdk))
+        line = f"{verb} {files} of {self.tag} ({self.revision[:12]}) for {self.python}"
         if not self.provenance:
             return f"{line}; digest verified; not signed, or not checked who signed it"
         return f"{line}; digest and provenance verified\n  signed by {self.signer}"
@@ -71,6 +74,7 @@ def install(
     *,
     python: Path | None = None,
     distribution: str = "mlir",
+    sdk: bool = False,
     provenance: Expectation = "auto",
     repository: str = "",
     trusted_root: Path | None = None,
@@ -80,10 +84,11 @@ def install(
 ) -> Installed:
     """Install a published release's wheel of ``distribution`` into ``python``'s environment.
 
-    Dependencies come from pip's usual index; the wheel itself only ever from the release.
+    Dependencies come from pip's usual index; the release's wheels only ever from the release.
 
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
     :param python: None: the ``python`` of PATH
+    :param sdk: install the wheels of the release's SDK, too
     :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
     :param trusted_root: a file with the root of trust; None: see :func:`~mlir_release.provenance.trust.load_trust`
     :param branch: where ``yanked.toml`` is; and the workflow that signs
@@ -109,21 +114,26 @@ def install(
                 trust=load_trust(trusted_root) if trusted_root is not None else None,
             )
         manifest = trusted.manifest
-        wheel = choose(manifest, interpreter, distribution)
-        with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
-            path = fetch_published_wheel(forge, release, wheel, folder)
-        signer = trusted.check(wheel.filename, wheel.sha256)
+        names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
+        wheels = [choose(manifest, interpreter, name) for name in names]
+        paths = []
+        for wheel in wheels:
+            with console.step(f"fetch {wheel.filename}, {format_bytes(wheel.size)}"):
+                paths.append(fetch_published_wheel(forge, release, wheel, folder))
+        signer, *_ = [trusted.check(wheel.filename, wheel.sha256) for wheel in wheels]
         if not dry_run:
-            with console.step(f"install {wheel.filename}"):
-                _install(python, path, manifest, pip_options)
+            with console.step(f"install {', '.join(wheel.filename for wheel in wheels)}"):
+                _install(python, paths, manifest, pip_options)
     return Installed(
         tag=manifest.tag,
         revision=manifest.revision,
         version=manifest.version,
-        filename=wheel.filename,
+        filename=wheels[0].filename,
         python=str(python),
         provenance=signer is not None,
         signer=signer.workflow if signer is not None else "",
+        sdk=tuple(wheel.filename for wheel in wheels[1:]),
+        cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
         dry_run=dry_run,
     )
 
@@ -182,15 +192,23 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
 # -- pip -----------------------------------------------------------------------------------------------------------
 
 
-def _install(python: Path, path: Path, manifest: Manifest, options: Sequence[str]) -> None:
+def _install(python: Path, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
     # The caller's surroundings say which index the dependencies come from, so pip sees all of the environment.
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", *options, str(path)]
-    done = capture(command)
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
+    done = capture([*pip, *options, *paths])
     if not done.ok:
-        raise _failed("install-failed", f"pip does not install {path.name}", python, done)
+        raise _failed("install-failed", f"pip does not install {', '.join(path.name for path in paths)}", python, done)
     done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
     if done.returncode != 0:
-        raise _failed("import-failed", f"{path.name} is installed, but can't be imported", python, done)
+        raise _failed("import-failed", f"{paths[0].name} is installed, but can't be imported", python, done)
+
+
+def _cmake_dir(python: Path) -> str:
+    """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``import-failed``"""
+    done = capture([python, "-m", "mlir_sdk", "--cmakedir"])
+    if not done.ok:
+        raise _failed("import-failed", "mlir-sdk is installed, but can't be imported", python, done)
+    return done.stdout.strip()
 
 
 def _failed(id: str, what: str, python: Path, done: Captured) -> VerificationError:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
 
-from mlir_release.errors import NeedsPersonError
+from mlir_release.errors import NeedsPersonError, VerificationError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.host import venv
 from mlir_release.index.generate import generate
+from mlir_release.projects.mlir import SDK_WHEEL
 from mlir_release.pypi.project import IndexProject
 from mlir_release.pypi.publish import make_plan
 from mlir_release.release.draft import Draft
+from mlir_release.release.install import install
+from mlir_release.release.mirror import mirror
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests.release_stage import Stage, make_stage
@@ -19,8 +27,6 @@ from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, TAG, VERSION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mlir_release.model.manifest import Manifest
 
 DISTRIBUTIONS = ("mlir-sdk", "mlir-sdk-tools")
@@ -40,8 +46,9 @@ def stage(tmp_path: Path) -> Stage:
 
 def published(stage: Stage, tag: str = TAG, version: str = VERSION) -> Manifest:
     """The manifest of the release with the wheels of its SDK."""
-    for name in DISTRIBUTIONS:
-        stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name)
+    package = {f"mlir_sdk/{path.name}": path.read_bytes() for path in (SDK_WHEEL / "mlir_sdk").glob("*.py")}
+    for name, files in zip(DISTRIBUTIONS, (package, {}), strict=True):
+        stage.fill(tag=tag, version=version, pythons=["py3"], distribution=name, files=files)
     upload(Draft.load(stage.forge, tag), stage.dist / tag)
     return publish(Draft.load(stage.again(), tag)).manifest
 
@@ -110,3 +117,39 @@ def test_no_page_names_them_in_a_command_that_asks_pypi(pages: Path) -> None:
         for command in page.read_text(encoding="utf-8").split("<code>")[1:]:
             if "mlir-sdk" in (words := command.split("</code>")[0]):
                 assert not {"-f", "--find-links", "--extra-index-url"}.intersection(words.split())
+
+
+def test_a_mirror_has_them(stage: Stage, tmp_path: Path) -> None:
+    manifest = published(stage)
+    there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"})
+    mirror(stage.forge, there, branch="main")
+    copied = there.published(TAG)
+    assert copied is not None
+    assert {wheel.filename for wheel in manifest.wheels} <= {asset.name for asset in copied.assets}
+
+
+def test_they_are_installed_where_asked_for(stage: Stage, tmp_path: Path) -> None:
+    manifest = published(stage)
+    environment = venv.create(tmp_path / "environment", Path(sys.executable), pip=True)
+    found = install(stage.forge, TAG, python=environment.python, sdk=True)
+    names = [wheel.filename for name in DISTRIBUTIONS for wheel in manifest.wheels if wheel.distribution == name]
+    assert list(found.sdk) == names
+    assert found.cmake_dir == str(environment.site_packages() / "mlir_sdk" / "lib" / "cmake" / "mlir")
+    assert found.to_json()["cmake-dir"] == found.cmake_dir
+    without = install(stage.forge, TAG, python=environment.python, dry_run=True)
+    assert (without.sdk, without.cmake_dir) == ((), "")
+
+
+def test_a_release_without_them_is_not_installed(tmp_path: Path) -> None:
+    targets = make_targets(make_row(), pythons=[PYTHON])
+    stage = make_stage(tmp_path, targets=targets)
+    upload(Draft.load(stage.forge, TAG), stage.fill(pythons=[PYTHON]))
+    publish(Draft.load(stage.again(), TAG))
+    environment = venv.create(tmp_path / "environment", Path(sys.executable), pip=True)
+    with pytest.raises(VerificationError) as caught:
+        install(stage.forge, TAG, python=environment.python, sdk=True)
+    assert (caught.value.id, caught.value.what) == (
+        "install-no-wheel",
+        f"{TAG} has no wheel of mlir-sdk for CPython {platform.python_version()} on this machine",
+    )
+    assert not (environment.site_packages() / "mlir").exists()
