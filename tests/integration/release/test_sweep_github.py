@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -95,19 +96,22 @@ class Killed(BaseException):
 
 @dataclass
 class Wire:
-    """The requests of one process, which is killed at number ``at``."""
+    """The requests of one process, several at a time, which is killed at number ``at``."""
 
     at: int = 0
     after: bool = False
     count: int = 0
+    lock: Lock = field(default_factory=Lock)
     send: Any = field(default=requests.Session.send)
 
     def __call__(self, session: requests.Session, request: Any, **options: Any) -> Any:
-        self.count += 1
-        if self.count == self.at and not self.after:
+        with self.lock:
+            self.count += 1
+            number = self.count
+        if number == self.at and not self.after:
             raise Killed
         answer = self.send(session, request, **options)
-        if self.count == self.at:
+        if number == self.at:
             raise Killed
         return answer
 
