@@ -170,12 +170,12 @@ def compile_llc(folder: Path, source: Path, toolchain: Toolchain) -> list[Path]:
 
 
 def modules_to_compile(corpus: Path) -> list[object]:
-    """Three runs of llc, of small modules: callgrind takes minutes for others."""
+    """Up to three runs of llc, of small modules: callgrind takes minutes for others."""
     modules = load_corpus(corpus).modules
     ranked = sorted(modules, key=lambda module: (corpus / module.bitcode).stat().st_size)
-    chosen = [ranked[len(ranked) * percent // 100] for percent in (10, 20, 30)]
+    chosen = [ranked[index] for index in sorted({len(ranked) * percent // 100 for percent in (10, 20, 30)})]
     return [
-        {"name": Path(module.name).name, "arguments": [*module.flags, "-o", "-", str(corpus / module.bitcode)]}
+        {"name": module.name, "arguments": [*module.flags, "-o", "-", str(corpus / module.bitcode)]}
         for module in chosen
     ]
 
