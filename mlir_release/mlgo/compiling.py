@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import VerificationError
@@ -102,9 +102,7 @@ class Compiler:
                 raise _failure(module, ending)
             found = Compiled(cost=cost_of(ending.errors), decisions=ending.decisions)
             if emit:
-                found = Compiled(
-                    cost=found.cost, decisions=found.decisions, text=text_of(target), sha256=sha256_of(target)
-                )
+                found = replace(found, text=text_of(target), sha256=sha256_of(target))
         return found
 
 

@@ -20,7 +20,7 @@ from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
-from tests.integration.mlgo.conftest import make_build, mlgo, said
+from tests.integration.mlgo.conftest import make_build, mlgo, said, use_clang
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,10 +30,7 @@ def llvm(monkeypatch: pytest.MonkeyPatch) -> Path:
     packages = DebianPackages(cache_directory())
     if not packages.available():
         pytest.skip("NO POLICY WAS EMBEDDED: it needs LLVM's packages of Debian or Ubuntu")
-    prefix = packages.unpack_with_clang(max(packages.versions()))
-    (libraries,) = prefix.parent.glob("*-linux-gnu")
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
-    return prefix
+    return use_clang(packages, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])

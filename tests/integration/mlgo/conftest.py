@@ -98,13 +98,18 @@ def llvm(packages: DebianPackages, tmp_path_factory: pytest.TempPathFactory) -> 
     return programs(packages, max(packages.versions()), tmp_path_factory.mktemp("llvm") / "prefix")
 
 
-@pytest.fixture
-def clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
+def use_clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The prefix of the newest LLVM with its real clang, whose programs find their libraries."""
     prefix = packages.unpack_with_clang(max(packages.versions()))
     (libraries,) = prefix.parent.glob("*-linux-gnu")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
     return prefix
+
+
+@pytest.fixture
+def clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The newest LLVM with its real clang."""
+    return use_clang(packages, monkeypatch)
 
 
 def run(*command: str | Path) -> None:
