@@ -15,6 +15,7 @@ from mlir_release.host.cache import cache_directory, locked
 
 #: Node itself is on npm, too: one package for each platform.
 NODE = "22.23.3"
+RENOVATE = "44.121.2"
 _PLATFORMS = {"linux": "linux", "darwin": "darwin", "win32": "win"}
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
@@ -46,6 +47,17 @@ def file(name: str, version: str, member: str) -> Path:
                     (Path(temporary) / "file").write_bytes(content.read())
                 (Path(temporary) / "file").replace(path)
     return path
+
+
+def renovate(program: str) -> list[str]:
+    """The command of one of Renovate's programs, ``renovate`` or ``config-validator``: 620 packages.
+
+    :raises RuntimeError: if it can't be had
+    """
+    found = shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")
+    if found is None:
+        raise RuntimeError("Node comes with the environment of the tests, and is not there")
+    return [found, str(provide("renovate", RENOVATE) / "dist" / f"{program}.js")]
 
 
 def _npm(folder: Path, *args: str) -> str:

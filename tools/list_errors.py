@@ -80,6 +80,7 @@ TOPICS = {
     "apidocs": "Index and pages",
     "pypi": "PyPI",
     "conda": "Conda packages",
+    "downstream": "Downstream projects",
     "cost": "Costs and issues",
     "issues": "Costs and issues",
     "mlgo": "MLGO",

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
     "cost": ("Operate", "Runner minutes per week, and their cost."),
     "mlgo": ("Learn", "Train an eviction policy for LLVM's register allocator, and evaluate it."),
+    "downstream": ("Integrate", "Set up a project that pins a release, and moves the pin."),
     "integrate": ("Integrate", "Walk a downstream's LLVM forward; find the exact commits that break it."),
 }
 

@@ -311,7 +311,7 @@ def _release_files(
     index = f"{pages.url}{channel.folder}/simple/"
     files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
     for name in release.manifest.distributions:
-        files[lockfiles.requirements_name(release, name)] = partial(lockfiles.requirements, release, name)
+        files[lockfiles.requirements_name(release.manifest, name)] = partial(lockfiles.requirements, release, name)
         files[lockfiles.pylock_name(release, name)] = partial(lockfiles.pylock, release, name, index=index)
     files["index.html"] = partial(pages.release, release, channel.previous(release), channels)
     return files

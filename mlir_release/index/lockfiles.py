@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.model.manifest import Manifest
 
 
-def requirements_name(release: Published, distribution: str) -> str:
+def requirements_name(manifest: Manifest, distribution: str) -> str:
     """File name: ``requirements-<tag>.txt`` for the main distribution, ``requirements-<tag>-<name>.txt`` for others."""
-    return f"requirements-{release.tag}{_suffix(release, distribution, '-')}.txt"
+    return f"requirements-{manifest.tag}{_suffix(manifest, distribution, '-')}.txt"
 
 
 def pylock_name(release: Published, distribution: str) -> str:
     """File name: ``pylock.toml`` for the main distribution, ``pylock.<name>.toml`` for others (PEP 751's own rule)."""
-    return f"pylock{_suffix(release, distribution, '.')}.toml"
+    return f"pylock{_suffix(release.manifest, distribution, '.')}.toml"
 
 
-def _suffix(release: Published, distribution: str, separator: str) -> str:
-    return "" if distribution == release.manifest.distributions[0] else separator + distribution
+def _suffix(manifest: Manifest, distribution: str, separator: str) -> str:
+    return "" if distribution == manifest.distributions[0] else separator + distribution
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def _machine(link: WheelLink) -> _Machine | None:
 def newest_name(channel: Channel, distribution: str) -> str:
     """File name of the floating requirements: ``requirements.txt`` for the main distribution."""
     assert channel.newest is not None
-    return f"requirements{_suffix(channel.newest, distribution, '-')}.txt"
+    return f"requirements{_suffix(channel.newest.manifest, distribution, '-')}.txt"
 
 
 def newest_requirements(channel: Channel, distribution: str) -> str:

@@ -223,8 +223,8 @@ class Pages:
                 "distribution": name,
                 "imported": name not in (SDK, SDK_TOOLS),
                 "by_version": commands.exact(self.where(here), name, manifest.version).text,
-                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release, name)}").text,
-                "requirements": requirements_name(release, name),
+                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release.manifest, name)}").text,
+                "requirements": requirements_name(release.manifest, name),
                 "pylock": pylock_name(release, name),
             }
             for name in manifest.distributions

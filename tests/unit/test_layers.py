@@ -24,6 +24,7 @@ FLOORS = (
     "cost",
     "mlgo",
     "issues",
+    "downstream",
     "conda",
     "pypi",
     "apidocs",

@@ -166,7 +166,10 @@ def test_the_lock_file_is_one() -> None:
 def test_names() -> None:
     release = published(make_manifest(TAG, distributions=("mlir-full", "mlir-core", "mlir")))
     assert release.manifest.distributions == ("mlir", "mlir-core", "mlir-full")
-    names = [(requirements_name(release, name), pylock_name(release, name)) for name in release.manifest.distributions]
+    names = [
+        (requirements_name(release.manifest, name), pylock_name(release, name))
+        for name in release.manifest.distributions
+    ]
     assert names[0] == (f"requirements-{TAG}.txt", "pylock.toml")
     assert names[1] == (f"requirements-{TAG}-mlir-core.txt", "pylock.mlir-core.toml")
     assert all(re.fullmatch(r"pylock(\.[^.]+)?\.toml", lock) for _, lock in names)  # PEP 751
