@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     help="How long to try again what fails (--probe): GitHub Pages may serve old files for ten minutes.",
 )
 @pythons_option("to try the commands with (--probe)", default="all that are found on this machine")
+@click.option(
+    "--installer",
+    "installers",
+    multiple=True,
+    type=click.Choice(["uv", "pdm", "poetry"]),
+    help="Also lock a project with this program of PATH (--probe); may be repeated.",
+)
 @branch_option
 @dry_run_option
 @json_option
@@ -59,6 +66,7 @@ def index(
     probed: str | None,
     patience: float,
     pythons: tuple[str, ...],
+    installers: tuple[str, ...],
     branch: str,
     dry_run: bool,
 ) -> None:
@@ -90,6 +98,7 @@ def index(
     if probed is not None and not dry_run:
         from mlir_release.host.pythons import find_pythons
         from mlir_release.index.probe import Patience, probe_published
+        from mlir_release.index.probe_projects import find_tools
 
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(
@@ -99,6 +108,7 @@ def index(
             base_url=base,
             branch=branch,
             pythons=interpreters,
+            tools=find_tools(installers),
             patience=Patience(seconds=60 * patience),
         )
         console.say(found.text())

@@ -31,6 +31,11 @@ def style() -> str:
     return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
 
 
+def copy_script() -> str:
+    """``copy.js``: the buttons beside commands."""
+    return (resources.files(_PACKAGE) / "templates" / "copy.js").read_text(encoding="utf-8")
+
+
 def digest_of_code(*packages: str, text: str = "") -> str:
     """Digest of the code and templates of rooms that draw, and of a text: what another one drew is drawn again."""
     digest = hashlib.sha256(text.encode())

@@ -2,7 +2,7 @@
 
 ::
 
-    index.html, style.css, feed.xml
+    index.html, style.css, copy.js, feed.xml
     snapshots/index.html                      all snapshots
     snapshots/latest/                         requirements[-<distribution>].txt: the newest release
     snapshots/latest/index.html               for pip -f: the newest, as many days as targets.toml says
@@ -35,7 +35,7 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.documents import DOCUMENTS
-from mlir_release.index.drawing import digest_of_code, style
+from mlir_release.index.drawing import copy_script, digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, read_sections
@@ -269,7 +269,7 @@ def _plan(
     site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.newest_api)
     common = _digest(digest_of_code("mlir_release.index"), *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
-    plan = {"style.css": _Page(common, style)}
+    plan = {"style.css": _Page(common, style), "copy.js": _Page(common, copy_script)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
     if documents is not None:
         plan |= _documents(pages, documents, channels, common)

@@ -221,6 +221,7 @@ class Pages:
         installs = [
             {
                 "distribution": name,
+                "forms": self._forms(here, release, name),
                 "imported": name not in (SDK, SDK_TOOLS),
                 "by_version": commands.exact(self.where(here), name, manifest.version).text,
                 "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release.manifest, name)}").text,
@@ -264,6 +265,17 @@ class Pages:
                 for link in release.links
             ],
         }
+
+    def _forms(self, here: str, release: Published, name: str) -> list[tuple[str, str]]:
+        """Title and text of the other forms that pin one distribution of a release, each file by its hash."""
+        manifest = release.manifest
+        pinned = commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name)}")
+        # Pages in a folder have none: these take a page from a server only.
+        every = () if self.end else commands.projects(self.where(here), name, manifest.version)
+        return [
+            ("uv, without a project", pinned.by_uv),
+            *((f"{form.title}: pyproject.toml, the first line in [project]", form.lines) for form in every),
+        ]
 
     def _group(self, release: Published, previous: Published | None, name: str, pythons: list[str]) -> dict[str, Any]:
         """The wheels of one distribution: a row for each platform, a cell for each CPython."""

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console, format_seconds
+from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.files import sha256_of
@@ -16,12 +16,14 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_known
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
+from mlir_release.index.probe_outcome import ProbeOutcome, ProbeStep
+from mlir_release.index.probe_projects import try_projects
 from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.release import commands
 from mlir_release.release.install_check import best_wheel, check_import, run_pip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -51,46 +53,6 @@ class Patience:
             return False
         self.sleep(min(self.pause, left))
         return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeStep:
-    """One command with one CPython: what it should do and what it did."""
-
-    command: Command
-    python: str  #: ``3.12.1``
-    wanted: str  #: the wheel's file name; empty: pip must fail
-    got: str  #: what arrived, or the last line of pip's complaint
-    passed: bool
-    seconds: float
-
-    def text(self) -> str:
-        """Two lines: what was typed, and what came of it."""
-        verdict = "ok" if self.passed else "WRONG"
-        outcome = f"{self.got} ({format_seconds(self.seconds)})"
-        return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeOutcome:
-    """All that was tried."""
-
-    tag: str
-    steps: tuple[ProbeStep, ...]
-
-    @property
-    def installed(self) -> tuple[ProbeStep, ...]:
-        """The steps in which a wheel arrived, as it should."""
-        return tuple(step for step in self.steps if step.passed and step.wanted)
-
-    @property
-    def refused(self) -> tuple[ProbeStep, ...]:
-        """The steps in which pip failed, as it should."""
-        return tuple(step for step in self.steps if step.passed and not step.wanted)
-
-    def text(self) -> str:
-        """A line a step."""
-        return "\n".join([f"{self.tag}, in a clean environment:", *(f"  {step.text()}" for step in self.steps)])
 
 
 def documented(manifest: Manifest, base_url: str, *, page_url: str = "", newest: bool = True) -> list[Command]:
@@ -124,6 +86,7 @@ def probe_published(
     branch: str,
     pythons: Sequence[Path],
     pip_options: Sequence[str] = (),
+    tools: Mapping[str, Path] | None = None,
     patience: Patience | None = None,
 ) -> ProbeOutcome:
     """:func:`probe` of a release that the pages in ``output`` show.
@@ -150,6 +113,7 @@ def probe_published(
         newest=release in channel.offered[:1],
         older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
         pip_options=pip_options,
+        tools=tools,
         patience=patience,
     )
 
@@ -163,6 +127,7 @@ def probe(
     newest: bool = True,
     older: Collection[str] = (),
     pip_options: Sequence[str] = (),
+    tools: Mapping[str, Path] | None = None,
     patience: Patience | None = None,
 ) -> ProbeOutcome:
     """Run every documented command as someone who has only the pages would.
@@ -176,12 +141,15 @@ def probe(
     :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
     :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
         but no ``PIP_*`` variables
+    :param tools: where the programs of the forms for projects are (uv, pdm, poetry); a form without one is not tried
     :param patience: for how long a command that does something else is tried again; None: not at all
     :raises VerificationError: ``probe-failed``, with every command that did something else
     """
     if not pythons:
         raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
     tried = documented(manifest, base_url, page_url=page_url, newest=newest)
+    page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
+    forms = commands.projects(page, manifest.distributions[0], manifest.version)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
     patience = patience or Patience()
@@ -203,6 +171,8 @@ def probe(
             steps += mine.values()
             if wheel is not None and all(step.passed for step in steps):
                 steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
+            if wheel is not None:
+                steps += try_projects(forms, tools or {}, interpreter, wheel, folder / "projects")
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
     wrong = [step.text() for step in steps if not step.passed]
     if wrong:

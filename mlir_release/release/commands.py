@@ -1,4 +1,4 @@
-"""The commands that pages and release notes tell people to type. What is documented is what the probe runs.
+"""What pages and release notes tell people to type, for every installer. What is documented is what the probe runs.
 
 First come the forms that ask no index for MLIR: each wheel by its URL and digest. Those that name a page or an index
 also ask PyPI, and the highest version wins, whoever published it. They name a version or a floor, because PyPI's
@@ -30,6 +30,87 @@ class Command:
     def text(self) -> str:
         """As a person types it."""
         return shlex.join(["pip", "install", *self.arguments])
+
+    @property
+    def by_uv(self) -> str:
+        """The same with uv, which reads requirements files as pip does."""
+        return f"uv {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """Lines of a project's ``pyproject.toml`` by which an installer takes a distribution of one release from its page.
+
+    The first line belongs into ``[project]``; then come tables. The page is asked for nothing else, and no other index
+    for that distribution.
+    """
+
+    tool: str  #: the program, which knows a command ``lock``
+    title: str  #: for people
+    lines: str
+
+    @property
+    def label(self) -> str:
+        """Its name among the forms."""
+        return self.tool
+
+    @property
+    def text(self) -> str:
+        """What is run."""
+        return f"{self.tool} lock, with the lines for {self.title}"
+
+
+#: The installers that take settings from ``pyproject.toml``: program, title, and what they need there.
+_PROJECTS = {
+    "uv": (
+        "uv",
+        """\
+[[tool.uv.index]]
+name = "mlir-wheels"
+url = "{page}"
+format = "flat"
+explicit = true
+[tool.uv.sources]
+{distribution} = {{ index = "mlir-wheels" }}""",
+    ),
+    "pdm": (
+        "PDM",
+        """\
+[[tool.pdm.source]]
+name = "mlir-wheels"
+type = "find_links"
+url = "{page}"
+include_packages = ["{distribution}"]
+exclude_packages = ["*"]
+[[tool.pdm.source]]
+name = "pypi"
+url = "https://pypi.org/simple"
+exclude_packages = ["{distribution}"]""",
+    ),
+    "poetry": (
+        "Poetry",
+        """\
+[[tool.poetry.source]]
+name = "mlir-wheels"
+url = "{page}index.html"
+priority = "explicit"
+[tool.poetry.dependencies]
+{distribution} = {{ source = "mlir-wheels" }}""",
+    ),
+}
+
+
+def projects(page: str, distribution: str, version: str) -> tuple[Project, ...]:
+    """The forms for projects. ``page``: URL of the release's page, a folder's"""
+    return tuple(
+        Project(
+            tool=tool,
+            title=title,
+            lines=f'dependencies = ["{distribution}=={version}"]\n'
+            + tables.format(page=page, distribution=distribution),
+        )
+        for tool, (title, tables) in _PROJECTS.items()
+    )
 
 
 def newest(requirements: str) -> Command:

@@ -1,7 +1,10 @@
-"""What pip makes of the pages: the documented commands, against real servers on the loopback interface."""
+"""What installers make of the pages: the documented forms, against real servers on the loopback interface."""
 
 from __future__ import annotations
 
+import html
+import json
+import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,12 +17,14 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.index.generate import generate
-from mlir_release.index.probe import Patience, ProbeOutcome, documented, probe, probe_published
+from mlir_release.index.probe import Patience, documented, probe, probe_published
+from mlir_release.release.commands import projects
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
+from tests import installers
 from tests.release_stage import NOW, WHO, Stage, make_stage
 from tests.serving import Served, main_index, serve
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
@@ -27,6 +32,7 @@ from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.index.probe_outcome import ProbeOutcome
     from mlir_release.model.manifest import Manifest
     from mlir_release.release.commands import Command
 
@@ -117,6 +123,59 @@ def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -
     ]
     assert outcome.installed[-1].got == "installed; imported mlir._release"
     assert not outcome.refused
+
+
+def test_uv_pdm_and_poetry_lock_the_wheel_by_the_lines_that_the_page_shows(world: World) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    world.publish(NEWER, "20261121.1", PYTHON)  # and not this one
+    world.index()
+    page = html.unescape((world.pages / "snapshots" / TAG / "index.html").read_text())
+    forms = projects(f"{world.base}/snapshots/{TAG}/", "mlir", VERSION)
+    assert [form.tool for form in forms if form.lines in page] == ["uv", "pdm", "poetry"]
+    tools = {form.tool: installers.provide(form.tool) for form in forms}
+    options = ["--index-url", world.main_index]
+    outcome = probe(
+        manifest, world.base, pythons=[Path(sys.executable)], newest=False, pip_options=options, tools=tools
+    )
+    locked = {step.command.label: step.got for step in outcome.installed if step.command.label in tools}
+    assert locked == dict.fromkeys(tools, f"locked {wheel_name(VERSION)}")
+
+
+def test_the_probe_notices_a_page_that_a_project_can_not_use(world: World) -> None:
+    manifest = world.publish(TAG, VERSION, PYTHON)
+    world.index()
+    (world.pages / "snapshots" / TAG / "index.html").unlink()
+    with pytest.raises(VerificationError) as caught:
+        probe(
+            manifest,
+            world.base,
+            pythons=[Path(sys.executable)],
+            pip_options=["--index-url", world.main_index],
+            tools={"uv": installers.provide("uv")},
+        )
+    assert "uv lock" in caught.value.why
+
+
+@pytest.mark.parametrize("name", [f"requirements-{TAG}.txt", "pylock.toml"])
+def test_uv_installs_by_the_hashes_of_the_release(world: World, tmp_path: Path, name: str) -> None:
+    world.publish(TAG, VERSION, PYTHON)
+    world.publish(NEWER, "20261121.1", PYTHON)
+    world.index()
+    place = f"{world.base}/snapshots/{TAG}/{name}"
+    if name.endswith(".txt"):
+        page = (world.pages / "snapshots" / TAG / "index.html").read_text()
+        assert f"<code>uv pip install -r {place}</code>" in page
+
+    def install(folder: str) -> int:
+        options = ["--no-cache", "--no-deps", "--default-index", world.main_index, "--python", sys.executable]
+        command = ["uv", "pip", "install", *options, "--target", str(tmp_path / folder), "-r", place]
+        return subprocess.run(command, executable=installers.provide("uv"), capture_output=True, check=False).returncode
+
+    assert install("good") == 0
+    assert json.loads((tmp_path / "good" / "mlir" / "_release.json").read_text())["tag"] == TAG
+    path = world.stage.forge.root / "releases" / TAG / wheel_name(VERSION)
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert install("other") != 0
 
 
 def test_without_a_fitting_wheel_every_documented_command_fails(world: World) -> None:

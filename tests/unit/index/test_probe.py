@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mlir_release.errors import MachineError
 from mlir_release.index.probe import Patience
+from mlir_release.index.probe_projects import find_tools
 from mlir_release.index.site import PROBED, to_probe
 
 
@@ -30,3 +34,12 @@ def test_the_newest_few_of_each_kind_are_probed() -> None:
     assert to_probe(["llvm-22.1.8.01"]) == ["llvm-22.1.8.01"]
     found = to_probe([*snapshots, "llvm-9.0.0.01", "llvm-10.0.0.01"])
     assert found == [*snapshots[::-1][:PROBED], "llvm-10.0.0.01", "llvm-9.0.0.01"]
+
+
+def test_installers_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert find_tools([]) == {}
+    with pytest.raises(MachineError) as caught:
+        find_tools(["uv", "poetry"])
+    assert caught.value.id == "installer-missing"
+    assert "uv, poetry" in caught.value.what
