@@ -85,6 +85,7 @@ TOPICS = {
     "issues": "Costs and issues",
     "mlgo": "MLGO",
     "model/mlgo": "MLGO",
+    "sdk/regalloc_model": "MLGO",
     "integrate": "Integrates",
     "cli/integrate": "Integrates",
     "integrate/export": "Integrates: carried patches and exports",

@@ -77,6 +77,9 @@ def sdk_import(
 @epoch_option
 @click.option("--configuration", default="release", show_default=True, help="release, or release+asserts.")
 @click.option("--floor", default="", help="Oldest platform of its wheels: manylinux_2_28, …  [default: this machine]")
+@click.option(
+    "--regalloc-model", type=EXISTING_FOLDER, help="A learned eviction policy to compile in, as mlgo embed wrote it."
+)
 @click.option("--until", metavar="TARGET", help="Configure and build only this ninja target; keep the build tree.")
 @jobs_option
 @repository_option
@@ -88,6 +91,7 @@ def sdk_build(
     source_epoch: int | None,
     configuration: str,
     floor: str,
+    regalloc_model: Path | None,
     until: str | None,
     jobs: int | None,
     repository: Path,
@@ -97,6 +101,7 @@ def sdk_build(
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.build import build_sdk, build_until, prepare
     from mlir_release.sdk.provision import LLVM_PROJECT
+    from mlir_release.sdk.regalloc_model import ModelFolder
     from mlir_release.sdk.releases import identify_revision, release_at
     from mlir_release.sdk.source import fetch_source
 
@@ -105,7 +110,15 @@ def sdk_build(
         release_at(commit), cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True
     )
     epoch = identify_revision(tree.version, commit, source_epoch, source=source, upstream=LLVM_PROJECT).epoch
-    build = prepare(tree.root, output=output, source_epoch=epoch, configuration=configuration, floor=floor, jobs=jobs)
+    build = prepare(
+        tree.root,
+        output=output,
+        source_epoch=epoch,
+        configuration=configuration,
+        floor=floor,
+        jobs=jobs,
+        regalloc=ModelFolder.load(regalloc_model) if regalloc_model else None,
+    )
     if until is not None:
         build_until(build, until)
         console.result(f"built {until} in {build.root}", {"target": until, "tree": str(build.root)})
@@ -122,8 +135,11 @@ def sdk_build(
     "--budget", type=int, default=0, help="Minutes for a build from source, which then stops and can be resumed."
 )
 @jobs_option
+@repository_option
 @json_option
-def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None) -> None:
+def sdk_provide(
+    tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None, repository: Path
+) -> None:
     """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
 
     On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build that reaches its
@@ -134,15 +150,26 @@ def sdk_provide(tag: str, forge: Forge, output: Path, runtime: str | None, budge
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_for
+    from mlir_release.sdk.regalloc_model import ModelFolder
     from mlir_release.snapshot.state import find_state
     from mlir_release.snapshot.upstream import Upstream
 
     state = find_state(forge, tag)
     matrix = matrix_at(forge, state.commit)
-    floor = matrix.runtime(Platform.of_host(), runtime).floor
+    wanted = matrix.runtime(Platform.of_host(), runtime)
+    regalloc = ModelFolder.load(repository / wanted.regalloc_model) if wanted.regalloc_model else None
+    if regalloc is not None:
+        regalloc.check_better()
     revision = Upstream.of(matrix.release).resolve(state.revision)
     try:
-        made = provide_for(revision, floor=floor, cache=cache_directory(), budget=60.0 * budget or None, jobs=jobs)
+        made = provide_for(
+            revision,
+            floor=wanted.floor,
+            cache=cache_directory(),
+            budget=60.0 * budget or None,
+            jobs=jobs,
+            regalloc=regalloc,
+        )
     except BudgetSpent as error:
         console.output("finished", "false")
         console.result(str(error), {"finished": False})

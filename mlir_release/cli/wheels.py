@@ -96,7 +96,7 @@ def wheels_build(
         matrix = matrix_of(place, state)
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
-    request = WheelRequest.of_target(common_target(targets), sdk=sdk, **release)
+    request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
     if request.has_sdk:
         made = write_release_wheel(request, output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from mlir_release.mlgo.features import MASK, WEIGHT, Layout
 from mlir_release.mlgo.policies import Scorer
+from mlir_release.model.regalloc_model import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mlir_release.mlgo.protocol import Header
     from mlir_release.model.mlgo import Policy
-
-#: The class, and its files' name: of ``LLVM_OVERRIDE_MODEL_HEADER_…`` and ``…_OBJECT_…`` (in capitals), too.
-MODEL = "RegAllocEvictModel"
 
 _TYPES = {"float": "float", "double": "double"}  # all others are of <cstdint>: "int64_t"
 

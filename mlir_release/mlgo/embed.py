@@ -17,8 +17,9 @@ from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compiling import Compiler, in_parallel
 from mlir_release.mlgo.conversation import converse
-from mlir_release.mlgo.cxx import MODEL, model_sources
+from mlir_release.mlgo.cxx import model_sources
 from mlir_release.mlgo.policies import Scorer
+from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from mlir_release.mlgo.toolchain import Toolchain
     from mlir_release.model.mlgo import Corpus, Module, Policy
 
-#: What embeds: the advisor, and the program around it; below llvm-project.
-ADVISOR = "llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp"
+#: The program around the advisor, below llvm-project.
 _LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
 
 #: What llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
@@ -76,7 +76,7 @@ class Embedded:
 
 
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
-    """Write the policy's header, source and object. Equal inputs give equal bytes.
+    """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
     :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.mlgo.cxx.model_sources`
     :raises MachineError: ``mlgo-embedding-failed``
@@ -88,12 +88,21 @@ def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
             where=str(toolchain.prefix),
             remedy="name the LLVM that it was trained with, or train one with this",
         )
-    for name, text in model_sources(policy, asked(toolchain)).items():
+    header = asked(toolchain)
+    for name, text in model_sources(policy, header).items():
         write_atomically(output / name, text)
     with replacing(output / f"{MODEL}.o") as temporary:
         # By its name alone: the object must not depend on where it was made.
         _run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
-    files = {name: sha256_of(output / name) for name in (f"{MODEL}.cpp", f"{MODEL}.h", f"{MODEL}.o")}
+    about = ModelDescription(
+        llvm=policy.llvm,
+        policy=policy.digest,
+        corpus=policy.corpus,
+        features=tuple(tensor.name for tensor in header.features),
+        files={name: sha256_of(output / name) for name in SOURCES},
+    )
+    write_atomically(output / DESCRIPTION, about.to_text())
+    files = {name: sha256_of(output / name) for name in (*SOURCES, f"{MODEL}.o", DESCRIPTION)}
     return Embedded(llvm=policy.llvm, policy=policy.digest, corpus=policy.corpus, files=files)
 
 

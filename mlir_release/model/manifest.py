@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from mlir_release.errors import VerificationError
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, builtins, doc, from_json
+from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
 from mlir_release.model.requirements import Relaxed
 
@@ -42,6 +43,9 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     sha256: Sha256
     metadata_sha256: Annotated[Sha256, doc("Of the METADATA file, which is the `.metadata` asset")]
     provenance: Annotated[str, doc("Name of the PEP 740 provenance asset, or empty")] = ""
+    regalloc_model: Annotated[
+        RegallocModel | None, doc("The learned eviction policy that it compiles with; null: LLVM's own heuristic")
+    ] = None
 
     @property
     def pythons(self) -> tuple[str, ...]:
@@ -213,7 +217,7 @@ def _is_canonical(version: str) -> bool:
 
 
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("relaxed", "serves"))
+    data = builtins(document, optional=("regalloc_model", "relaxed", "serves"))
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

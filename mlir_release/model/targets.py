@@ -19,6 +19,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
 from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
+from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
@@ -40,6 +41,9 @@ DISTRIBUTIONS: Mapping[Profile, str] = {
 
 #: Profiles whose wheels hold the SDK itself, one for all CPythons.
 SDK_PROFILES = frozenset[Profile]({"sdk", "sdk-tools"})
+
+#: Profiles whose wheels can compile code.
+_COMPILES = frozenset[Profile]({"host", "full"})
 
 #: The suite that shows that the bindings work with what an override of a requirement allows.
 OVERRIDES_NEED = "bindings"
@@ -153,8 +157,15 @@ class LlvmTable(_Table, frozen=True):
             "auto: where the revision can, which LLVM can from 23 on; true: a revision that can't is an error."
         ),
     ] = "auto"
+    regalloc_model: Annotated[
+        ModelPath,
+        doc("Folder of a learned eviction policy (mlgo embed) that is linked into the wheels and used by default."),
+    ] = ""
 
     def __post_init__(self) -> None:
+        if self.regalloc_model and self.profile not in _COMPILES:
+            problem = f"has no use with the profile {self.profile}, which links no register allocator"
+            raise MalformedError("regalloc-model", problem, "remove it")
         if self.has_sdk and self.distribution != DISTRIBUTIONS[self.profile]:
             problem = f"is {self.distribution!r}, but the wheels' own CMake files call it {DISTRIBUTIONS[self.profile]}"
             raise MalformedError("distribution", problem, f'write "{DISTRIBUTIONS[self.profile]}"')
@@ -179,8 +190,14 @@ class RuntimeTable(_Table, frozen=True):
         str,
         doc("Tag of a published release whose wheels were built and passed their tests on this runner; empty: none."),
     ] = ""
+    regalloc_model: Annotated[
+        ModelPath,
+        doc("Folder of a learned eviction policy (mlgo embed) that is compiled into the SDK, when LLVM is built."),
+    ] = ""
 
     def __post_init__(self) -> None:
+        if self.regalloc_model and self.os == "windows":
+            raise MalformedError("regalloc-model", "was never tried on Windows", "remove it")
         check_choice("os", self.os, HOST_SYSTEMS)
         system = HOST_SYSTEMS[self.os]
         if not re.fullmatch(system.floor, self.floor):
@@ -353,6 +370,7 @@ class Runtime:
     floor: str  #: the oldest platform that the wheels must install on: a platform tag without its architecture
     pythons: tuple[CPython, ...]
     proven: str = ""  #: tag of a release that was built there; empty: none was
+    regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
 
     @classmethod
     def of(cls, name: str, table: RuntimeTable) -> Runtime:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from mlir_release.model.decode import Sha1, builtins, from_json
+from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.requirements import Relaxed
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, Profile
 
@@ -40,10 +41,12 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     serves: tuple[str, ...] = ()  #: the CPythons that a wheel for the stable ABI is for: ``cp312``, ``cp313``, …
     toolkit_version: str = ""
     relaxed: tuple[Relaxed, ...] = ()  #: requirements that replace upstream's, in the wheel's metadata
+    regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it compiles with
 
     def to_text(self) -> str:
         """The file's content."""
-        return json.dumps(builtins(self, optional=("relaxed", "serves")), indent=2, sort_keys=True) + "\n"
+        data = builtins(self, optional=("regalloc_model", "relaxed", "serves"))
+        return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_text(cls, content: str | bytes) -> WheelInfo:

@@ -111,6 +111,7 @@ def read_wheel(path: Path) -> Wheel:
         profile=wheel_info.profile,
         python=slot.python,
         serves=wheel_info.serves,
+        regalloc_model=wheel_info.regalloc_model,
         version=version,
         platforms=tuple(sorted({tag.platform for tag in tags})),
         requires_python=requires_python,

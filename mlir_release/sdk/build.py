@@ -25,6 +25,8 @@ from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.needs import Needs
 from mlir_release.host.process import capture
 from mlir_release.model.platforms import executable_name
+from mlir_release.model.regalloc_model import MODEL
+from mlir_release.projects.mlir import REGALLOC_MODEL
 from mlir_release.sdk.build_environment import BuildEnvironment, choose_environment
 from mlir_release.sdk.components import CODE_GENERATORS, CONFIGURATIONS, cmake_settings, not_installed
 from mlir_release.sdk.importer import import_sdk
@@ -37,6 +39,8 @@ from mlir_release.sdk.upstream import UpstreamSource, read_source
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
+
+    from mlir_release.sdk.regalloc_model import ModelFolder
 
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
@@ -65,6 +69,12 @@ class BuildTree:
     floor: str
     code_generators: Sequence[str]
     environment: BuildEnvironment
+    regalloc: ModelFolder | None = None  #: to compile into the register allocator
+
+    @property
+    def model(self) -> Path:
+        """Where :attr:`regalloc` is compiled."""
+        return self.root / "regalloc"
 
     @property
     def build_dir(self) -> Path:
@@ -122,6 +132,7 @@ def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | 
             revision=revision,
             source_epoch=tree.source_epoch,
             provider="source",
+            regalloc_model=tree.regalloc.about.model if tree.regalloc else None,
         )
 
 
@@ -160,6 +171,7 @@ def prepare(
     floor: str = "",
     code_generators: Sequence[str] = CODE_GENERATORS,
     jobs: int | None = None,
+    regalloc: ModelFolder | None = None,
 ) -> BuildTree:
     """Check arguments and machine, and name the build folder: one for each set of settings.
 
@@ -170,7 +182,9 @@ def prepare(
     :param floor: the oldest platform of its wheels (``manylinux_2_28``, ``macosx_13_0``); default: this machine
     :param code_generators: LLVM's names; fewer of them make a *reduced* SDK, which ``sdk show`` tells by its list
     :param jobs: compilers at once; default: one a core
+    :param regalloc: a learned eviction policy to compile into the register allocator
     :raises UsageError: no complete sources, an unknown configuration
+    :raises VerificationError: as :meth:`ModelFolder.check`
     :raises MachineError: no compiler, no container engine; no disk space
     """
     if configuration not in CONFIGURATIONS:
@@ -180,9 +194,13 @@ def prepare(
             remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
         )
     upstream = read_source(source, whole=True)
+    if regalloc is not None:
+        regalloc.check(upstream.root)
     output = Path(output).absolute()
     settings = cmake_settings(upstream, configuration, floor, code_generators)
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
+    if regalloc is not None:
+        facts.append(regalloc.about.key)
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     folder = output.parent / f".{output.name}.build-{key}"
     environment = choose_environment(upstream.root, folder, floor=floor, cache=cache_directory())
@@ -199,6 +217,7 @@ def prepare(
         floor=floor,
         code_generators=code_generators,
         environment=environment,
+        regalloc=regalloc,
     )
     _check_machine(tree)
     return tree
@@ -221,6 +240,8 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     settings = (
         cmake_settings(tree.source, tree.configuration, tree.floor, tree.code_generators) | environment.settings()
     )
+    if tree.regalloc is not None:
+        settings |= _compile_model(tree, tree.regalloc)
     settings["CMAKE_INSTALL_PREFIX"] = environment.path(tree.prefix)
     source, build = environment.path(tree.source.root), environment.path(tree.build_dir)
     if sys.platform != "win32":
@@ -238,6 +259,32 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
             log=tree.root / "configure.log",
             what="CMake could not configure LLVM",
         )
+
+
+def _compile_model(tree: BuildTree, regalloc: ModelFolder) -> dict[str, str]:
+    """Compile a model, and return LLVM's settings that take it. Source: tf_find_and_compile in upstream's CMake."""
+    shutil.rmtree(tree.model, ignore_errors=True)
+    shutil.copytree(REGALLOC_MODEL, tree.model)
+    regalloc.copy_to(tree.model)
+    environment, folder = tree.environment, tree.environment.path(tree.model)
+    generator = ("-G", "Ninja", *(f"-D{name}={value}" for name, value in sorted(environment.settings().items())))
+    for words in (
+        (*generator, "-DCMAKE_BUILD_TYPE=Release", "-S", folder, "-B", f"{folder}/build"),
+        ("--build", f"{folder}/build"),
+    ):
+        run_step(
+            environment.command("cmake", *words),
+            environment=_variables(tree),
+            log=tree.root / "regalloc.log",
+            what="the model of the register allocator could not be compiled",
+        )
+    override = "LLVM_OVERRIDE_MODEL_{}_" + MODEL.upper()
+    return {
+        "TENSORFLOW_AOT_PATH": folder,
+        "LLVM_INLINER_MODEL_PATH": "none",
+        override.format("HEADER"): f"{folder}/{MODEL}.h",
+        override.format("OBJECT"): f"{folder}/{MODEL}.o",
+    }
 
 
 def count_steps(tree: BuildTree, target: str) -> int:

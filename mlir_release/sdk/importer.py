@@ -8,7 +8,7 @@ import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, ReleaseError, UsageError
@@ -24,6 +24,7 @@ from mlir_release.sdk.python_sources import add_python_sources
 from mlir_release.sdk.upstream import UpstreamSource, copy_sources, read_source
 
 if TYPE_CHECKING:
+    from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.sdk.cmake_packages import Packages
 
 #: Purpose and remedy in the error about a full disk.
@@ -53,6 +54,7 @@ def import_sdk(
     source_epoch: int,
     provider: str | None = None,
     other_patch: bool = False,
+    regalloc_model: RegallocModel | None = None,
 ) -> Sdk:
     """Make a relocatable SDK at ``output`` from the LLVM that is installed at ``prefix``.
 
@@ -65,6 +67,7 @@ def import_sdk(
     :param provider: overrides what :func:`~mlir_release.sdk.prefix.inspect_prefix` finds
     :param other_patch: accept sources of another patch release of the same X.Y. LLVM keeps its interfaces within X.Y,
         so such an SDK works, but what is built with it is of no one revision: it serves tests, never a release.
+    :param regalloc_model: that this LLVM was compiled with
     :raises UsageError: wrong arguments; ``sdk-wrong-version`` if source and prefix are of different versions
     :raises MachineError: missing pieces (each named with its package), no disk space
     """
@@ -81,12 +84,20 @@ def import_sdk(
     output = Path(output).absolute()
     check_output(output)
     with locked(output.with_name(f".{output.name}.import.lock")):  # not the name that a caller may hold
-        return _import(installed, upstream, output, revision=revision, source_epoch=source_epoch, provider=provider)
+        recorded = _Recorded(revision, source_epoch, provider or installed.provider, regalloc_model)
+        return _import(installed, upstream, output, recorded)
 
 
-def _import(
-    installed: Prefix, upstream: UpstreamSource, output: Path, *, revision: str, source_epoch: int, provider: str | None
-) -> Sdk:
+class _Recorded(NamedTuple):
+    """What is known of an installed LLVM and not in it."""
+
+    revision: str
+    source_epoch: int
+    provider: str
+    regalloc_model: RegallocModel | None
+
+
+def _import(installed: Prefix, upstream: UpstreamSource, output: Path, recorded: _Recorded) -> Sdk:
     staging = output.with_name(f".{output.name}.tmp")
     shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
     staging.mkdir()
@@ -97,10 +108,9 @@ def _import(
             parts = write_parts(staging)
             whole = total(parts)
         info = SdkInfo(
-            revision=revision,
+            **recorded._asdict(),
             llvm_version=installed.version,
             source_version=upstream.version if is_other_patch(installed.version, upstream.version) else "",
-            provider=provider or installed.provider,
             platform=installed.platform,
             configuration=installed.configuration,
             code_generators=installed.code_generators,
@@ -109,7 +119,6 @@ def _import(
             binding_requirements=upstream.facts.binding_requirements,
             runtime_requirements=upstream.facts.runtime_requirements,
             minimum_python=upstream.facts.minimum_python,
-            source_epoch=source_epoch,
             linked=tuple(linked),
             file_count=whole.file_count,
             size=whole.size,
@@ -146,6 +155,7 @@ def describe(sdk: Sdk) -> list[tuple[str, str]]:
             (f"{name} part", f"{part.file_count} files, {format_bytes(part.size)}" + _absent(name, sdk))
             for name, part in info.parts.items()
         ),
+        *([("register allocator", str(info.regalloc_model))] if info.regalloc_model else []),
         ("digest", info.digest),
     ]
 

@@ -18,7 +18,9 @@ from msgspec import Struct
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
+from mlir_release.model.decode import builtins
 from mlir_release.model.platforms import Platform
+from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of
 
 
@@ -51,10 +53,12 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     size: int  #: bytes of all files
     digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
     parts: dict[str, Part] = {}
+    regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
 
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
-        return json.dumps(msgspec.to_builtins(self) | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
+        data = builtins(self, optional=("regalloc_model",))
+        return json.dumps(data | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> SdkInfo:

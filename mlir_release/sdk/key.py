@@ -6,7 +6,7 @@ import ast
 import hashlib
 from pathlib import Path
 
-from mlir_release.projects.mlir import PYTHON_SOURCES
+from mlir_release.projects.mlir import PYTHON_SOURCES, REGALLOC_MODEL
 
 #: Modules of this room that decide when and where an SDK is made, what is said meanwhile and what its wheels leave out,
 #: but not what it contains. Any other module counts, so a new one cannot be forgotten.
@@ -20,7 +20,8 @@ def code_digest() -> str:
     """
     modules = [path for path in sorted(Path(__file__).parent.glob("*.py")) if path.name not in WITHOUT_INFLUENCE]
     texts = [normalised(path.read_text(encoding="utf-8")) for path in modules]
-    texts += [path.read_text(encoding="utf-8") for path in sorted(PYTHON_SOURCES.rglob("*.*")) if path.is_file()]
+    for folder in (PYTHON_SOURCES, REGALLOC_MODEL):
+        texts += [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*")) if path.is_file()]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 

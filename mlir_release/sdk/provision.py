@@ -31,6 +31,7 @@ from mlir_release.sdk.upstream import read_source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.sdk.regalloc_model import ModelFolder
     from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
 
@@ -186,20 +187,28 @@ def _link(origin: str, target: str) -> None:
 
 
 def provide_for(
-    revision: Revision, *, floor: str, cache: Path, budget: float | None = None, jobs: int | None = None
+    revision: Revision,
+    *,
+    floor: str,
+    cache: Path,
+    budget: float | None = None,
+    jobs: int | None = None,
+    regalloc: ModelFolder | None = None,
 ) -> Sdk:
     """The SDK of a selected revision: of a release that is packaged here, else built from source.
 
     :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
         packages are used only if the distribution's glibc is no newer than that.
     :param budget: seconds for a build from source
+    :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
     """
     version = revision.trailers.get(TRAILER_VERSION)  # set where commits represent releases
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
-    if not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
+    if regalloc is None and not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{code_digest()[:12]}"
+    model = f"-{regalloc.about.key}" if regalloc else ""
+    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{code_digest()[:12]}{model}"
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
@@ -209,6 +218,7 @@ def provide_for(
         source_epoch=revision.epoch,
         floor=floor,
         jobs=jobs,
+        regalloc=regalloc,
     )
     return build_sdk(build, revision=revision.sha, budget=budget)
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.releases import Release
 
+#: What ends the name of a tree with only what an SDK carries; another one than before anything was added to that.
+_KEPT = "-kept"
+
 
 def fetch_source(
     release: Release,
@@ -46,7 +49,7 @@ def fetch_source(
         return read_source(directory, whole=whole)
     sources = cache / "sources"
     names = [name for name in (release.commit, release.version and f"llvm-{release.version}") if name]
-    for found in (sources / f"{name}{part}" for name in names for part in (("",) if whole else ("-mlir", ""))):
+    for found in (sources / f"{name}{part}" for name in names for part in (("",) if whole else (_KEPT, ""))):
         if found.is_dir():
             return _read(found, release, whole=whole)
     places: list[tuple[str, Callable[[Path], None]]] = []
@@ -54,7 +57,7 @@ def fetch_source(
         places.append((f"git ({upstream})", lambda into: _from_git(release.commit, upstream, into, whole=whole)))
     if release.version:
         places.append(("Debian's source package", lambda into: _from_debian(release, cache, into, whole=whole)))
-    tree = sources / (names[0] if whole else f"{names[0]}-mlir")
+    tree = sources / (names[0] if whole else f"{names[0]}{_KEPT}")
     with locked(sources / ".lock"):
         if not tree.is_dir():
             _first_that_answers(release, places, tree, whole=whole)

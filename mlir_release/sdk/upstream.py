@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import VERSION_FILES, FactsError, LlvmFacts
+from mlir_release.sdk.regalloc_model import ADVISOR_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: What an SDK carries of the sources, in llvm-project's layout: to build the bindings, the test dialect and the runner
-#: libraries, and to run ``mlir/test``.
+#: libraries, to run ``mlir/test``, and to compile a model into the register allocator.
 KEPT_SOURCES = (
     "LICENSE.TXT",
     "cmake",
     "llvm/LICENSE.TXT",
     "llvm/cmake",
+    *ADVISOR_SOURCES,
     "mlir/CMakeLists.txt",
     "mlir/LICENSE.TXT",
     "mlir/cmake",

@@ -207,6 +207,8 @@ def _check_age(pythons: Sequence[Python], request: WheelRequest) -> None:
 def key(request: WheelRequest) -> str:
     """Names what a build depends on beside the CPython: the SDK's content and the kind of wheel."""
     facts = [request.sdk.info.digest, request.profile, str(request.plain)]
+    if request.regalloc is not None:
+        facts.append(request.regalloc.about.key)
     return f"{request.project_name}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:10]}"
 
 

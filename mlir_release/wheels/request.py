@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES
+from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.model.cpython import CPython
     from mlir_release.model.matrix import WheelTarget
+    from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
@@ -45,15 +48,25 @@ class WheelRequest:
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements
     overrides: tuple[Override, ...] = ()  #: what replaces upstream's caps of requirements
     serves: tuple[CPython, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
+    regalloc: ModelFolder | None = None  #: a model of the register allocator to link; None: what the SDK has
 
     @classmethod
     def of_target(
-        cls, target: WheelTarget, *, sdk: Sdk, tag: str = LOCAL_TAG, version: str = LOCAL_VERSION, revision: str = ""
+        cls,
+        target: WheelTarget,
+        *,
+        sdk: Sdk,
+        repository: Path = Path(),
+        tag: str = LOCAL_TAG,
+        version: str = LOCAL_VERSION,
+        revision: str = "",
     ) -> WheelRequest:
         """What a target of ``targets.toml`` asks for: by default a local build, which is no release.
 
+        :param repository: what paths of ``targets.toml`` are relative to
         :param revision: of the release; empty: the SDK's
         """
+        model = target.configuration.regalloc_model
         return cls(
             distribution=target.distribution,
             profile=target.profile,
@@ -65,6 +78,7 @@ class WheelRequest:
             floor=str(target.runtime.tag),
             overrides=target.overrides,
             serves=target.pythons if target.serves else (),
+            regalloc=ModelFolder.load(repository / model) if model else None,
         )
 
     @classmethod
@@ -82,6 +96,10 @@ class WheelRequest:
         )
 
     def __post_init__(self) -> None:
+        if self.regalloc is not None:
+            self.regalloc.check(self.sdk.root / "source")
+            if self.tag != LOCAL_TAG:
+                self.regalloc.check_better()
         mixed = self.sdk.info.source_version
         if mixed and self.tag != LOCAL_TAG:
             raise UsageError(
@@ -104,6 +122,13 @@ class WheelRequest:
     def has_sdk(self) -> bool:
         """Whether the wheel holds the SDK itself."""
         return self.profile in SDK_PROFILES
+
+    @property
+    def regalloc_model(self) -> RegallocModel | None:
+        """The model that the wheel compiles with."""
+        if self.profile == "core" or self.has_sdk:
+            return None
+        return self.regalloc.about.model if self.regalloc else self.sdk.info.regalloc_model
 
     @property
     def project_name(self) -> str:

@@ -39,6 +39,7 @@ def bill_of_materials(request: WheelRequest, *, binding_version: str, code_gener
         "provider": info.provider,
         "code-generators": ",".join(code_generators),
         "sdk-digest": info.digest,
+        **({"regalloc-model": request.regalloc_model.policy} if request.regalloc_model else {}),
     }
     components = [_component("llvm-project", info.llvm_version, _LLVM_LICENSE, purl=llvm, properties=made_from)]
     components += [_component(library.name, library.version, library.license) for library in info.linked]

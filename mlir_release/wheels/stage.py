@@ -23,6 +23,7 @@ from mlir_release.model.requirements import relaxed, wheel_requirements
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import BUILD, TOOLS
+from mlir_release.sdk.regalloc_model import ADVISOR_SOURCES
 from mlir_release.sdk.upstream import copy_sources
 from mlir_release.wheels.sbom import bill_of_materials
 
@@ -62,6 +63,9 @@ def stage(request: WheelRequest, into: Path) -> Path:
     upstream = (*_UPSTREAM, *(_UPSTREAM_TESTS if request.test_addon else ()))
     copy_sources(request.sdk.root / "source", into / "upstream", upstream)
     shutil.copytree(request.sdk.root / "licenses", into / "licenses")
+    if request.regalloc is not None:
+        copy_sources(request.sdk.root / "source", into / "upstream", ADVISOR_SOURCES)
+        request.regalloc.copy_to(into / "regalloc")
     _write(into / WHEEL_INFO, wheel_info(request).to_text())
     _write(
         into / "sboms" / f"{request.project_name}.cdx.json",
@@ -88,6 +92,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         serves=tuple(python.tag for python in request.serves),
         toolkit_version=mlir_release.__version__,
         relaxed=relaxed(request.sdk.info.runtime_requirements, request.overrides),
+        regalloc_model=request.regalloc_model,
     )
 
 
@@ -116,6 +121,8 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
     }
     if glibc := PlatformTag.parse(request.floor).glibc:
         defines["MLIR_RELEASE_GLIBC"] = "{}.{}".format(*glibc)
+    if request.regalloc_model is not None and not request.test_addon:
+        defines["MLIR_RELEASE_REGALLOC_MODEL"] = request.regalloc_model.policy
     if request.plain:
         defines["MLIR_RELEASE_PLAIN"] = True
     if request.serves:

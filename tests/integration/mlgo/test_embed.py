@@ -10,12 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from mlir_release.mlgo.cxx import MODEL, model_sources
+from mlir_release.mlgo.cxx import model_sources
 from mlir_release.mlgo.embed import asked
 from mlir_release.mlgo.evaluate import load_policy
-from mlir_release.mlgo.features import Layout
+from mlir_release.mlgo.features import NOTHING, Layout
 from mlir_release.mlgo.policies import Scorer, scores, weight_count
 from mlir_release.mlgo.toolchain import Toolchain
+from mlir_release.model.regalloc_model import DESCRIPTION, MODEL
+from mlir_release.sdk.regalloc_model import ModelFolder
 from tests.integration.mlgo.conftest import mlgo, refused, said
 from tests.prefix_factory import make_source
 from tests.unit.mlgo.policy_factory import HEADER, policy
@@ -110,7 +112,13 @@ def test_embedding_gives_the_same_bytes_wherever_it_is_done(taught: Policy, clan
     first, second = (said(mlgo(*words, tmp_path / name)) for name in ("here", "a longer name, there"))
     assert first == second
     assert (first["policy"], first["corpus"]) == (taught.digest, taught.corpus)
-    assert sorted(first["files"]) == [f"{MODEL}.{suffix}" for suffix in ("cpp", "h", "o")]
+    assert sorted(first["files"]) == [*(f"{MODEL}.{suffix}" for suffix in ("cpp", "h", "o")), DESCRIPTION]
+    about = ModelFolder.load(tmp_path / "here").about
+    assert (about.policy, about.corpus, (*about.features[1:], NOTHING)) == (
+        taught.digest,
+        taught.corpus,
+        taught.features,
+    )
     assert taught.digest in (tmp_path / "here" / f"{MODEL}.h").read_text()
     content = (tmp_path / "here" / f"{MODEL}.o").read_bytes()
     assert content.startswith(b"\x7fELF")

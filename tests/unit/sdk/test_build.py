@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,8 +14,10 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.sdk import build
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.regalloc_model import ModelFolder
 from mlir_release.sdk.stages import StageLog
 from tests.prefix_factory import EPOCH, make_prefix, make_source
+from tests.regalloc_factory import add_advisor, make_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +127,38 @@ def test_a_build_that_failed_resumes(source: Path, tmp_path: Path, capsys: pytes
     assert (built.name, built.outcome) == ("build some", "done")
     assert built.steps == 2, "b.cpp and the library"
     assert "of disk are needed" in capsys.readouterr().err
+
+
+#: How LLVM's own build asks for a model. Source: llvm/CMakeLists.txt, llvm/cmake/modules/TensorFlowCompile.cmake.
+TAKES_MODEL = """
+cmake_minimum_required(VERSION 3.20)
+project(llvm LANGUAGES CXX)
+add_subdirectory(${TENSORFLOW_AOT_PATH}/xla_aot_runtime_src ${CMAKE_BINARY_DIR}/tf_runtime)
+foreach(_file IN ITEMS HEADER OBJECT)
+  if(NOT EXISTS "${LLVM_OVERRIDE_MODEL_${_file}_REGALLOCEVICTMODEL}")
+    message(FATAL_ERROR "no ${_file}")
+  endif()
+endforeach()
+configure_file(${LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL} RegAllocEvictModel.h COPYONLY)
+configure_file(${LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL} RegAllocEvictModel.o COPYONLY)
+add_executable(some advisor.cpp ${CMAKE_CURRENT_BINARY_DIR}/RegAllocEvictModel.o)
+target_include_directories(some PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+add_dependencies(some tf_xla_runtime)
+target_link_libraries(some PRIVATE tf_xla_runtime)
+"""
+
+
+def test_a_model_is_compiled_before_llvm_is_configured_with_it(source: Path, tmp_path: Path) -> None:
+    regalloc = ModelFolder.load(make_model(tmp_path / "evict"))
+    add_advisor(source)
+    (source / "llvm" / "CMakeLists.txt").write_text(TAKES_MODEL)
+    (source / "llvm" / "advisor.cpp").write_text(
+        '#include "RegAllocEvictModel.h"\nint main() { return llvm::RegAllocEvictModel().choice(); }\n'
+    )
+    tree = build.prepare(source, output=tmp_path / "sdk", source_epoch=EPOCH, regalloc=regalloc)
+    assert tree.root != prepare(source, tmp_path / "sdk").root
+    build.build_until(tree, "some")
+    assert subprocess.run([tree.build_dir / "some"], check=False).returncode == 7
 
 
 def test_the_stages_of_a_failed_build_are_shown(

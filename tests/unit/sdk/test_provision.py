@@ -44,7 +44,7 @@ def refuse(packages: DebianPackages, version: str, *, sha256: str = "") -> Path:
 
 
 def test_the_newest_release_is_taken_that_the_catalogue_need_not_know(tmp_path: Path) -> None:
-    tree = make_source(tmp_path / "sources" / f"llvm-{NEW}-mlir", version=NEW)
+    tree = make_source(tmp_path / "sources" / f"llvm-{NEW}-kept", version=NEW)
     release = first(cache=tmp_path)
     assert (release.version, release.commit) == (NEW, "")
     assert release.epoch == int((tree / "cmake" / "Modules" / "LLVMVersion.cmake").stat().st_mtime)
@@ -53,7 +53,7 @@ def test_the_newest_release_is_taken_that_the_catalogue_need_not_know(tmp_path: 
 def test_the_next_release_is_taken_where_the_newest_has_no_sources(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
+    make_source(tmp_path / "sources" / f"llvm-{VERSION}-kept")
     release = first(cache=tmp_path)
     assert release in read_catalogue()
     assert release.version == VERSION
@@ -71,7 +71,7 @@ def test_where_no_release_has_sources_each_is_named_with_the_reason(tmp_path: Pa
 
 
 def test_a_version_that_was_asked_for_has_no_substitute(tmp_path: Path) -> None:
-    make_source(tmp_path / "sources" / f"llvm-{VERSION}-mlir")
+    make_source(tmp_path / "sources" / f"llvm-{VERSION}-kept")
     with pytest.raises(MachineError) as caught:
         first(cache=tmp_path, version=NEW)
     assert caught.value.id == "source-unavailable"

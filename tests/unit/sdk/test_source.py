@@ -48,7 +48,7 @@ def pack(root: Path, archive: Path) -> None:
 
 def test_a_release_that_only_debian_has_is_unpacked_once_under_its_version(archive: Path, tmp_path: Path) -> None:
     tree = fetch_source(NEW, cache=tmp_path / "cache")
-    assert (tree.version, tree.root.name) == ("97.1.3", "llvm-97.1.3-mlir")
+    assert (tree.version, tree.root.name) == ("97.1.3", "llvm-97.1.3-kept")
     archive.unlink()
     assert fetch_source(NEW, cache=tmp_path / "cache") == tree
     # Once the commit is known, too, the same tree serves.
@@ -116,7 +116,7 @@ def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> N
 
 
 def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
-    make_source(tmp_path / "sources" / f"{REVISION}-mlir", version="22.1.7")
+    make_source(tmp_path / "sources" / f"{REVISION}-kept", version="22.1.7")
     with pytest.raises(MachineError) as caught:
         fetch_source(RELEASE, cache=tmp_path)
     assert caught.value.id == "source-of-another-version"

@@ -2,6 +2,7 @@
 
 include(MLIRReleaseCodeGenerators)
 include(MLIRReleaseHide)
+include(MLIRReleaseRegallocModel)
 
 # mlir_release_add_c_api(name component output_dir sources...)
 # The shared library that all modules share, from the C API libraries that the groups of sources ask for.
@@ -34,6 +35,7 @@ set(_package_dir "${CMAKE_CURRENT_BINARY_DIR}/package/mlir")
 set(_package_sources MLIRPythonSources MLIRPythonExtension.RegisterEverything)
 
 mlir_release_add_c_api(mlir_c_api mlir_package "${_package_dir}" ${_package_sources})
+mlir_release_add_regalloc_model(mlir_c_api)
 if(MLIR_RELEASE_HAS_COMPRESSION_SORT)
   # Functions that are alike side by side, where deflate finds them: a tenth less to download. It takes half a minute of
   # CPU, so the library of the tests does without. Any number of threads gives the same bytes; starting is no slower.

@@ -21,6 +21,9 @@ PROFILE = INFO["profile"]
 TARGET = INFO["target"]
 TOOLKIT_VERSION = INFO["toolkit_version"]
 
+#: The learned policy for evictions in the register allocator that compiled code gets; None: LLVM's own heuristic.
+REGALLOC_MODEL = INFO.get("regalloc_model")
+
 #: Distributions that install files of the same names.
 DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
 
@@ -48,6 +51,26 @@ def warn_if_mixed() -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def set_llvm_option(name: str, value: str) -> None:
+    """Set an option of LLVM's for this process, as ``-name=value`` does for its programs.
+
+    Only builds with a learned policy can: ``set_llvm_option("regalloc-enable-advisor", "default")`` turns it off.
+
+    :raises ValueError: LLVM has no such option, or no such value of it
+    :raises RuntimeError: this build has no learned policy
+    """
+    import ctypes  # not each use of the bindings pays for it
+
+    if REGALLOC_MODEL is None:
+        raise RuntimeError("this build of MLIR can't set LLVM's options: it has no learned policy")
+    libraries = Path(__file__).with_name("_mlir_libs")
+    library = next(path for path in libraries.glob("*MLIRPythonCAPI.*") if path.suffix in (".so", ".dylib", ".dll"))
+    set_option = ctypes.CDLL(str(library)).mlirReleaseSetLLVMOption
+    set_option.restype = ctypes.c_bool
+    if not set_option(name.encode(), value.encode()):
+        raise ValueError(f"LLVM has no option -{name}={value}")
 
 
 if __name__ == "__main__":
