@@ -33,6 +33,7 @@ def mlgo() -> None:
 @output_option("the corpus")
 @llvm_option
 @click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
+@click.option("--objects", default="", metavar="REGEX", help="Take modules with this in their object's path.")
 @click.option(
     "--held-out",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -49,6 +50,7 @@ def mlgo_corpus(
     output: Path,
     llvm: Path,
     pattern: str | None,
+    objects: str,
     held_out: float,
     limit: int | None,
     profiled: bool,
@@ -61,8 +63,8 @@ def mlgo_corpus(
     check_machine()
     with console.step("taking bitcode and optimizing it as it was compiled"):
         found = make_corpus(
-            build, output, Toolchain(llvm), pattern=pattern or FILTER, share=held_out, limit=limit, profiled=profiled,
-            jobs=jobs,
+            build, output, Toolchain(llvm), pattern=pattern or FILTER, objects=objects, share=held_out, limit=limit,
+            profiled=profiled, jobs=jobs,
         )  # fmt: skip
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
     console.result(f"{output / found.FILE}: {counts}", found)
@@ -166,11 +168,24 @@ def mlgo_train(
 @click.option(
     "--training", is_flag=True, help="On the training modules instead: what it has learnt, not what it is worth."
 )
+@click.option(
+    "--trained-on",
+    type=EXISTING_FOLDER,
+    metavar="CORPUS",
+    help="What the policy was trained on: then all modules count here that are not among those.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the confidence intervals.")
 @jobs_option
 @json_option
 def mlgo_evaluate(
-    corpus: Path, policy: Path, llvm: Path, programs: Path | None, training: bool, seed: int, jobs: int | None
+    corpus: Path,
+    policy: Path,
+    llvm: Path,
+    programs: Path | None,
+    training: bool,
+    trained_on: Path | None,
+    seed: int,
+    jobs: int | None,
 ) -> None:
     """Compare a policy with the default, on the modules that are held out."""
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
@@ -178,21 +193,30 @@ def mlgo_evaluate(
     check_machine()
     from mlir_release.mlgo.compiling import Compiler
     from mlir_release.mlgo.corpus import load_corpus
-    from mlir_release.mlgo.evaluate import evaluate, load_policy
+    from mlir_release.mlgo.evaluate import evaluate, load_policy, unseen
     from mlir_release.mlgo.instructions import counter
 
+    if training and trained_on is not None:
+        raise click.UsageError("--training and --trained-on exclude each other")
     modules, judged, toolchain = load_corpus(corpus), load_policy(policy), Toolchain(llvm)
     count = counter(programs, toolchain, jobs) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
-    if judged.corpus != modules.digest:
-        console.warn("the policy was trained on another corpus: what is held out here may have been trained on there")
-    chosen = modules.training if training else modules.held_out
+    if trained_on is not None:
+        chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
+    else:
+        chosen, title = (
+            (modules.training, "the training modules") if training else (modules.held_out, "held-out modules")
+        )
+        if judged.corpus != modules.digest:
+            console.warn(
+                "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
+            )
     with console.waiting(f"compiling {len(chosen)} modules twice" + (" and counting instructions" if count else "")):
         found = evaluate(judged, chosen, compiler, modules.digest, seed=seed, count=count, jobs=jobs)
     if console.json_mode:
         console.result("", found.to_json())
         return
-    console.table(list(found.COLUMNS), found.table(), title="the training modules" if training else "held-out modules")
+    console.table(list(found.COLUMNS), found.table(), title=title)
     if found.runs:
         console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
     click.echo(found.summary())

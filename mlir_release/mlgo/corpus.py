@@ -49,6 +49,7 @@ def make_corpus(
     toolchain: Toolchain,
     *,
     pattern: str = FILTER,
+    objects: str = "",
     share: float = 0.25,
     limit: int | None = None,
     profiled: bool = False,
@@ -58,13 +59,14 @@ def make_corpus(
 
     :param build: a build tree with ``compile_commands.json``
     :param pattern: modules are taken that an option of their command matches
+    :param objects: modules are taken in whose object's path this regular expression is found: one library's
     :param share: of modules to hold out
     :param limit: of modules; which are taken depends on their names alone
     :param profiled: refuse modules that were compiled without a profile
-    :raises UsageError: ``mlgo-build-tree``, ``mlgo-corpus-small``
+    :raises UsageError: ``mlgo-build-tree``, ``mlgo-corpus-small``, ``mlgo-objects-pattern``
     :raises VerificationError: ``mlgo-command-stale``, ``mlgo-profile-missing``
     """
-    commands = read_commands(build / _COMMANDS)
+    commands = of_objects(read_commands(build / _COMMANDS), objects)
     with scratch_folder("mlgo") as raw:
         names = _extract(commands, raw, toolchain, pattern, jobs)
         names = sorted(sorted(names, key=_rank)[:limit])
@@ -82,7 +84,7 @@ def make_corpus(
             "mlgo-corpus-small",
             f"{len(corpus.modules)} modules of different content are too few to train on some and hold out others",
             where=str(build),
-            remedy="build more with -Xclang -fembed-bitcode=all, or match more with --filter",
+            remedy="build more with -Xclang -fembed-bitcode=all, or match more with --filter and --objects",
         )
     write_atomically(output / Corpus.FILE, corpus.to_text())
     return corpus
@@ -143,6 +145,19 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ) from None
     return [command for command in commands if "-o" in command["arguments"][:-1]]
+
+
+def of_objects(commands: Sequence[dict[str, Any]], pattern: str) -> list[dict[str, Any]]:
+    """The commands whose object has a path of this pattern. :raises UsageError: ``mlgo-objects-pattern``"""
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            "mlgo-objects-pattern",
+            f"{pattern!r} is no regular expression: {error}",
+            remedy="write --objects in Python's syntax, for example lib/Demangle/",
+        ) from None
+    return [command for command in commands if wanted.search(relative_object(command))]
 
 
 def relative_object(command: dict[str, Any]) -> str:

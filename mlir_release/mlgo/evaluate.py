@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mlir_release.mlgo.compiling import Compiled, Compiler
     from mlir_release.mlgo.instructions import Counted
-    from mlir_release.model.mlgo import Module
+    from mlir_release.model.mlgo import Corpus, Module
 
     Counter = Callable[[Sequence[Path], Sequence[Path], Path], tuple[Counted, ...]]
 
@@ -118,6 +118,30 @@ class Evaluation:
             "better": self.better,
             "verdict": self.verdict,
         }
+
+
+def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy) -> tuple[Module, ...]:
+    """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
+
+    :param trained_on: the corpus that it was trained on
+    :raises UsageError: ``mlgo-trained-on-another``, ``mlgo-nothing-unseen``
+    """
+    if policy.corpus != trained_on.digest:
+        raise UsageError(
+            "mlgo-trained-on-another",
+            f"the policy was not trained on the corpus {trained_on.digest[:12]}",
+            why=f"it was trained on {policy.corpus[:12]}",
+            remedy="name that corpus with --trained-on",
+        )
+    seen = {module.sha256 for module in trained_on.training}
+    found = tuple(module for module in corpus.modules if module.sha256 not in seen)
+    if not found:
+        raise UsageError(
+            "mlgo-nothing-unseen",
+            f"the policy was trained on all {len(corpus.modules)} modules of this corpus",
+            remedy="make a corpus of other code, or evaluate without --trained-on, on what is held out",
+        )
+    return found
 
 
 def evaluate(

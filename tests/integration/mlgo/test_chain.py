@@ -70,6 +70,25 @@ def test_a_policy_is_compared_with_the_default(corpus: Path, trained: Path, llvm
     assert said(mlgo(*words, "--json")) == found
 
 
+def test_a_policy_is_evaluated_on_what_another_corpus_has_beyond_its_own(
+    corpus: Path, trained: Path, build: Path, llvm: Path, tmp_path: Path
+) -> None:
+    """Cross-evaluation: a library that it was not trained on counts as a whole."""
+    policy = ("--policy", trained / "policy.json", "--llvm", llvm, "--trained-on", corpus)
+    other, seen = tmp_path / "other", [module.name for module in load_corpus(corpus).training]
+    said(mlgo("corpus", build, "-o", other, "--llvm", llvm, "--objects", r"m\d\.o", "--json"))
+    rows = said(mlgo("evaluate", other, *policy, "--json"))["modules"]
+    assert [row["module"] for row in rows] == [module.name for module in load_corpus(corpus).held_out]
+    assert "modules that it was not trained on" in mlgo("evaluate", other, *policy).stdout
+
+    learnt = tmp_path / "learnt"
+    said(mlgo("corpus", build, "-o", learnt, "--llvm", llvm, "--objects", "|".join(seen), "--json"))
+    assert [module.name for module in load_corpus(learnt).modules] == seen
+    assert refused("evaluate", learnt, *policy).id == "mlgo-nothing-unseen"
+    assert refused("evaluate", corpus, *policy[:-1], learnt).id == "mlgo-trained-on-another"
+    assert mlgo("evaluate", other, *policy, "--training").exit_code == 2
+
+
 def test_never_evicting_is_worse(corpus: Path, trained: Path, llvm: Path) -> None:
     """The measure sees a bad policy."""
     loaded = load_corpus(corpus)
@@ -169,6 +188,7 @@ def test_a_build_without_bitcode_is_too_small(llvm: Path, build: Path, tmp_path:
 
 def test_a_filter_that_is_no_expression_is_explained(llvm: Path, build: Path, tmp_path: Path) -> None:
     assert refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--filter", "(").id == "mlgo-utils-failed"
+    assert refused("corpus", build, "-o", tmp_path, "--llvm", llvm, "--objects", "(").id == "mlgo-objects-pattern"
 
 
 def test_bitcode_that_was_changed_is_refused(corpus: Path, llvm: Path, tmp_path: Path) -> None:
