@@ -43,6 +43,12 @@ def mlgo() -> None:
 )
 @click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
 @click.option("--profiled", is_flag=True, help="Refuse modules that were compiled without a profile.")
+@click.option(
+    "--thinlto",
+    metavar="TARGET",
+    default="",
+    help="Take the modules of a ThinLTO link of this Ninja target instead, with what they imported from each other.",
+)
 @jobs_option
 @json_option
 def mlgo_corpus(
@@ -54,6 +60,7 @@ def mlgo_corpus(
     held_out: float,
     limit: int | None,
     profiled: bool,
+    thinlto: str,
     jobs: int | None,
 ) -> None:
     """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
@@ -61,10 +68,12 @@ def mlgo_corpus(
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
+    if thinlto and (profiled or pattern):
+        raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
     with console.step("taking bitcode and optimizing it as it was compiled"):
         found = make_corpus(
             build, output, Toolchain(llvm), pattern=pattern or FILTER, objects=objects, share=held_out, limit=limit,
-            profiled=profiled, jobs=jobs,
+            profiled=profiled, thinlto=thinlto, jobs=jobs,
         )  # fmt: skip
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
     console.result(f"{output / found.FILE}: {counts}", found)

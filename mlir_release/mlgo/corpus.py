@@ -22,10 +22,11 @@ from mlir_release.host.files import remove_folder, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compiling import in_parallel
+from mlir_release.mlgo.thinlto import linked_objects, write_commands
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mlir_release.mlgo.toolchain import Toolchain
 
@@ -53,31 +54,34 @@ def make_corpus(
     share: float = 0.25,
     limit: int | None = None,
     profiled: bool = False,
+    thinlto: str = "",
     jobs: int | None = None,
 ) -> Corpus:
     """Write ``output/corpus.json`` and the bitcode that it names.
 
-    :param build: a build tree with ``compile_commands.json``
+    :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
     :param pattern: modules are taken that an option of their command matches
     :param objects: modules are taken in whose object's path this regular expression is found: one library's
     :param share: of modules to hold out
     :param limit: of modules; which are taken depends on their names alone
     :param profiled: refuse modules that were compiled without a profile
-    :raises UsageError: ``mlgo-build-tree``, ``mlgo-corpus-small``, ``mlgo-objects-pattern``
+    :param thinlto: a target that is linked by ThinLTO, whose modules are taken: the link's, with what they imported
+    :raises UsageError: as :mod:`mlir_release.mlgo.thinlto`; ``mlgo-build-tree``, ``mlgo-corpus-small``,
+        ``mlgo-objects-pattern``
     :raises VerificationError: ``mlgo-command-stale``, ``mlgo-profile-missing``
     """
-    commands = of_objects(read_commands(build / _COMMANDS), objects)
     with scratch_folder("mlgo") as raw:
-        names = _extract(commands, raw, toolchain, pattern, jobs)
-        names = sorted(sorted(names, key=_rank)[:limit])
+        directories = (
+            _extract_linked(build, thinlto, raw, toolchain, jobs)
+            if thinlto
+            else _extract(build, raw, toolchain, pattern, jobs)
+        )
+        names = sorted(sorted(of_objects(directories, objects), key=_rank)[:limit])
         if profiled:
             _check_profiles(names, raw)
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
-        directories = {relative_object(command): command["directory"] for command in commands}
-        modules = in_parallel(
-            lambda name: _optimize(name, raw, output, Path(directories[name]), toolchain), names, jobs
-        )
+        modules = in_parallel(lambda name: _optimize(name, raw, output, directories[name], toolchain), names, jobs)
     corpus = Corpus(llvm=toolchain.version, share=share, modules=split(modules, share))
     if not corpus.training or not corpus.held_out:
         raise UsageError(
@@ -147,8 +151,8 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
     return [command for command in commands if "-o" in command["arguments"][:-1]]
 
 
-def of_objects(commands: Sequence[dict[str, Any]], pattern: str) -> list[dict[str, Any]]:
-    """The commands whose object has a path of this pattern. :raises UsageError: ``mlgo-objects-pattern``"""
+def of_objects(names: Iterable[str], pattern: str) -> list[str]:
+    """The objects in whose path a pattern is found. :raises UsageError: ``mlgo-objects-pattern``"""
     try:
         wanted = re.compile(pattern)
     except re.error as error:
@@ -157,7 +161,7 @@ def of_objects(commands: Sequence[dict[str, Any]], pattern: str) -> list[dict[st
             f"{pattern!r} is no regular expression: {error}",
             remedy="write --objects in Python's syntax, for example lib/Demangle/",
         ) from None
-    return [command for command in commands if wanted.search(relative_object(command))]
+    return [name for name in names if wanted.search(name)]
 
 
 def relative_object(command: dict[str, Any]) -> str:
@@ -201,23 +205,34 @@ def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
 # -- the edge ---------------------------------------------------------------------------------------------------------
 
 
-def _extract(
-    commands: Sequence[dict[str, Any]], raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None
-) -> list[str]:
-    """Take bitcode and commands out of the objects, into ``raw``; the objects' paths.
-
-    :raises MachineError: ``mlgo-utils-failed``
-    """
+def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None) -> dict[str, Path]:
+    """Take bitcode and commands out of the objects, into ``raw``; the objects, with the folders of their commands."""
+    commands = read_commands(build / _COMMANDS)
     listing = raw / _COMMANDS
     plain = [command | {"arguments": ["-o", relative_object(command)]} for command in commands]
     listing.write_text(json.dumps(plain), encoding="utf-8")
-    done = capture(
-        [
-            sys.executable, "-m", "mlgo.corpus.extract_ir", f"--input={listing}", f"--output_dir={raw}",
-            f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}", f"--cmd_filter={pattern}",
-            f"--num_workers={jobs or os.cpu_count() or 1}",
-        ]
-    )  # fmt: skip
+    directories = {relative_object(command): Path(command["directory"]) for command in commands}
+    objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
+    options = (f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
+    return {name: directories[name] for name in _extract_ir(raw, jobs, *options)}
+
+
+def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:
+    """As :func:`_extract`, of a ThinLTO link. Upstream's extract_ir takes the modules of all links of the tree."""
+    linked = set(linked_objects(build, target))
+    found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
+    names = [name for name in found if name in linked]
+    write_commands(build, target, names, raw, toolchain)
+    return dict.fromkeys(names, build)
+
+
+def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
+    """Run upstream's extract_ir; the names of the modules that it has put into ``raw``.
+
+    :raises MachineError: ``mlgo-utils-failed``
+    """
+    workers = f"--num_workers={jobs or os.cpu_count() or 1}"
+    done = capture([sys.executable, "-m", "mlgo.corpus.extract_ir", f"--output_dir={raw}", workers, *options])
     if not done.ok:
         raise MachineError(
             "mlgo-utils-failed",
