@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: What auditwheel (6.3 and later) is to do: the tag that the binaries qualify for, and the smallest file.
 REPAIR = ("repair", "--plat", "auto", "--only-plat", "--zip-compression-level", "9")
 
+#: In the cache: libraries that builds for several CPythons share (``link_once.py`` of the wheel project).
+LINKS = "links"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildJob:
@@ -148,6 +151,7 @@ def build_variables(job: BuildJob) -> dict[str, str]:
     """Environment variables of a build on this machine."""
     variables = {
         "MLIR_RELEASE_SDK": str(job.sdk.root),
+        "MLIR_RELEASE_LINKS": str(job.cache / LINKS),
         "SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch),
         "PYTHONHASHSEED": "0",
         **job.slots,

@@ -30,7 +30,7 @@ from mlir_release.host.venv import pip_failed
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import applicable
 from mlir_release.projects.mlir import SMOKE
-from mlir_release.wheels.backends import REPAIR, BuildJob, build_variables
+from mlir_release.wheels.backends import LINKS, REPAIR, BuildJob, build_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 #: Where things are in the container. Fixed, so that neither caches nor bytes depend on the machine.
-SDK, CCACHE, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/wheelhouse", "/project"
+SDK, CCACHE, LIBRARIES, WHEELHOUSE, PROJECT = "/sdk", "/ccache", "/links", "/wheelhouse", "/project"
 #: In a build's folder: the tools that it is built with, by hash.
 LOCKED = "builds.txt"
 #: What cibuildwheel installs to test a wheel.
@@ -126,6 +126,7 @@ def configuration(job: BuildJob, engine: Engine | None, image: str, wheelhouse: 
             "PIP_FIND_LINKS": WHEELHOUSE,
             "PYTHONHASHSEED": "0",
             "CCACHE_DIR": CCACHE,
+            "MLIR_RELEASE_LINKS": LIBRARIES,
             # Empty, and so without effect, where the image has no ccache.
             "CMAKE_C_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
             "CMAKE_CXX_COMPILER_LAUNCHER": "$(sh -c 'command -v ccache || true')",
@@ -163,8 +164,10 @@ def _tools(job: BuildJob) -> Chosen:
 def volumes(job: BuildJob, wheelhouse: Path) -> list[str]:
     """What the container sees of this machine."""
     ccache = Path(os.environ.get("CCACHE_DIR", job.cache / "ccache-container"))
-    ccache.mkdir(parents=True, exist_ok=True)
-    mounts = [f"{job.sdk.root}:{SDK}:ro", f"{wheelhouse}:{WHEELHOUSE}:ro", f"{ccache}:{CCACHE}"]
+    links = job.cache / LINKS
+    for folder in (ccache, links):
+        folder.mkdir(parents=True, exist_ok=True)
+    mounts = [f"{job.sdk.root}:{SDK}:ro", f"{wheelhouse}:{WHEELHOUSE}:ro", f"{ccache}:{CCACHE}", f"{links}:{LIBRARIES}"]
     if pipe := _slots_pipe(job.slots):
         mounts.append(f"{pipe.parent}:{_SLOTS}")
     return [f"--volume={mount}" for mount in mounts]

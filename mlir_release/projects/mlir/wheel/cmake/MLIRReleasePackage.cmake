@@ -28,6 +28,13 @@ function(mlir_release_add_c_api name component output_dir)
     # that were stripped (the tables of address-taken symbols do not survive that). MLIR and LLVM compare addresses
     # of data (TypeID, pass and analysis ids), which is never folded; upstream's tests pass the same with and without.
     target_link_options(${name} PRIVATE "LINKER:--icf=all")
+    if(MLIR_RELEASE_LINKS)
+      # It knows nothing of Python, so a further CPython's is a copy.
+      set(_link_once "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cmake/link_once.py" "${CMAKE_BINARY_DIR}"
+        "${CMAKE_CURRENT_SOURCE_DIR}" "${MLIR_RELEASE_SDK}" "${MLIR_RELEASE_LINKS}")
+      list(JOIN _link_once "\" \"" _link_once)
+      set_property(TARGET ${name} PROPERTY RULE_LAUNCH_LINK "\"${_link_once}\"")
+    endif()
   endif()
 endfunction()
 
