@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from packaging.utils import parse_wheel_filename
+
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.cache import build_folder, cache_directory, locked
@@ -25,7 +27,7 @@ from mlir_release.host.files import replacing, sha256_of_all
 from mlir_release.host.needs import Needs
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
-from mlir_release.model.cpython import STABLE_ABI, split_target
+from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
@@ -148,7 +150,8 @@ def build_addon(
 ) -> Path:
     """What upstream's tests need beyond a wheel, as a wheel that is never published.
 
-    It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused.
+    It depends on no release, so it is built once for an SDK, a profile, a CPython and a floor, and then reused; one for
+    the stable ABI by newer CPythons, too.
 
     :param floor: the oldest platform of the wheel that it is laid over; on macOS, compilers assume their own without
     :param stable_abi: that wheel is for the stable ABI: the two share nanobind's library, which is another one then
@@ -156,13 +159,18 @@ def build_addon(
     cache = (cache or cache_directory()).absolute()
     serves = (python.cpython,) if stable_abi else ()
     request = replace(WheelRequest.of_profile(profile, sdk=sdk), test_addon=True, floor=floor, serves=serves)
-    abi = f"{python.tag}-{STABLE_ABI}" if stable_abi else python.tag
+    abi = STABLE_ABI if stable_abi else python.tag
     output = cache / "addons" / f"{key(request)}-{_code_digest()[:10]}-{abi}-{floor or 'here'}"
-    made = next(output.glob("*.whl"), None)
+    made = next((wheel for wheel in sorted(output.glob("*.whl")) if _built_for(wheel) <= python.cpython), None)
     if made is not None:
         console.say(f"    reusing {made}")
         return made
     return build_wheels(request, [python], output=output, backend="build", cache=cache)[0].path
+
+
+def _built_for(wheel: Path) -> CPython:
+    """The CPython in a wheel's name: of one for the stable ABI, the oldest that it serves."""
+    return CPython.of_tag(next(iter(parse_wheel_filename(wheel.name)[-1])).interpreter)
 
 
 def _code_digest() -> str:

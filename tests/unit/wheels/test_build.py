@@ -3,7 +3,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -220,8 +220,6 @@ def test_two_runs_at_once_take_turns(request_: WheelRequest, backend: FakeBacken
 
 
 def test_different_wheels_have_different_places(request_: WheelRequest, sdk: Sdk) -> None:
-    from dataclasses import replace
-
     keys = {
         build.key(request) for request in (request_, replace(request_, plain=True), replace(request_, test_addon=True))
     }
@@ -238,6 +236,16 @@ def test_an_addon_is_built_once_for_all_releases(sdk: Sdk, backend: FakeBackend,
         build_addon(sdk, "host", PYTHONS[1], cache=tmp_path),
     ]
     assert len({first, *others}) == len(backend.jobs) == 3
+
+
+def test_an_addon_for_the_stable_abi_serves_newer_cpythons(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
+    new, old = (replace(PYTHONS[0], cpython=CPython(3, minor)) for minor in (14, 12))
+    of_new = build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path)
+    of_old = build_addon(sdk, "host", old, stable_abi=True, cache=tmp_path)
+    assert of_new != of_old
+    assert build_addon(sdk, "host", new, stable_abi=True, cache=tmp_path) == of_old
+    assert [job.python for job in backend.jobs] == [new, old]
+    assert build_addon(sdk, "host", old, cache=tmp_path) not in (of_new, of_old)
 
 
 def test_an_addon_is_for_the_oldest_platform_of_its_wheel(sdk: Sdk, backend: FakeBackend, tmp_path: Path) -> None:
