@@ -14,6 +14,9 @@ Scope = Literal["python", "platform", "sdk"]
 #: In the order in which they run: smoke comes before anything is added to the environment.
 SUITES: Mapping[str, Scope] = {"smoke": "python", "bindings": "python", "regression": "platform", "sdk": "sdk"}
 
+#: Upstream's tests of the bindings, the suite that needs more than a wheel requires.
+BINDINGS = "bindings"
+
 #: The suite of the wheels of SDKs.
 SDK_SUITE = "sdk"
 

@@ -65,12 +65,13 @@ def choose(
 
 
 def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
-    """The running CPython and the newest other one that upstream's requirements have wheels for.
+    """The running CPython and the newest other one that upstream's requirements, and its tests', have wheels for.
 
     If they have for none, those that the requirements with the shipped overrides have wheels for.
     """
     from mlir_release.host.pythons import describe, find_pythons
     from mlir_release.host.resolver import Wanted, resolve
+    from mlir_release.snapshot.installable import needed_by_tests
 
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
@@ -79,7 +80,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     for requirements in (facts.runtime_requirements, relaxed):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve(requirements, Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve((*requirements, *needed_by_tests()), Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue

@@ -1,4 +1,4 @@
-"""Which targets a revision's wheels could not be installed on, because what they require has no wheels there.
+"""Which targets a revision's wheels could not be installed or tested on: what that takes has no wheels there.
 
 The index is asked once, when a tag is made, and the tag records the answer: what is published for a CPython later must
 not change what the jobs of one release agree on.
@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlir_release.host.locked import choose
 from mlir_release.host.resolver import Wanted, resolve_all
 from mlir_release.model.requirements import wheel_requirements
+from mlir_release.model.suites import BINDINGS
+from mlir_release.projects.mlir import TEST_REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +36,19 @@ class Answers:
     unknown: tuple[str, ...]  #: what could not be asked
 
 
+def needed_by_tests() -> tuple[str, ...]:
+    """What upstream's tests import beyond the wheels' requirements, in the locked versions that they run with."""
+    return tuple(pin.requirement for pin in choose(TEST_REQUIREMENTS).pins)
+
+
 def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
-    """Ask for every place of a matrix whether the wheels' requirements can be met from wheels alone.
+    """Ask for every place of a matrix whether the wheels' requirements, and their tests', can be met from wheels alone.
 
     :raises UsageError: ``override-unknown``
     """
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
+    if any(BINDINGS in wheel.suites for wheel in matrix.wheels):
+        requirements += needed_by_tests()
     places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels if wheel.python}
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
@@ -49,7 +59,7 @@ def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
     return Answers(
         reasons=reasons,
         unknown=tuple(
-            "pip could not find out whether what the wheels require has wheels for "
+            "pip could not find out whether what the wheels and their tests require has wheels for "
             f"{', '.join(map(str, sorted(pythons)))}; nothing is left out for that: {' '.join(why.split())}"
             for why, pythons in unasked.items()
         ),

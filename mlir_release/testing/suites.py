@@ -20,7 +20,7 @@ from mlir_release.host.process import capture
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.model.release_tags import base_version
-from mlir_release.projects.mlir import SMOKE
+from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
 from mlir_release.sdk.parts import BUILD, TOOLS
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import run_cases
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
-
-#: What upstream's own tests import beyond the bindings' requirements: the OpDSL ones read and write YAML.
-TEST_REQUIREMENTS = ("PyYAML",)
 
 #: Tests that use upstream's test dialect, which is not in the wheel.
 NEED_TEST_DIALECT = (

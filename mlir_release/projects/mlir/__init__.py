@@ -19,6 +19,9 @@ SMOKE = _HERE / "tests" / "smoke.py"
 #: Tests of upstream's that fail for a reason that is known; compared strictly.
 KNOWN_FAILURES = _HERE / "known_failures.toml"
 
+#: What upstream's tests of the bindings import beyond the bindings' requirements: the OpDSL ones read and write YAML.
+TEST_REQUIREMENTS = ("PyYAML",)
+
 #: Runs a tool of the SDK with what a wheel cannot reach.
 DRIVER = _HERE / "tests" / "driver.py"
 

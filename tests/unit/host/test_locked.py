@@ -9,7 +9,7 @@ from mlir_release.host.build_tools import BUILD_TOOLS, SCCACHE
 from mlir_release.host.locked import LOCK, Pin, choose, read_lock
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
-from mlir_release.testing.suites import TEST_REQUIREMENTS
+from mlir_release.projects.mlir import TEST_REQUIREMENTS
 from mlir_release.wheels.cibuildwheel import _TEST_TOOLS
 from mlir_release.wheels.stage import _BUILD_BACKEND
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.requirements import Requirement
 
 from mlir_release.errors import UsageError
 from mlir_release.host.resolver import Resolution, Wanted
@@ -66,11 +67,19 @@ def test_the_tag_records_what_is_excluded_and_later_jobs_agree(index: Index) -> 
     assert len(index.asked) == 1
 
 
+def test_what_upstream_s_tests_import_is_asked_for_where_they_run(index: Index) -> None:
+    ask(Matrix.parse(make_targets(make_row(suites=["smoke"]), pythons=["cp313"])), REVISION.facts())
+    assert index.asked == [("numpy<=2.1.2,>=2.1.0",)]
+    ask(MATRIX, REVISION.facts())
+    (_, locked) = index.asked[-1]
+    assert locked.startswith("pyyaml==")  # the version that the tests run with, and no newer one
+
+
 def test_a_dry_run_says_it_before_anything_is_pinned(index: Index) -> None:
     forge = make_forge()
     planned = snapshot(forge, REVISION, MATRIX, request_id="r1", dry_run=True)
     assert f"no wheels for cp314: {WHY}" in planned.notes
-    assert index.asked == [("numpy<=2.1.2,>=2.1.0",)]
+    assert [[Requirement(text).name for text in asked] for asked in index.asked] == [["numpy", "pyyaml"]]
     assert not forge.tags()
 
 
@@ -78,7 +87,7 @@ def test_the_overrides_are_what_is_asked_about(index: Index) -> None:
     requires = {"numpy": {"specifier": "<3", "reason": "2.1.2 has no wheel for 3.14"}}
     matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), requires=requires))
     ask(matrix, REVISION.facts())
-    assert index.asked == [("numpy<3,>=2.1.0",)]
+    assert index.asked[0][0] == "numpy<3,>=2.1.0"
 
 
 def test_no_cpython_meets_the_requirements(index: Index) -> None:
