@@ -96,7 +96,8 @@ class Subject:
         assert self.addon is not None
         environment = venv.create(self.workdir / _WITH_ADDON, self.python)
         environment.install(self.wheel)
-        environment.install("--no-deps", self.addon)
+        # One for the stable ABI says that it is for the CPython that built it, and serves newer ones all the same.
+        environment.install("--no-deps", "--ignore-requires-python", self.addon)
         return environment
 
     def situation(self) -> Situation:
