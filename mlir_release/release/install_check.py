@@ -31,8 +31,17 @@ def run_pip(python: Path, *arguments: str, env: Mapping[str, str] | None = None)
 
 
 def best_wheel(wheels: Iterable[WheelEntry], python: Python) -> WheelEntry | None:
-    """The wheel that pip takes for ``python`` on this machine; None: none fits."""
-    ranks = ((python.wheel_rank(wheel.filename), wheel.filename, wheel) for wheel in wheels)
+    """The wheel that pip takes for ``python`` on this machine; None: none fits.
+
+    One for the stable ABI would fit any later CPython, too, but for its Requires-Python.
+    """
+    from packaging.specifiers import SpecifierSet
+
+    ranks = (
+        (python.wheel_rank(wheel.filename), wheel.filename, wheel)
+        for wheel in wheels
+        if SpecifierSet(wheel.requires_python).contains(python.version)
+    )
     return min((row for row in ranks if row[0] is not None), default=(None, "", None))[2]
 
 
