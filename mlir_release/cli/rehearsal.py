@@ -38,6 +38,11 @@ from mlir_release.forge.open import DEFAULT_WORKSPACE
 @click.option("--from-source", is_flag=True, help="Compile LLVM, even if the distribution has packages of it; hours.")
 @click.option("--floor", default="", help="Oldest platform that it is compiled for.  [default: this machine]")
 @click.option("--sdk", type=EXISTING_FOLDER, help="An SDK that was made before, instead of making one.")
+@click.option(
+    "--downstream",
+    is_flag=True,
+    help="Release the wheels of the SDK, too, and build upstream's standalone example and ours on what is released.",
+)
 @jobs_option
 @force_option
 @json_option

@@ -84,7 +84,7 @@ def wheels_build(
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest, common_target
-    from mlir_release.wheels.sdk_wheels import write_release_wheel
+    from mlir_release.wheels.sdk_wheels import write_release_wheels
 
     sdk = Sdk.load(sdk_folder)
     if tag is None:
@@ -98,7 +98,7 @@ def wheels_build(
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
     if request.has_sdk:
-        made = write_release_wheel(request, output=output)
+        (made,) = write_release_wheels([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None

@@ -15,9 +15,10 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
-from mlir_release.index.site import api_folder
+from mlir_release.index.site import FOLDERS, api_folder
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.rehearsal.downstream import build_downstream
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
 from mlir_release.release.commands import newest
@@ -25,12 +26,14 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_sdk, source_of
+from mlir_release.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releases, provide_sdk, source_of
+from mlir_release.sdk.source import fetch_source
 from mlir_release.snapshot.transaction import snapshot
 from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.request import WheelRequest, common_target
+from mlir_release.wheels.sdk_wheels import write_release_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +66,15 @@ class Options:
     from_source: bool = False  #: compile LLVM, even if there are packages of it
     floor: str = ""  #: the oldest platform that it is compiled for
     sdk: Path | None = None  #: an SDK that was made before
+    downstream: bool = False  #: release the wheels of the SDK, too, and build projects on the release
     jobs: int | None = None
     force: bool = False  #: another snapshot of a revision that has one
+
+    @property
+    def released(self) -> tuple[Profile, ...]:
+        """What is built: projects need ``mlir`` itself, and the wheels of its SDK."""
+        needed: tuple[Profile, ...] = ("host", "sdk", "sdk-tools")
+        return tuple(dict.fromkeys((*self.profiles, *needed))) if self.downstream else self.profiles
 
 
 def rehearse(options: Options) -> Report:
@@ -97,6 +107,8 @@ class _Rehearsal:
         self.build_and_test()
         self.publish()
         self.install_cleanly()
+        if self.options.downstream:
+            self.build_downstream()
         return self.report
 
     def prepare(self) -> None:
@@ -111,7 +123,7 @@ class _Rehearsal:
         with self.report.step("make upstream and release repository") as results:
             tree = source_of(self.release, cache=self.cache, directory=self.source)
             older = make_upstream(self.workspace / "upstream.git", self.release, tree)
-            self.forge = make_forge(self.workspace, older, self.pythons, options.profiles)
+            self.forge = make_forge(self.workspace, older, self.pythons, options.released)
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
@@ -129,6 +141,14 @@ class _Rehearsal:
         """Build and test only what the draft lacks."""
         self.draft = Draft.load(self.forge, self.outcome.tag)
         self.matrix = self.draft.matrix
+        if self.options.downstream and not any(wheel.configuration.has_sdk for wheel in self.matrix.wheels):
+            raise UsageError(
+                "rehearsed-without-sdk",
+                f"{self.outcome.tag} was made without the wheels of its SDK",
+                where=str(self.workspace),
+                why="an earlier rehearsal in this workspace released the same revision",
+                remedy="make another snapshot with --force, or give another --workspace",
+            )
         lacking = self.draft.missing()
         if not lacking.wheels and not lacking.tests:
             return
@@ -137,9 +157,13 @@ class _Rehearsal:
             info = self.sdk.info
             results.append(f"{info.provider}, {info.file_count} files, {format_bytes(info.size)}")
         wheels = [self.matrix.wheel(name) for name in lacking.wheels]
-        for configuration in {wheel.configuration.name: wheel.configuration for wheel in wheels}.values():
-            self.build([wheel for wheel in wheels if wheel.configuration == configuration])
+        bindings = [wheel for wheel in wheels if not wheel.configuration.has_sdk]
+        for configuration in {wheel.configuration.name: wheel.configuration for wheel in bindings}.values():
+            self.build([wheel for wheel in bindings if wheel.configuration == configuration])
             self.upload()  # immediately: what is complete in the draft is never rebuilt
+        if packed := [wheel for wheel in wheels if wheel.configuration.has_sdk]:
+            self.pack(packed)
+            self.upload()
         for test in self.matrix.tests:
             if test.name in lacking.tests:
                 self.test(test)
@@ -188,9 +212,16 @@ class _Rehearsal:
             results.append(f"{len(built)} wheels")
         self.report.wheels += built
 
+    def pack(self, targets: Sequence[WheelTarget]) -> None:
+        """Write the wheels of the SDK, together."""
+        with self.report.step(f"pack {' and '.join(target.distribution for target in targets)}") as results:
+            made = write_release_wheels([self.request(target) for target in targets], output=self.dist)
+            results += [f"{path.name}, {format_bytes(path.stat().st_size)}" for path in made]
+
     def test(self, test: TestTarget) -> None:
         """Run one suite on one wheel; its report is uploaded with the wheel."""
-        python = next(python for python in self.pythons if python.cpython == test.python)
+        # A wheel of the SDK is for every CPython.
+        python = next((python for python in self.pythons if python.cpython == test.python), self.pythons[0])
         with self.report.step(f"test {test.name}") as results:
             (report,) = run_suites(
                 self.wheel_of(self.matrix.wheel(test.wheels[0])),
@@ -233,7 +264,7 @@ class _Rehearsal:
             outcome = publish(self.draft)
             results.append(outcome.text().splitlines()[0])
             self.close_run()
-        site = self.workspace / "site"
+        site = self.site
         with self.report.step("generate the index") as results:
             matrix = matrix_of_branch(self.forge)
             # The extra for it is not needed to make a release.
@@ -251,6 +282,11 @@ class _Rehearsal:
         command = newest(str(site / "snapshots" / "latest" / "requirements.txt"))
         self.arguments = command.arguments
         self.report.command = command.text
+
+    @property
+    def site(self) -> Path:
+        """The pages' folder."""
+        return self.workspace / "site"
 
     def close_run(self) -> None:
         """Finish the dispatched run, as a workflow runner does."""
@@ -274,3 +310,17 @@ class _Rehearsal:
                     remedy=f"mlir-release release yank {self.outcome.tag} --reason …",
                 )
             results.append(done.stdout.strip())
+
+    def build_downstream(self) -> None:
+        """Build projects on the release, with nothing of it but its page."""
+        given = self.options.source  # an SDK's own sources have no examples
+        build_downstream(
+            self.report,
+            self.workspace / "downstream",
+            self.site / FOLDERS["snapshot"] / self.outcome.tag,
+            version=self.outcome.wheel_version,
+            python=self.pythons[0],
+            find_source=lambda: fetch_source(
+                self.release, cache=self.cache, directory=given, upstream=LLVM_PROJECT, whole=True
+            ),
+        )

@@ -18,7 +18,8 @@ from mlir_release.model.pin import PIN_FILE, format_pin
 from mlir_release.model.platforms import Platform, PlatformTag
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.model.requirements import wheel_requirements
-from mlir_release.model.targets import DISTRIBUTIONS, TARGETS_FILE
+from mlir_release.model.suites import SDK_SUITE
+from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import KEPT_SOURCES
@@ -178,8 +179,11 @@ def make_targets(
             }
         },
         "target": [
-            {"llvm": name, "runtime": str(platform), "suites": ["smoke", "bindings"], "required": True}
-            for name in names
+            {
+                "llvm": name, "runtime": str(platform), "required": True,
+                "suites": [SDK_SUITE] if profile in SDK_PROFILES else ["smoke", "bindings"],
+            }
+            for name, profile in names.items()
         ],
         "requires": {row.name: {"specifier": row.specifier, "reason": row.reason} for row in shipped_overrides()},
     }  # fmt: skip

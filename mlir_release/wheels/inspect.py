@@ -107,9 +107,10 @@ class WheelReport:
         return data
 
 
-def inspect(path: Path) -> WheelReport:
+def inspect(path: Path, *, ask_auditwheel: bool = True) -> WheelReport:
     """Look into the wheel at ``path``. What is merely wrong with it becomes a problem in the report.
 
+    :param ask_auditwheel: which platform tag is true; that takes more than a minute for a wheel of an SDK
     :raises UsageError: ``wheel-missing``, ``not-a-wheel``
     :raises VerificationError: ``wheel-corrupt``: the archive cannot be read to the end
     """
@@ -131,12 +132,15 @@ def inspect(path: Path) -> WheelReport:
         ) from None
     try:
         with zipfile.ZipFile(path) as archive:
-            return _inspect(path, archive, str(name), str(version), tuple(sorted(map(str, tags))))
+            expanded = tuple(sorted(map(str, tags)))
+            return _inspect(path, archive, str(name), str(version), expanded, ask_auditwheel=ask_auditwheel)
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OSError) as error:
         raise corrupt(path, str(error)) from error
 
 
-def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags: tuple[str, ...]) -> WheelReport:
+def _inspect(
+    path: Path, archive: zipfile.ZipFile, name: str, version: str, tags: tuple[str, ...], *, ask_auditwheel: bool
+) -> WheelReport:
     members = [info for info in archive.infolist() if not info.is_dir()]
     dist_info = _dist_info(path, [info.filename for info in members])
     problems: list[Problem] = []
@@ -157,7 +161,7 @@ def _inspect(path: Path, archive: zipfile.ZipFile, name: str, version: str, tags
     problems += found
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
-    actual = actual_platform(path, tags, elf, binaries)
+    actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
     problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests), binaries)
     problems += check_stable_abi(path, tags)
     release = _release(archive)

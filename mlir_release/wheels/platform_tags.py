@@ -82,13 +82,19 @@ def abis_of(tags: Sequence[str]) -> set[str]:
 
 
 def actual_platform(
-    path: Path, tags: Sequence[str], elf: Mapping[str, ElfFacts], binaries: Mapping[str, BinaryFacts]
+    path: Path,
+    tags: Sequence[str],
+    elf: Mapping[str, ElfFacts],
+    binaries: Mapping[str, BinaryFacts],
+    *,
+    ask_auditwheel: bool = True,
 ) -> ActualPlatform:
     """Ask auditwheel and the binaries which platform tag is honest.
 
     auditwheel runs on Linux only, and its command line (``show --json``) is its stable interface.
 
     :param binaries: the Mach-O and PE files
+    :param ask_auditwheel: else only the binaries are asked
     """
     if binaries and not elf:
         qualified = qualified_tag(PlatformTag.parse(platforms_of(tags)[0]), binaries)
@@ -99,7 +105,7 @@ def actual_platform(
     if not elf:
         claimed = platforms_of(tags)
         return ActualPlatform(tag=claimed[0] if claimed else "any")
-    answer = _ask_auditwheel(path, elf) if sys.platform == "linux" else None
+    answer = _ask_auditwheel(path, elf) if ask_auditwheel and sys.platform == "linux" else None
     if answer is None:
         return ActualPlatform(tag=_from_elf(tags, elf), system=tuple(sorted(needed)))
     tag = PlatformTag.parse(str(answer["overall_tag"]))

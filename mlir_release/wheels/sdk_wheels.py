@@ -66,14 +66,15 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     return SdkWheels(sdk=wheels[0], tools=wheels[1])
 
 
-def write_release_wheel(request: WheelRequest, *, output: Path) -> Path:
-    """Write the one wheel of its SDK that a target asks for into the folder ``output``, and which release it is of.
+def write_release_wheels(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
+    """Write the wheels of one SDK that targets ask for into the folder ``output``, and which release they are of.
 
+    :param requests: of one SDK and version; several are quicker together, as they share the search for their tag
     :raises UsageError: ``sdk-part-missing``
     :raises VerificationError: ``wheel-untrue``
     """
-    info = release_info(replace(request, overrides=()))  # it requires nothing
-    return _write_wheels(request.sdk, str(request.version), {request.distribution: info}, output)[0]
+    infos = {one.distribution: release_info(replace(one, overrides=())) for one in requests}  # they require nothing
+    return _write_wheels(requests[0].sdk, str(requests[0].version), infos, output)
 
 
 def _write_wheels(sdk: Sdk, version: str, wanted: Mapping[str, WheelInfo | None], output: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -15,6 +14,14 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
 from mlir_release.host.cache import cache_directory
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.rehearsal.downstream import (
+    STANDALONE_PROGRAM,
+    backend_constraint,
+    build_project,
+    copy_standalone,
+    run_program,
+    sdk_variables,
+)
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites
@@ -31,23 +38,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow  # it compiles upstream's bindings, once for each CPython
 
-#: Later ones refuse what LLVM 22's example has: a version that is dynamic, and nothing that provides it.
-OLDER_BACKEND = "scikit-build-core<0.12"
-
-BESIDE_MLIR = """\
-import mlir.ir, mlir_standalone.ir
-from mlir_standalone.dialects import standalone_nanobind as standalone
-with mlir_standalone.ir.Context():
-    standalone.register_dialects()
-    print(mlir_standalone.ir.Module.parse("%0 = arith.constant 2 : i32\\n%1 = standalone.foo %0 : i32"))
-with mlir.ir.Context() as context:
-    mlir.ir.Module.parse("module {}")
-    try:
-        mlir_standalone.ir.Module.parse("module {}", context)
-    except TypeError:
-        print("two kinds of contexts")
-"""
-
 
 @pytest.fixture(scope="module")
 def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
@@ -57,9 +47,7 @@ def wheels(sdk: Sdk, tmp_path_factory: pytest.TempPathFactory) -> SdkWheels:
 @pytest.fixture(scope="module")
 def project(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
-    folder = tmp_path_factory.mktemp("downstream") / "standalone"
-    shutil.copytree(tree.root / "mlir" / "examples" / "standalone", folder)
-    return folder
+    return copy_standalone(tree.root, tmp_path_factory.mktemp("downstream") / "standalone")
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +71,12 @@ def built(
 
 
 def build(environment: VirtualEnvironment, project: Path, folder: Path) -> Path:
-    variables = environment.variables(settings(environment))
-    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    if "version" in metadata.get("dynamic", []):
-        (folder / "constraints.txt").write_text(f"{OLDER_BACKEND}\n", encoding="utf-8")
-        variables["PIP_BUILD_CONSTRAINT"] = str(folder / "constraints.txt")
-    pip = (sys.executable, "-m", "pip", "--python", environment.python)
-    run(*pip, "wheel", "--no-deps", "-w", folder, project, variables=variables)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    return build_project(environment, project, folder, settings(environment) | backend_constraint(project, folder))
 
 
 def settings(environment: VirtualEnvironment) -> dict[str, str]:
     """All that is set from outside, and a compiler cache where this machine has one."""
-    ask = (environment.python, "-m", "mlir_sdk")
-    found = {"MLIR_DIR": run(*ask, "--cmakedir").strip(), "CMAKE_PREFIX_PATH": run(*ask).strip()}
-    return found | compiler_launchers()
+    return sdk_variables(environment) | compiler_launchers()
 
 
 def test_the_wheel_that_builds_need_is_sound(sdk: Sdk, wheels: SdkWheels) -> None:
@@ -134,7 +112,7 @@ def test_its_wheel_says_which_sdk_it_was_built_from(sdk: Sdk, built: list[Path])
 def test_it_loads_beside_our_wheel(built: list[Path], rehearsed: Rehearsed, tmp_path: Path) -> None:
     environment = venv.create(tmp_path / "venv", Path(rehearsed.options.pythons[0]))
     environment.install(rehearsed.wheel, built[0])
-    printed = run(environment.python, "-c", BESIDE_MLIR, variables=environment.variables())
+    printed = run_program(environment, "standalone", STANDALONE_PROGRAM)
     assert "standalone.foo" in printed
     assert "two kinds of contexts" in printed
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.host import venv
+from mlir_release.rehearsal.downstream import EXTENSION, build_project, copy_extension
 from mlir_release.wheels.inspect import inspect
 from tests.processes import run
 
 if TYPE_CHECKING:
     from mlir_release.host.venv import VirtualEnvironment
     from tests.e2e.conftest import Rehearsed
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "extension"
 
 #: What C lacked before C23: ``enum Kind : uint64_t``.
 FIXED_TYPE_OF_ENUM = re.compile(r"^\s*enum\s+\w+\s*:", re.MULTILINE)
@@ -39,16 +37,8 @@ def environment(rehearsed: Rehearsed, tmp_path_factory: pytest.TempPathFactory) 
 def built(rehearsed: Rehearsed, environment: VirtualEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's wheel, built in isolation with the one version of ``mlir`` that it names."""
     folder = tmp_path_factory.mktemp("extension")
-    shutil.copytree(EXAMPLE, folder / "project")
-    file = folder / "project" / "pyproject.toml"
-    text, count = re.subn(r"mlir==[\w.]+", f"mlir=={inspect(rehearsed.wheel).version}", file.read_text("utf-8"))
-    assert count == 2
-    file.write_text(text, encoding="utf-8")
-    variables = environment.variables({"PIP_FIND_LINKS": str(rehearsed.wheel.parent)})
-    pip = (sys.executable, "-m", "pip", "--python", environment.python)
-    run(*pip, "wheel", "--no-deps", "-w", folder, folder / "project", variables=variables)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    project = copy_extension(inspect(rehearsed.wheel).version, folder / "project")
+    return build_project(environment, project, folder, {"PIP_FIND_LINKS": str(rehearsed.wheel.parent)})
 
 
 @pytest.mark.parametrize("language", ["c", "c++"])
@@ -78,8 +68,8 @@ def test_its_wheel_names_the_one_mlir_that_it_works_with(rehearsed: Rehearsed, b
 def test_its_tests_pass_on_contexts_of_the_installed_mlir(environment: VirtualEnvironment, built: Path) -> None:
     environment.install("--no-deps", built)
     environment.install("pytest")
-    said = run(environment.python, "-m", "pytest", "-q", EXAMPLE / "tests", "-p", "no:cacheprovider",
-               "--rootdir", EXAMPLE, variables=environment.variables())  # fmt: skip
+    said = run(environment.python, "-m", "pytest", "-q", EXTENSION / "tests", "-p", "no:cacheprovider",
+               "--rootdir", EXTENSION, variables=environment.variables())  # fmt: skip
     assert " passed" in said
 
 

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.errors import UsageError
 from mlir_release.host.pythons import find_pythons
 from mlir_release.rehearsal.run import rehearse
 from mlir_release.rehearsal.world import shipped_overrides
@@ -112,3 +114,19 @@ def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:
     command = [sys.executable, "-m", "mlir_release", "wheels", "inspect", "--json", str(rehearsed.wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["problems"] == []
+
+
+def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: Rehearsed) -> None:
+    """After those that look at the rehearsal's repository, whose build matrix it changes."""
+    with pytest.raises(UsageError) as caught:
+        rehearse(replace(rehearsed.options, downstream=True))
+    assert caught.value.id == "rehearsed-without-sdk"
+
+
+@pytest.mark.slow  # it packs the SDK, and compiles upstream's bindings once more
+def test_projects_are_built_on_what_the_releases_page_links(rehearsed: Rehearsed, tmp_path: Path) -> None:
+    report = rehearse(replace(rehearsed.options, workspace=tmp_path, downstream=True))
+    results = {step: result for step, result, _ in report.rows}
+    assert "mlir-sdk " in results["pip install mlir mlir-sdk from the release's page alone"]
+    assert "two kinds of contexts" in results["run the standalone example"]
+    assert results["run the extension"].startswith("operations: ")

@@ -158,12 +158,14 @@ def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> Non
     assert not (tmp_path / "work").exists()
 
 
-def test_a_wheel_is_inspected_once(sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_is_inspected_once_and_auditwheel_is_not_asked_again(
+    sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original, inspected = inspect, []
 
-    def counted(path: Path) -> WheelReport:
-        inspected.append(path)
-        return original(path)
+    def counted(path: Path, *, ask_auditwheel: bool = True) -> WheelReport:
+        inspected.append((path, ask_auditwheel))
+        return original(path, ask_auditwheel=ask_auditwheel)
 
     def passes(subject: suites.Subject) -> list[TestResult]:
         assert subject.environment is not None
@@ -175,7 +177,7 @@ def test_a_wheel_is_inspected_once(sdk: Sdk, tmp_path: Path, monkeypatch: pytest
     wheel = fake_wheel(tmp_path)
     reports = run_suites(wheel, sdk=sdk, python=str(PYTHON), workdir=tmp_path / "work", addon=wheel)
     assert [report.target.split("-")[0] for report in reports] == ["smoke", "bindings"]
-    assert inspected == [wheel]
+    assert inspected == [(wheel, False)]
 
 
 def test_what_the_suites_take_is_said_before_they_run(

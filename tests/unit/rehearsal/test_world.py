@@ -14,8 +14,10 @@ from mlir_release.host.pythons import Python, describe
 from mlir_release.host.resolver import Resolution, Wanted
 from mlir_release.model.cpython import CPython
 from mlir_release.model.llvm_facts import TRAILER_VERSION
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.trailers import parse_trailers
-from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_upstream
+from mlir_release.rehearsal.run import Options
+from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, make_upstream
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
 from mlir_release.snapshot.upstream import Upstream
@@ -145,3 +147,15 @@ def test_the_facts_of_the_release_are_read_in_its_commit(tmp_path: Path) -> None
     make_upstream(folder, read_catalogue()[-1], tree)
     revision = Upstream(str(folder), cache=tmp_path / "cache").resolve("head")
     assert revision.facts() == read_source(tree).facts
+
+
+@pytest.mark.parametrize("downstream", [False, True])
+def test_the_wheels_of_the_sdk_are_targets_where_projects_are_built_on_the_release(
+    tmp_path: Path, downstream: bool
+) -> None:
+    options = Options(workspace=tmp_path, profiles=("core",), downstream=downstream)
+    text = make_targets("upstream.git", [CURRENT], options.released).decode()
+    found = {wheel.distribution: wheel.suites for wheel in Matrix.parse(text).wheels}
+    bindings, sdk = ("smoke", "bindings"), ("sdk",)
+    needed = {"mlir": bindings, "mlir-sdk": sdk, "mlir-sdk-tools": sdk} if downstream else {}
+    assert found == {"mlir-core": bindings, **needed}

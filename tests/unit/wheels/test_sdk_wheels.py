@@ -24,7 +24,7 @@ from mlir_release.release.assets import Expected, check_wheel, read_wheel
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.sdk_wheels import SdkWheels, write_release_wheel, write_sdk_wheels
+from mlir_release.wheels.sdk_wheels import SdkWheels, write_release_wheels, write_sdk_wheels
 from tests.prefix_factory import REVISION, make_sdk
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import TAG, make_wheel
@@ -201,7 +201,8 @@ def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: Profil
     matrix = Matrix.parse(make_targets(make_row(name, suites=["sdk"])))
     (target,) = matrix.for_platform(sdk.info.platform, configuration=name).wheels
     request = WheelRequest.of_target(target, sdk=sdk, tag=TAG, version=VERSION)
-    wheel = read_wheel(write_release_wheel(request, output=tmp_path))
+    (path,) = write_release_wheels([request], output=tmp_path)
+    wheel = read_wheel(path)
     check_wheel(wheel, Expected(tag=parse_release_tag(TAG), revision=REVISION, version=VERSION))
     assert (wheel.target, wheel.profile) == (target.name, profile)
     assert wheel.slot == Slot.of_target(target)
