@@ -82,7 +82,8 @@ def test_one_file_for_three_cpythons(stage: Stage, tmp_path: Path) -> None:
 def test_each_gets_its_file(stage: Stage, tag: str, file: str) -> None:
     upload(Draft.load(stage.forge, TAG), fill(stage, *SERVED))
     manifest = published(stage)
-    python = Python(cpython=CPython.of_tag(tag), version="3.0.0", executable=Path(sys.executable))
+    cpython = CPython.of_tag(tag)
+    python = Python(cpython=cpython, version=f"{cpython.major}.{cpython.minor}.0", executable=Path(sys.executable))
     assert f"-{file}-" in choose(manifest, python, "mlir").filename
     with pytest.raises(VerificationError) as caught:
         choose(manifest, replace(python, cpython=CPython.of_tag("cp314t")), "mlir")
