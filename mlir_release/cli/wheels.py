@@ -9,18 +9,22 @@ import click
 
 from mlir_release.cli.options import (
     PATH,
+    branch_option,
     forge_address_option,
+    forge_option,
     jobs_option,
     json_option,
     output_option,
     pythons_option,
     repository_option,
+    signer_option,
 )
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
 from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
     from mlir_release.wheels.inspect import WheelReport
 
 
@@ -114,6 +118,51 @@ def wheels_build(
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+
+
+@wheels.command("rebuild")
+@click.argument("tag")
+@click.argument("target")
+@forge_option
+@click.option("--sdk", type=PATH, help="Folder of the SDK that it was built from.  [default: the one in the cache]")
+@pythons_option("to build with", default="the target's")
+@output_option("the wheel", default=Path("dist") / "rebuilt")
+@signer_option
+@branch_option
+@jobs_option
+@json_option
+def wheels_rebuild(
+    tag: str,
+    target: str,
+    forge: Forge,
+    sdk: Path | None,
+    pythons: tuple[str, ...],
+    output: Path,
+    signed_by: str,
+    branch: str,
+    jobs: int | None,
+) -> None:
+    """Make the wheel of TARGET in TAG, a published release, again, and compare the bytes.
+
+    With the toolkit, the SDK and the container image that the release's manifest names, and nothing that was compiled
+    before. Where the two differ, the members that do are listed.
+    """
+    from mlir_release.release.rebuild import rebuild
+
+    rebuilt = rebuild(
+        forge,
+        tag,
+        target,
+        output=output,
+        sdk=sdk,
+        pythons=pythons,
+        jobs=jobs,
+        repository=signed_by,
+        branch=branch,
+    )
+    console.outcome(rebuilt)
+    if not rebuilt.equal:
+        click.get_current_context().exit(int(ExitCode.VERIFICATION))
 
 
 @wheels.command("stage")

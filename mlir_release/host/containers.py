@@ -5,6 +5,7 @@ Settings for cibuildwheel apply here, too: ``CIBW_CONTAINER_ENGINE``, ``CIBW_MAN
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -79,6 +80,20 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
             return _reason(engine, pull, f"cannot fetch {image}")
     run = capture([engine.name, "run", "--rm", *engine.create_args, image, "true"], timeout=_PROBE_TIMEOUT)
     return None if run.ok else _reason(engine, run, "cannot run a container")
+
+
+def image_digest(engine: Engine, image: str) -> str:
+    """An image that is here, by its digest: ``quay.io/pypa/manylinux_2_28_x86_64@sha256:…``.
+
+    One that is in no registry has its ID only, by which nobody else can fetch it.
+
+    :raises MachineError: ``container-engine-unusable``
+    """
+    shown = capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT)
+    if not shown.ok:
+        raise unusable(image, _reason(engine, shown, "does not know the image"), remedy=f"{engine.name} pull {image}")
+    (found,) = json.loads(shown.stdout)
+    return next(iter(found.get("RepoDigests") or ()), str(found["Id"]))
 
 
 def unusable(image: str, why: str, *, remedy: str) -> MachineError:

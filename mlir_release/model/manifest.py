@@ -46,6 +46,8 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     regalloc_model: Annotated[
         RegallocModel | None, doc("The learned eviction policy that it compiles with; null: LLVM's own heuristic")
     ] = None
+    sdk: Annotated[str, doc("Digest of the SDK that it was built from, as `sdk.json` has it; empty: not recorded")] = ""
+    image: Annotated[str, doc("The container image that it was built in, by its digest; empty: none")] = ""
 
     @property
     def pythons(self) -> tuple[str, ...]:
@@ -217,7 +219,7 @@ def _is_canonical(version: str) -> bool:
 
 
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("regalloc_model", "relaxed", "serves"))
+    data = builtins(document, optional=("regalloc_model", "relaxed", "serves", "sdk", "image"))
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -42,10 +42,12 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     toolkit_version: str = ""
     relaxed: tuple[Relaxed, ...] = ()  #: requirements that replace upstream's, in the wheel's metadata
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it compiles with
+    sdk: str = ""  #: digest of the SDK that it was built from, as ``sdk.json`` has it
+    image: str = ""  #: the container image that it was built in, by its digest; empty: none
 
     def to_text(self) -> str:
         """The file's content."""
-        data = builtins(self, optional=("regalloc_model", "relaxed", "serves"))
+        data = builtins(self, optional=("regalloc_model", "relaxed", "serves", "sdk", "image"))
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     @classmethod

@@ -112,6 +112,8 @@ def read_wheel(path: Path) -> Wheel:
         python=slot.python,
         serves=wheel_info.serves,
         regalloc_model=wheel_info.regalloc_model,
+        sdk=wheel_info.sdk,
+        image=wheel_info.image,
         version=version,
         platforms=tuple(sorted({tag.platform for tag in tags})),
         requires_python=requires_python,

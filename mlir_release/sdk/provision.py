@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,6 +158,16 @@ def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
         if not (root / DESCRIPTION).is_file():
             shutil.rmtree(root, ignore_errors=True)
         yield root
+
+
+def find_cached(digest: str, revision: str, cache: Path) -> Sdk | None:
+    """The SDK in the cache with this content that is recorded with this commit; None if there is none."""
+    for description in sorted((cache / "sdks").glob(f"[!.]*/{DESCRIPTION}")):
+        with suppress(UsageError):  # an older toolkit made it
+            sdk = Sdk.load(description.parent)
+            if (sdk.info.digest, sdk.info.revision) == (digest, revision):
+                return sdk
+    return None
 
 
 def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sdk:

@@ -90,6 +90,12 @@ class Backend(Protocol):
     def floor(self, wanted: str) -> str:
         """The oldest platform tag that wheels built this way can have, if possible ``wanted``."""
 
+    def image_digest(self) -> str:
+        """The container image that it builds in, by its digest; empty: it builds on this machine.
+
+        :raises MachineError: ``container-engine-unusable``
+        """
+
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """Build one wheel; return it, with a correct platform tag, and what it took.
 
@@ -123,6 +129,10 @@ class BuildBackend:
             return wanted
         here = PlatformTag.of_host()
         return str(here) if here.glibc else wanted
+
+    def image_digest(self) -> str:
+        """See :class:`Backend`."""
+        return ""
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """See :class:`Backend`."""

@@ -119,6 +119,7 @@ def build_wheels(
     cache = (cache or cache_directory()).absolute()
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
     chosen.check()
+    request = replace(request, image=chosen.image_digest())
     concurrency = jobserver.machine_concurrency(len(pythons), jobs)
     cache.mkdir(parents=True, exist_ok=True)
     _needs(len(pythons), concurrency).check(cache)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.host.cache import locked
 from mlir_release.host.compiler import find_compiler
-from mlir_release.host.containers import DEFAULT_IMAGE
+from mlir_release.host.containers import DEFAULT_IMAGE, image_digest
 from mlir_release.host.locked import choose
 from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.resolver import wheel_options
@@ -68,6 +68,10 @@ class CibuildwheelBackend:
     def floor(self, wanted: str) -> str:
         """As wanted: the image is made for it."""
         return wanted
+
+    def image_digest(self) -> str:
+        """See :class:`~mlir_release.wheels.backends.Backend`."""
+        return image_digest(self.engine, self.image) if self.engine is not None else ""
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
         """See :class:`~mlir_release.wheels.backends.Backend`."""

@@ -43,6 +43,7 @@ class WheelRequest:
     target: str  #: name of the target row, ``mlir-linux-x86_64-cp312``
     revision: str  #: llvm-project commit
     sdk: Sdk
+    image: str = ""  #: the container image that it is built in, by its digest; empty: none
     floor: str = ""  #: oldest platform that the wheel must install on: ``manylinux_2_28_x86_64``; empty: this machine
     test_addon: bool = False  #: build what upstream's tests need beyond the wheel instead; never published
     plain: bool = False  #: with upstream's default settings, as a baseline for measurements

@@ -93,6 +93,8 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         toolkit_version=mlir_release.__version__,
         relaxed=relaxed(request.sdk.info.runtime_requirements, request.overrides),
         regalloc_model=request.regalloc_model,
+        sdk=request.sdk.info.digest,
+        image=request.image,
     )
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.errors import MachineError
 from mlir_release.host import containers
-from mlir_release.host.containers import Engine, find_engine, image_name, why_unusable
+from mlir_release.host.containers import Engine, find_engine, image_digest, image_name, why_unusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,26 @@ def test_an_engine_is_tried_before_it_is_trusted(path: Path, script: str, reason
     program(path, "podman", script)
     found = why_unusable(Engine(name="podman"), "image")
     assert found is None if reason is None else found is not None and reason in found
+
+
+@pytest.mark.parametrize(
+    ("shown", "digest"),
+    [
+        ('{"Id": "sha256:1", "RepoDigests": ["example.org/image@sha256:2"]}', "example.org/image@sha256:2"),
+        ('{"Id": "sha256:1", "RepoDigests": []}', "sha256:1"),
+        ('{"Id": "sha256:1", "RepoDigests": null}', "sha256:1"),
+    ],
+)
+def test_an_image_is_named_by_the_digest_that_others_can_fetch_it_by(path: Path, shown: str, digest: str) -> None:
+    program(path, "docker", f"echo '[{shown}]'")
+    assert image_digest(Engine(name="docker"), "example.org/image:latest") == digest
+
+
+def test_an_image_that_is_not_here_has_no_digest(path: Path) -> None:
+    program(path, "docker", 'echo "no such image" >&2; exit 1')
+    with pytest.raises(MachineError, match="containers can't be run here") as caught:
+        image_digest(Engine(name="docker"), "image")
+    assert "no such image" in caught.value.why
 
 
 def test_an_engine_that_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

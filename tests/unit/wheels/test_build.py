@@ -74,6 +74,9 @@ class FakeBackend:
     def floor(self, wanted: str) -> str:
         return wanted
 
+    def image_digest(self) -> str:
+        return "image@sha256:0"
+
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
         with self.lock:
             self.jobs.append(job)

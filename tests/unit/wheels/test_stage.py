@@ -103,6 +103,7 @@ def test_which_build_it_is_stands_in_the_package(sdk: Sdk, tmp_path: Path) -> No
         "profile": "host",
         "target": "mlir-linux-x86_64-cp312",
         "toolkit_version": "0.1.0",
+        "sdk": sdk.info.digest,
     }
 
 

@@ -1,0 +1,206 @@
+"""``wheels rebuild``: make a published wheel again from what its release's manifest names, and compare the bytes.
+
+The manifest names the SDK and the container image by their digests, and the commit whose toolkit, with its locks, made
+the wheel. Nothing that was compiled before is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mlir_release
+from mlir_release.console import console
+from mlir_release.errors import UsageError
+from mlir_release.git.repository import Git
+from mlir_release.host.cache import cache_directory
+from mlir_release.host.containers import find_engine, unusable, why_unusable
+from mlir_release.host.files import sha256_of
+from mlir_release.host.pythons import find_pythons
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import alternatives
+from mlir_release.model.rebuilt import Rebuilt
+from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.signed import read_trusted
+from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.provision import find_cached
+from mlir_release.snapshot.state import find_state, matrix_of
+from mlir_release.wheels.backends import BuildBackend
+from mlir_release.wheels.build import build_wheels
+from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
+from mlir_release.wheels.compare import compare
+from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.sdk_wheels import write_release_wheels
+
+if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
+    from mlir_release.host.pythons import Python
+    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.snapshot.state import TagState
+    from mlir_release.wheels.backends import Backend
+
+#: The checkout that the toolkit runs from; an installed toolkit has none.
+CHECKOUT = Path(mlir_release.__file__).parents[1]
+
+#: What of a commit makes wheels: the toolkit, with the wheel project and the locks.
+_TOOLKIT = "mlir_release"
+
+
+def rebuild(
+    forge: Forge,
+    tag: str,
+    target: str,
+    *,
+    output: Path,
+    sdk: Path | None = None,
+    pythons: tuple[str, ...] = (),
+    jobs: int | None = None,
+    repository: str = "",
+    branch: str = "main",
+) -> Rebuilt:
+    """Make the wheel of ``target`` in the published release ``tag`` again, and compare the two.
+
+    :param output: folder of the wheel that is made
+    :param sdk: the folder of its SDK; None: the one in the cache that has its digest
+    :param pythons: version or path of the CPython to build with; the target's by default
+    :param repository, branch: as of :func:`~mlir_release.release.install.install`
+    :raises UsageError: ``release-not-published``, ``rebuild-…``, ``python-missing``
+    :raises MachineError: ``container-engine-unusable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
+    :raises VerificationError: ``provenance-…``, ``manifest-…``, ``sdk-modified``
+    """
+    release, state = need_published(forge, tag), find_state(forge, tag)
+    with scratch_folder("rebuild") as scratch:
+        manifest = read_trusted(forge, release, scratch, repository=repository, branch=branch).manifest
+        row = _row(manifest, target)
+        toolkit = check_toolkit(forge, state, manifest)
+        request = _request(forge, state, row, find_sdk(row, manifest, sdk))
+        with console.step(f"make {row.filename} again"):
+            made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)
+        published = fetch_published_wheel(forge, release, row, scratch)
+        differences = compare(published, made)
+    return Rebuilt(
+        tag=tag,
+        target=target,
+        filename=row.filename,
+        equal=not differences,
+        published_sha256=row.sha256,
+        rebuilt_sha256=sha256_of(made),
+        rebuilt=str(made),
+        sdk=row.sdk,
+        image=row.image,
+        toolkit=toolkit,
+        differences=differences,
+    )
+
+
+def _row(manifest: Manifest, target: str) -> WheelEntry:
+    rows = {row.target: row for row in manifest.wheels}
+    if target not in rows:
+        reasons = {row.target: row.reason for row in manifest.left_out}
+        reasons |= {waiver.target: waiver.reason for waiver in manifest.waivers}
+        raise UsageError(
+            "rebuild-target-missing",
+            f"{manifest.tag} has no wheel of {target}",
+            why=reasons.get(target, ""),
+            remedy=alternatives(target, rows),
+        )
+    return rows[target]
+
+
+def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
+    """Check that the toolkit that runs here is the one that made a release; returns its commit, else its version.
+
+    Its commit tells, where it is in this checkout. The commits of local forges and of mirrors have no toolkit; then
+    only the version can be compared.
+
+    :raises UsageError: ``rebuild-other-toolkit``
+    """
+    git, commit = Git(CHECKOUT), manifest.commit
+    known = git.is_repository() and git.read(commit, f"{_TOOLKIT}/__init__.py") is not None
+    if known:
+        changed = git.text("diff", "--name-only", commit, "--", _TOOLKIT).splitlines()
+        if not changed:
+            return commit
+        why = f"{len(changed)} files differ from those of {commit[:12]}, the first is {changed[0]}"
+    elif forge.read(f"{_TOOLKIT}/__init__.py", commit=state.commit) is not None:
+        why = f"{CHECKOUT} does not have {commit}, whose toolkit made it"
+    elif manifest.toolkit_version == mlir_release.__version__:
+        return manifest.toolkit_version
+    else:
+        why = f"version {manifest.toolkit_version} made it, and this is {mlir_release.__version__}"
+    raise UsageError(
+        "rebuild-other-toolkit",
+        f"{manifest.tag} was made by another toolkit than this one",
+        where=str(CHECKOUT),
+        why=why,
+        remedy=f"in a clone of the release repository: git fetch origin tag {manifest.tag}; git worktree add DIRECTORY "
+        f"{manifest.tag}; then run make setup, and this, in DIRECTORY",
+    )
+
+
+def find_sdk(row: WheelEntry, manifest: Manifest, folder: Path | None) -> Sdk:
+    """The SDK that a wheel was built from, every file of which is checked.
+
+    :raises UsageError: ``rebuild-sdk-unrecorded``, ``rebuild-sdk-missing``, ``rebuild-other-sdk``
+    :raises VerificationError: ``sdk-modified``
+    """
+    if not row.sdk:
+        raise UsageError(
+            "rebuild-sdk-unrecorded",
+            f"nothing says which SDK {row.filename} was built from",
+            where=manifest.tag,
+            why="the toolkit that made this release did not record it",
+            remedy="choose a newer release",
+        )
+    sdk = Sdk.load(folder) if folder is not None else find_cached(row.sdk, manifest.revision, cache_directory())
+    if sdk is None:
+        raise UsageError(
+            "rebuild-sdk-missing",
+            f"the SDK that {row.filename} was built from is not here",
+            where=str(cache_directory()),
+            why=f"none in the cache has the digest {row.sdk} and the revision {manifest.revision}",
+            remedy="give its folder with --sdk: the run that made the release has it as artifacts (mlir-release sdk "
+            "unpack), or make it again: mlir-release sdk build",
+        )
+    if (sdk.info.digest, sdk.info.revision) != (row.sdk, manifest.revision):
+        raise UsageError(
+            "rebuild-other-sdk",
+            f"{row.filename} was built from another SDK",
+            where=str(sdk.root),
+            why=f"its SDK is {row.sdk} of {manifest.revision}; this one is {sdk.info.digest} of {sdk.info.revision}",
+            remedy="give that one, or leave --sdk out: the cache may have it",
+        )
+    sdk.verify()
+    return sdk
+
+
+def _request(forge: Forge, state: TagState, row: WheelEntry, sdk: Sdk) -> WheelRequest:
+    return WheelRequest.of_target(
+        matrix_of(forge, state).wheel(row.target),
+        sdk=sdk,
+        repository=CHECKOUT,
+        tag=state.name,
+        version=state.wheel_version,
+        revision=state.revision,
+    )
+
+
+def _make(
+    request: WheelRequest, row: WheelEntry, pythons: tuple[str, ...], *, output: Path, cache: Path, jobs: int | None
+) -> Path:
+    if request.has_sdk:
+        (made,) = write_release_wheels([request], output=output)
+        return made
+    backend = _backend(row)
+    chosen: list[Python] = find_pythons(pythons or row.pythons[:1])
+    return build_wheels(request, chosen, output=output, backend=backend, jobs=jobs, cache=cache)[0].path
+
+
+def _backend(row: WheelEntry) -> Backend:
+    """What the wheel was built by. :raises MachineError: ``container-engine-unusable``"""
+    if not row.image:
+        return BuildBackend()
+    engine = find_engine()
+    if reason := why_unusable(engine, row.image):
+        raise unusable(row.image, reason, remedy=f"{row.filename} was built in this image: fetch it, or load it")
+    return CibuildwheelBackend(engine=engine, image=row.image)
