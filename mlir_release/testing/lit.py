@@ -121,6 +121,8 @@ def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     text = fill_in(template.read_text(encoding="utf-8"), site_variables(setup, workdir))
     # Upstream's unit tests are programs of a build tree, which an SDK is not.
     text += '\nconfig.excludes = set(config.excludes) | {"Unit"}\n'
+    # Nothing may write into an SDK, and lit hands on few variables.
+    text += 'config.environment["PYTHONDONTWRITEBYTECODE"] = "1"\n'
     if version_in(setup.sdk.info.llvm_version, "<20"):
         # Today's lit no longer knows %T, the folder of temporary files, which one test of LLVM 19's writes into.
         text += f'config.substitutions.append(("%T", {str(workdir)!r}))\n'

@@ -70,6 +70,7 @@ def test_upstreams_template_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
     class Configuration:
         excludes = ("a",)
         available_features = {"host-supports-jit", "other"}  # noqa: RUF012
+        environment: dict[str, str] = {}  # noqa: RUF012
 
     config = Configuration()
     exec((folder / "lit.site.cfg.py").read_text(), {"config": config})
@@ -78,6 +79,7 @@ def test_upstreams_template_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
         "lib": sdk.libraries.as_posix(), "excludes": {"a", "Unit"},
     }  # fmt: skip
     assert config.available_features == {"other"}
+    assert config.environment == {"PYTHONDONTWRITEBYTECODE": "1"}  # nothing may write into an SDK
 
 
 def test_an_sdk_without_tests(sdk: Sdk, tmp_path: Path) -> None:
