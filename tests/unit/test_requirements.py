@@ -14,7 +14,13 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 #: What each lock file is for.
-LOCKS = {"toolkit": ("wheels", "github", "integrate", "apidocs"), "integrate": ("integrate",), "mlgo": ("mlgo",)}
+_TOOLKIT = ("wheels", "github", "integrate", "apidocs")
+LOCKS = {
+    "toolkit": _TOOLKIT,
+    "installers": (*_TOOLKIT, "installers"),
+    "integrate": ("integrate",),
+    "mlgo": ("mlgo",),
+}
 
 
 def locked(name: str) -> dict[str, str]:
@@ -34,4 +40,4 @@ def test_every_requirement_is_locked(lock: str) -> None:
 
 
 def test_locks_agree() -> None:
-    assert locked("integrate").items() <= locked("toolkit").items()
+    assert locked("integrate").items() <= locked("toolkit").items() <= locked("installers").items()
