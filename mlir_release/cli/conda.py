@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import branch_option, forge_option, json_option, signer_option, trusted_root_option
+from mlir_release.cli.options import forge_option, json_option, output_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
 
 
 @click.group()
@@ -21,41 +22,22 @@ def conda() -> None:
 
 @conda.command()
 @click.argument("tag")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("recipe"),
-    show_default=True,
-    help="Folder of the recipe.",
-)
+@output_option("the recipe", default=Path("recipe"))
 @click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
 @forge_option
-@signer_option
-@trusted_root_option
-@branch_option
+@signed_by_options
 @json_option
 def recipe(
     tag: str,
     output: Path,
     distribution: str,
     forge: Forge,
-    signed_by: str,
-    trusted_root: Path | None,
-    branch: str,
+    signed_by: SignedBy,
 ) -> None:
     """Write a rattler-build recipe that repackages the wheels of TAG, a published release."""
     from mlir_release.conda.write import write_recipe
 
-    written = write_recipe(
-        forge,
-        tag,
-        output,
-        distribution=distribution,
-        repository=signed_by,
-        trusted_root=trusted_root,
-        branch=branch,
-    )
+    written = write_recipe(forge, tag, output, distribution=distribution, signed_by=signed_by)
     if not console.json_mode:
         console.table(("platform", "CPython", "wheel"), written.variants)
     console.outcome(written)

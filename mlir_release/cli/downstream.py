@@ -8,12 +8,10 @@ import click
 
 from mlir_release.cli.options import (
     FOLDER,
-    branch_option,
     dry_run_option,
     forge_option,
     json_option,
-    signer_option,
-    trusted_root_option,
+    signed_by_options,
 )
 from mlir_release.console import console
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from mlir_release.downstream.pin import Kind
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
 
 
 @click.group()
@@ -47,9 +46,7 @@ def downstream() -> None:
     help="Also integrate llvm-project, commit by commit, with this command as the smoke test.",
 )
 @forge_option
-@signer_option
-@trusted_root_option
-@branch_option
+@signed_by_options
 @dry_run_option
 @json_option
 def init(
@@ -60,9 +57,7 @@ def init(
     index: str,
     smoke: str,
     forge: Forge,
-    signed_by: str,
-    trusted_root: Path | None,
-    branch: str,
+    signed_by: SignedBy,
     dry_run: bool,
 ) -> None:
     """Write what a project in DIRECTORY needs to pin a release, build wheels against it, and move the pin."""
@@ -76,9 +71,7 @@ def init(
         name=name,
         site=index,
         smoke=smoke,
-        repository=signed_by,
-        trusted_root=trusted_root,
-        branch=branch,
+        signed_by=signed_by,
         dry_run=dry_run,
     )
     console.outcome(written)

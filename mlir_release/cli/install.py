@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import (
-    branch_option,
-    dry_run_option,
-    forge_option,
-    json_option,
-    signer_option,
-    trusted_root_option,
-)
+from mlir_release.cli.options import dry_run_option, forge_option, json_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.release.signed import Expectation
+    from mlir_release.release.signed import Expectation, SignedBy
 
 
 @click.command()
@@ -39,10 +33,8 @@ if TYPE_CHECKING:
     show_default="required if the release is signed, and on GitHub",
     help="Whether the wheel and the manifest must be signed by the release process.",
 )
-@signer_option
-@trusted_root_option
+@signed_by_options
 @click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
-@branch_option
 @dry_run_option
 @json_option
 def install(
@@ -52,10 +44,8 @@ def install(
     distribution: str,
     sdk: bool,
     provenance: Expectation,
-    signed_by: str,
-    trusted_root: Path | None,
+    signed_by: SignedBy,
     no_deps: bool,
-    branch: str,
     dry_run: bool,
 ) -> None:
     """Install the wheel of TAG (or: latest) that fits an interpreter, with its digest and provenance verified."""
@@ -67,10 +57,7 @@ def install(
         python=python,
         distribution=distribution,
         sdk=sdk,
-        provenance=provenance,
-        repository=signed_by,
-        trusted_root=trusted_root,
-        branch=branch,
+        signed_by=replace(signed_by, expectation=provenance),
         pip_options=["--no-deps"] if no_deps else [],
         dry_run=dry_run,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,23 +68,6 @@ repository_option = click.option(
 #: ``jobs``: a number of cores, or None.
 jobs_option = click.option("-j", "--jobs", type=int, help="Cores to use.  [default: all]")
 
-#: ``trusted_root``: the file of a root of trust, or None.
-trusted_root_option = click.option(
-    "--trusted-root",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="The Sigstore trusted root to verify with, as `gh attestation trusted-root` prints it: needs no network.  "
-    "[default: Sigstore's own]",
-)
-
-#: ``signed_by``: the address of a repository; or empty.
-signer_option = click.option(
-    "--signed-by",
-    default="",
-    metavar="URL",
-    help="The repository whose workflow must have signed, https://github.com/OWNER/NAME.  "
-    "[default: the release repository; of a mirror, the one that the release names]",
-)
-
 #: ``force``: whether to make another release of a revision that has one.
 force_option = click.option("--force", is_flag=True, help="Make another release of a revision that has one.")
 
@@ -93,6 +77,36 @@ request_id_option = click.option(
     metavar="ID",
     help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
 )
+
+_signer_option = click.option(
+    "--signed-by",
+    default="",
+    metavar="URL",
+    help="The repository whose workflow must have signed, https://github.com/OWNER/NAME.  "
+    "[default: the release repository; of a mirror, the one that the release names]",
+)
+
+_trusted_root_option = click.option(
+    "--trusted-root",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The Sigstore trusted root to verify with, as `gh attestation trusted-root` prints it: needs no network.  "
+    "[default: Sigstore's own]",
+)
+
+
+def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``signed_by``: a :class:`~mlir_release.release.signed.SignedBy`; adds the two options above and the branch's."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, signed_by: str, trusted_root: Path | None, branch: str, **others: Any) -> Any:
+        from mlir_release.provenance.trust import load_trust
+        from mlir_release.release.signed import SignedBy
+
+        trust = load_trust(trusted_root) if trusted_root is not None else None
+        whole = SignedBy(repository=signed_by, branch=branch, trust=trust)
+        return command(*arguments, signed_by=whole, **others)
+
+    return _signer_option(_trusted_root_option(branch_option(run)))
 
 
 def forge_address_option(condition: str = "") -> Callable[..., Any]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import (
-    branch_option,
-    forge_address_option,
-    json_option,
-    signer_option,
-    trusted_root_option,
-)
+from mlir_release.cli.options import forge_address_option, json_option, signed_by_options
 from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from mlir_release.release.signed import SignedBy
 
 
 @click.command()
@@ -24,10 +22,8 @@ from mlir_release.console import console
     help="The bundle of FILE.  [default: FILE.sigstore.json]",
 )
 @click.option("--tag", default="", help="The release that FILE must be of.  [default: the one that the bundle names]")
-@trusted_root_option
-@signer_option
+@signed_by_options
 @forge_address_option()
-@branch_option
 @json_option
 @click.pass_context
 def verify(
@@ -35,10 +31,8 @@ def verify(
     what: str,
     bundle: Path | None,
     tag: str,
-    trusted_root: Path | None,
-    signed_by: str,
+    signed_by: SignedBy,
     forge: str | None,
-    branch: str,
 ) -> None:
     """Check who made a file of a release, or all files of a published release.
 
@@ -51,12 +45,12 @@ def verify(
     from mlir_release.release.check import check_file, check_release
     from mlir_release.release.signed import repository_of
 
-    trust = load_trust(trusted_root)
     if Path(what).is_file():
-        repository = signed_by or repository_of(open_forge(forge))
-        console.outcome(check_file(Path(what), bundle, Policy(repository=repository, tag=tag, branch=branch), trust))
+        repository = signed_by.repository or repository_of(open_forge(forge))
+        policy = Policy(repository=repository, tag=tag, branch=signed_by.branch)
+        console.outcome(check_file(Path(what), bundle, policy, signed_by.trust or load_trust()))
         return
-    checked = check_release(open_forge(forge), what, repository=signed_by, branch=branch, trust=trust)
+    checked = check_release(open_forge(forge), what, signed_by)
     if not console.json_mode:
         console.table(checked.COLUMNS, [row.cells() for row in checked.rows])
     console.outcome(checked)

@@ -9,7 +9,6 @@ import click
 
 from mlir_release.cli.options import (
     PATH,
-    branch_option,
     forge_address_option,
     forge_option,
     jobs_option,
@@ -17,7 +16,7 @@ from mlir_release.cli.options import (
     output_option,
     pythons_option,
     repository_option,
-    signer_option,
+    signed_by_options,
 )
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
@@ -25,6 +24,7 @@ from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
     from mlir_release.wheels.inspect import WheelReport
 
 
@@ -127,8 +127,7 @@ def wheels_build(
 @click.option("--sdk", type=PATH, help="Folder of the SDK that it was built from.  [default: the one in the cache]")
 @pythons_option("to build with", default="the target's")
 @output_option("the wheel", default=Path("dist") / "rebuilt")
-@signer_option
-@branch_option
+@signed_by_options
 @jobs_option
 @json_option
 def wheels_rebuild(
@@ -138,8 +137,7 @@ def wheels_rebuild(
     sdk: Path | None,
     pythons: tuple[str, ...],
     output: Path,
-    signed_by: str,
-    branch: str,
+    signed_by: SignedBy,
     jobs: int | None,
 ) -> None:
     """Make the wheel of TARGET in TAG, a published release, again, and compare the bytes.
@@ -157,8 +155,7 @@ def wheels_rebuild(
         sdk=sdk,
         pythons=pythons,
         jobs=jobs,
-        repository=signed_by,
-        branch=branch,
+        signed_by=signed_by,
     )
     console.outcome(rebuilt)
     if not rebuilt.equal:

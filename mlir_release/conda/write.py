@@ -10,9 +10,8 @@ from mlir_release.errors import UsageError
 from mlir_release.host.files import write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.yaml import pyyaml
-from mlir_release.provenance.trust import load_trust
 from mlir_release.release.remote import need_published
-from mlir_release.release.signed import Expectation, read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,16 +46,12 @@ def write_recipe(
     folder: Path,
     *,
     distribution: str = "mlir",
-    provenance: Expectation = "auto",
-    repository: str = "",
-    trusted_root: Path | None = None,
-    branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
 ) -> WrittenRecipe:
     """Write ``recipe.yaml`` and ``variants.yaml`` for rattler-build into ``folder``.
 
     The same release gives the same bytes.
 
-    :param provenance, repository, trusted_root, branch: as of :func:`mlir_release.release.install.install`
     :raises UsageError: ``release-not-published``, ``conda-distribution-unknown``, ``conda-no-wheel``
     :raises VerificationError: ``provenance-…``, ``manifest-…``
     :raises MachineError: ``yaml-missing``
@@ -70,15 +65,7 @@ def write_recipe(
     yaml = pyyaml()
     release = need_published(forge, tag)
     with scratch_folder("conda") as scratch:
-        manifest = read_trusted(
-            forge,
-            release,
-            scratch,
-            expectation=provenance,
-            repository=repository,
-            branch=branch,
-            trust=load_trust(trusted_root) if trusted_root is not None else None,
-        ).manifest
+        manifest = read_trusted(forge, release, scratch, signed_by).manifest
     made, left_out = variants(manifest, distribution)
     content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
     folder.mkdir(parents=True, exist_ok=True)

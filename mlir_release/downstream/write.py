@@ -9,9 +9,8 @@ from mlir_release.downstream.kit import PYPROJECT, make_kit
 from mlir_release.downstream.pin import Kind, make_pin
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.provenance.trust import load_trust
 from mlir_release.release.remote import need_published
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +50,7 @@ def write_kit(
     name: str = "",
     site: str = "",
     smoke: str = "",
-    repository: str = "",
-    trusted_root: Path | None = None,
-    branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
     dry_run: bool = False,
 ) -> WrittenKit:
     """Write the files that pin ``tag`` into ``directory``, which is made if need be. No file is replaced.
@@ -61,22 +58,13 @@ def write_kit(
     :param name: of the Python package; empty: the folder's name
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`mlir_release.downstream.kit.make_kit`
-    :param repository, trusted_root, branch: as of :func:`mlir_release.release.install.install`
     :raises UsageError: ``release-not-published``, ``downstream-…``
     :raises VerificationError: ``provenance-…``, ``manifest-…``
     :raises MachineError: ``downstream-not-written``
     """
     release = need_published(forge, tag)
     with scratch_folder("downstream") as scratch:
-        manifest = read_trusted(
-            forge,
-            release,
-            scratch,
-            expectation="auto",
-            repository=repository,
-            branch=branch,
-            trust=load_trust(trusted_root) if trusted_root is not None else None,
-        ).manifest
+        manifest = read_trusted(forge, release, scratch, signed_by).manifest
     home = forge.services.address if forge.services is not None else manifest.repository
     pin = make_pin(manifest, name=name or directory.resolve().name, kind=kind, site=site, repository=home)
     if smoke and not pin.repository_name:

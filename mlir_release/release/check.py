@@ -14,7 +14,7 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
 from mlir_release.provenance.sign import attest
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.remote import fetch_published_wheel, need_published
-from mlir_release.release.signed import read_trusted, signs_itself
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state
 
@@ -128,22 +128,19 @@ def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) ->
     return CheckedFile(name=subject.name, sha256=subject.sha256, signer=signer)
 
 
-def check_release(
-    forge: Forge, tag: str, *, repository: str = "", branch: str = "main", trust: Trust | None = None
-) -> CheckedRelease:
+def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> CheckedRelease:
     """Check a published release: its tag, its manifest, and each file that is signed.
 
-    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
     :raises UsageError: ``release-not-published``; :raises VerificationError: if the tag or the manifest is refused
     """
     release = need_published(forge, tag)
     commit = ""
-    if signs_itself(forge, repository):  # a mirror's commits are its own
+    if signs_itself(forge, signed_by.repository):  # a mirror's commits are its own
         state = find_state(forge, tag)
         check_pinned(forge, state)
         commit = state.commit
     with scratch_folder("check") as folder:
-        trusted = read_trusted(forge, release, folder, repository=repository, commit=commit, branch=branch, trust=trust)
+        trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
         rows = [Row(name=MANIFEST_NAME, result=_word(trusted))]
         rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.wheels))]
         rows += [_check_report(trusted, name) for name in _reports(release)]

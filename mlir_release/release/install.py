@@ -19,10 +19,9 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
-from mlir_release.provenance.trust import load_trust
 from mlir_release.release.install_check import best_wheel, check_import
 from mlir_release.release.remote import fetch_published_wheel, need_published
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.yanks import Yank
-    from mlir_release.release.signed import Expectation
 
 #: Instead of a tag: the newest published snapshot that nobody yanked.
 LATEST = "latest"
@@ -75,10 +73,7 @@ def install(
     python: Path | None = None,
     distribution: str = "mlir",
     sdk: bool = False,
-    provenance: Expectation = "auto",
-    repository: str = "",
-    trusted_root: Path | None = None,
-    branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
     pip_options: Sequence[str] = (),
     dry_run: bool = False,
 ) -> Installed:
@@ -89,9 +84,7 @@ def install(
     :param tag: a snapshot's or numbered release's, or :data:`LATEST`
     :param python: None: the ``python`` of PATH
     :param sdk: install the wheels of the release's SDK, too
-    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
-    :param trusted_root: a file with the root of trust; None: see :func:`~mlir_release.provenance.trust.load_trust`
-    :param branch: where ``yanked.toml`` is; and the workflow that signs
+    :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
     :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``release-not-published``,
@@ -102,17 +95,9 @@ def install(
     python = _executable(python)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
-        release = _find(forge, tag, read_yanks(forge, branch))
+        release = _find(forge, tag, read_yanks(forge, signed_by.branch))
         with console.step(f"check who made {release.tag}"):
-            trusted = read_trusted(
-                forge,
-                release,
-                folder,
-                expectation=provenance,
-                repository=repository,
-                branch=branch,
-                trust=load_trust(trusted_root) if trusted_root is not None else None,
-            )
+            trusted = read_trusted(forge, release, folder, signed_by)
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, interpreter, name) for name in names]

@@ -25,7 +25,7 @@ from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import RemoteRelease, fetch, release_of
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import SignedBy, read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _copy(source: Forge, destination: Forge, release: Release, present: Sequence
     )
     copy = RemoteRelease(destination, begun)
     with scratch_folder("mirror") as folder:
-        trusted = read_trusted(source, release, folder, branch=branch)
+        trusted = read_trusted(source, release, folder, SignedBy(branch=branch))
         manifest = trusted.manifest
         for wheel in manifest.wheels:
             trusted.check(wheel.filename, wheel.sha256)

@@ -21,7 +21,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.release.remote import fetch_published_wheel, need_published
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached
 from mlir_release.snapshot.state import find_state, matrix_of
@@ -55,22 +55,20 @@ def rebuild(
     sdk: Path | None = None,
     pythons: tuple[str, ...] = (),
     jobs: int | None = None,
-    repository: str = "",
-    branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
 ) -> Rebuilt:
     """Make the wheel of ``target`` in the published release ``tag`` again, and compare the two.
 
     :param output: folder of the wheel that is made
     :param sdk: the folder of its SDK; None: the one in the cache that has its digest
     :param pythons: version or path of the CPython to build with; the target's by default
-    :param repository, branch: as of :func:`~mlir_release.release.install.install`
     :raises UsageError: ``release-not-published``, ``rebuild-…``, ``python-missing``
     :raises MachineError: ``container-engine-unusable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
     :raises VerificationError: ``provenance-…``, ``manifest-…``, ``sdk-modified``
     """
     release, state = need_published(forge, tag), find_state(forge, tag)
     with scratch_folder("rebuild") as scratch:
-        manifest = read_trusted(forge, release, scratch, repository=repository, branch=branch).manifest
+        manifest = read_trusted(forge, release, scratch, signed_by).manifest
         row = _row(manifest, target)
         toolkit = check_toolkit(forge, state, manifest)
         request = _request(forge, state, row, find_sdk(row, manifest, sdk))

@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 Expectation = Literal["auto", "require", "skip"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SignedBy:
+    """Who must have signed a published release, as a reader asks for it."""
+
+    repository: str = ""  #: the address of the one that signs; empty: the forge's, or a mirror's source
+    branch: str = "main"  #: the protected branch of that repository
+    trust: Trust | None = None  #: None: :func:`~mlir_release.provenance.trust.load_trust`, when it is needed
+    expectation: Expectation = "auto"
+
+
+#: As the release's repository and its manifest say.
+AS_DECLARED = SignedBy()
+
+
 def is_required(forge: Forge, configured: str | None) -> bool:
     """Whether the releases of a forge must be signed.
 
@@ -100,36 +114,32 @@ def read_trusted(
     forge: Forge,
     release: Release,
     folder: Path,
+    signed_by: SignedBy = AS_DECLARED,
     *,
-    expectation: Expectation = "auto",
-    repository: str = "",
     commit: str = "",
-    branch: str = "main",
-    trust: Trust | None = None,
 ) -> TrustedRelease:
     """The manifest of a published release, if it is signed as it has to be.
 
     :param folder: to download into
-    :param repository: the address of the one that must have signed; empty: the forge's, or a mirror's source
     :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
         attest.yml looks before it signs.
-    :param branch: the protected branch of that repository
     :raises VerificationError: ``provenance-…``, and what :func:`~.remote.fetch_manifest` raises
     :raises UsageError: ``provenance-repository-unknown``
     """
     manifest = fetch_manifest(forge, release, folder)
-    if expectation == "skip":
+    if signed_by.expectation == "skip":
         return TrustedRelease(release=release, manifest=manifest)
-    required = expectation == "require" or manifest.provenance == "required" or _expects(forge, branch)
+    asked = signed_by.expectation == "require" or manifest.provenance == "required"
+    required = asked or _expects(forge, signed_by.branch)
     if not need_provenance(required, manifest.provenance, where=forge.page_url(release.tag)):
         return TrustedRelease(release=release, manifest=manifest)
     policy = Policy(
-        repository=repository or repository_of(forge, manifest.repository),
+        repository=signed_by.repository or repository_of(forge, manifest.repository),
         tag=release.tag,
         commit=commit or manifest.commit,
-        branch=branch,
+        branch=signed_by.branch,
     )
-    signatures = Signatures(RemoteRelease(forge, release), policy, trust)
+    signatures = Signatures(RemoteRelease(forge, release), policy, signed_by.trust)
     asset = release.asset(MANIFEST_NAME)
     assert asset is not None  # else there were no manifest
     signer = signatures.check(MANIFEST_NAME, asset.sha256)

@@ -23,6 +23,7 @@ from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install import Installed, install
 from mlir_release.release.publish import publish
+from mlir_release.release.signed import SignedBy
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.state import tag_message
 from tests.github_server import GitHubServer
@@ -177,7 +178,7 @@ def test_other_bytes_are_not_installed(stage: Stage, python: Path) -> None:
 def test_provenance_of_a_local_forge_can_not_be_required(stage: Stage, python: Path) -> None:
     publish_in(stage.forge, stage.dist, TAG, VERSION)
     with pytest.raises(VerificationError) as caught:
-        install(stage.forge, TAG, python=python, provenance="require")
+        install(stage.forge, TAG, python=python, signed_by=SignedBy(expectation="require"))
     assert caught.value.id == "provenance-downgraded"
 
 
@@ -192,7 +193,7 @@ class World:
 
     def install(self, tag: str = TAG, *, token: str = "", provenance: Expectation = "auto") -> Installed:
         forge = GitHubForge.open(REPOSITORY, environ=self.server.environment(REPOSITORY, token))
-        return install(forge, tag, python=self.python, provenance=provenance)
+        return install(forge, tag, python=self.python, signed_by=SignedBy(expectation=provenance))
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ import pytest
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host import venv
+from mlir_release.provenance.trust import load_trust
 from mlir_release.release.install import Installed, install
+from mlir_release.release.signed import SignedBy
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, SignedStage, signed_stage
 from tests.sigstore.instance import MadeSigstore
 
@@ -121,9 +123,11 @@ def test_the_root_and_the_signer_can_be_given(
     monkeypatch.delenv("MLIR_RELEASE_TRUST_CONFIG")
     root = tmp_path / "root.json"
     root.write_text(json.dumps(stage.made.trusted_root()))
-    assert do_install(stage, python, trusted_root=root, repository=stage.url, dry_run=True).provenance
+    trust = load_trust(root)
+    ours = SignedBy(repository=stage.url, trust=trust)
+    assert do_install(stage, python, signed_by=ours, dry_run=True).provenance
     with pytest.raises(ReleaseError) as caught:
-        do_install(stage, python, trusted_root=root, repository="https://github.com/octo/other")
+        do_install(stage, python, signed_by=SignedBy(repository="https://github.com/octo/other", trust=trust))
     assert caught.value.id == "provenance-repository"
 
 

@@ -18,7 +18,7 @@ from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.release.check import attest_release, check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
-from mlir_release.release.signed import read_trusted
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from tests.integration.release.signed_stage import REPORT, REPOSITORY, TAG, TARGETS, SignedStage, signed_stage
@@ -364,11 +364,11 @@ def test_wheels_that_someone_added_unsigned_do_not_count(stage: SignedStage) -> 
 # -- what users see ---------------------------------------------------------------------------------------------------
 
 
-def trusted(stage: SignedStage, folder: Path, **options: object) -> object:
+def trusted(stage: SignedStage, folder: Path, signed_by: SignedBy = AS_DECLARED) -> object:
     release = stage.forge.published(TAG)
     assert release is not None
     folder.mkdir(exist_ok=True)
-    found = read_trusted(stage.forge, release, folder, **options)  # type: ignore[arg-type]
+    found = read_trusted(stage.forge, release, folder, signed_by)
     for wheel in found.manifest.wheels:
         found.check(wheel.filename, wheel.sha256)
     return found.signer
@@ -394,8 +394,8 @@ def test_a_downgraded_manifest_is_refused(stage: SignedStage, tmp_path: Path) ->
     asset.content = good.replace(b'"provenance": "required"', b'"provenance": "none"')
     assert asset.content != good
     assert refusal(lambda: trusted(stage, tmp_path / "b")) == "provenance-downgraded"
-    assert refusal(lambda: trusted(stage, tmp_path / "f", branch="gone")) == "provenance-downgraded"
-    assert trusted(stage, tmp_path / "c", expectation="skip") is None
+    assert refusal(lambda: trusted(stage, tmp_path / "f", SignedBy(branch="gone"))) == "provenance-downgraded"
+    assert trusted(stage, tmp_path / "c", SignedBy(expectation="skip")) is None
     asset.content = good.replace(b'"version"', b' "version"')
     assert refusal(lambda: trusted(stage, tmp_path / "d")) == "provenance-digest"
     asset.content = good
@@ -410,9 +410,9 @@ def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Pa
     assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
     checked = check_release(copy, TAG)
     assert (checked.repository, len(checked.rows), checked.refused) == (stage.url, 3, ())
-    assert check_release(copy, TAG, repository=stage.url).refused == ()
+    assert check_release(copy, TAG, SignedBy(repository=stage.url)).refused == ()
     with pytest.raises(VerificationError) as caught:
-        check_release(copy, TAG, repository="https://github.com/octo/other")
+        check_release(copy, TAG, SignedBy(repository="https://github.com/octo/other"))
     assert caught.value.id == "provenance-repository"
 
 
@@ -423,10 +423,11 @@ def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) ->
     stage.server.add_repository("octo/mirror", files)
     copy = GitHubForge.open("octo/mirror", environ=stage.server.environment("octo/mirror", stage.token))
     assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
-    checked = check_release(copy, TAG, repository=stage.url)
+    checked = check_release(copy, TAG, SignedBy(repository=stage.url))
     assert (checked.repository, [row.result for row in checked.rows]) == (stage.url, ["signed"] * 3)
     assert refusal(lambda: check_release(copy, TAG)).startswith("pin-")
-    assert refusal(lambda: check_release(copy, TAG, repository=f"{stage.server.url}/octo/mirror")).startswith("pin-")
+    itself = SignedBy(repository=f"{stage.server.url}/octo/mirror")
+    assert refusal(lambda: check_release(copy, TAG, itself)).startswith("pin-")
 
 
 def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path: Path) -> None:
