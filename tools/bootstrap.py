@@ -145,7 +145,7 @@ def install_toolkit() -> None:
     for command in (
         [sys.executable, "-m", "venv", "--clear", str(VENV)],
         [*pip, "--upgrade", "pip"],
-        [*pip, "--editable", f"{ROOT}[wheels,github,integrate,apidocs,mlgo,dev]"],
+        [*pip, "--editable", f"{ROOT}[wheels,github,integrate,apidocs,conda,mlgo,dev]"],
     ):
         done = run(command)
         if done.returncode != 0:

@@ -41,3 +41,22 @@ def recipe(
     if not console.json_mode:
         console.table(("platform", "CPython", "wheel"), written.variants)
     console.outcome(written)
+
+
+@conda.command()
+@click.argument("tag")
+@output_option("the channels", default=Path("channels"))
+@forge_option
+@signed_by_options
+@json_option
+def package(tag: str, output: Path, forge: Forge, signed_by: SignedBy) -> None:
+    """Make conda packages of the wheels of TAG, a published release, in a channel.
+
+    The channel is OUTPUT/releases or OUTPUT/snapshots. Packages of several releases can be in it.
+    """
+    from mlir_release.conda.channel import package_release
+
+    packaged = package_release(forge, tag, output, signed_by)
+    if not console.json_mode:
+        console.table(("platform", "package", "wheel"), packaged.packages)
+    console.outcome(packaged)

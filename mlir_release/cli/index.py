@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
 @click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
 @click.option("--api", is_flag=True, help="Also document the API of the newest snapshot and the numbered releases.")
 @click.option("--docs", type=EXISTING_FOLDER, help="Also show the Markdown files of a folder.")
+@click.option("--conda", type=EXISTING_FOLDER, help="Also show the conda channels of a folder: the index, no packages.")
+@click.option(
+    "--conda-url",
+    metavar="URL",
+    help="Where these packages are served; {folder} in it stands for releases/linux-64 and the like.  "
+    "[default: in the folder itself, as a file: URL]",
+)
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @click.option(
     "--patience",
@@ -63,6 +71,8 @@ def index(
     afresh: bool,
     api: bool,
     docs: Path | None,
+    conda: Path | None,
+    conda_url: str | None,
     probed: str | None,
     patience: float,
     pythons: tuple[str, ...],
@@ -72,6 +82,7 @@ def index(
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
     from mlir_release.apidocs.published import make_sections
+    from mlir_release.conda.channel import serve_channels
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.index.documents import Documents, source_of
     from mlir_release.index.generate import generate
@@ -90,6 +101,7 @@ def index(
         linked_days=matrix.release.linked_days,
         matrix=matrix,
         add_apis=make_sections if api else None,
+        add_conda=partial(serve_channels, conda, conda_url) if conda is not None else None,
         documents=Documents.read(docs, source_of(forge, branch)) if docs is not None else None,
         dry_run=dry_run,
     )

@@ -33,7 +33,7 @@ PACKAGES = {
 }
 
 #: Our platforms -> conda's, which it calls subdirs.
-_SUBDIRS = {
+SUBDIRS = {
     "linux-x86_64": "linux-64",
     "linux-aarch64": "linux-aarch64",
     "macos-x86_64": "osx-64",
@@ -45,6 +45,9 @@ _SUBDIRS = {
 #: Requirements whose package on conda-forge has another name than on PyPI.
 _RENAMED = {"ml-dtypes": "ml_dtypes", "typing-extensions": "typing_extensions"}
 
+
+#: Of all that a release has.
+LICENSE = "Apache-2.0 WITH LLVM-exception"
 
 #: By the name of the distribution, not of the file, which differs by variant.
 _INSTALL = "${{ PYTHON }} -m pip install --no-deps --no-index --find-links ."
@@ -75,9 +78,9 @@ def variants(manifest: Manifest, distribution: str) -> tuple[tuple[Variant, ...]
         if wheel.distribution != distribution:
             continue
         made = [
-            Variant(subdir=subdir, python=python, wheel=wheel, requires=_requires(wheel, python, tag))
-            for tag in _oldest_of_each(wheel.platforms)
-            if (subdir := _SUBDIRS.get(str(tag.platform)))
+            Variant(subdir=subdir, python=python, wheel=wheel, requires=requires(wheel, python, tag))
+            for tag in oldest_of_each(wheel.platforms)
+            if (subdir := SUBDIRS.get(str(tag.platform)))
             for python in map(CPython.of_tag, wheel.pythons)
             if not python.free_threaded
         ]
@@ -87,7 +90,7 @@ def variants(manifest: Manifest, distribution: str) -> tuple[tuple[Variant, ...]
     return tuple(sorted(found, key=lambda made: (made.subdir, made.python))), tuple(left_out)
 
 
-def _oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
+def oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
     """Of the tags for one platform, the one that admits the oldest machine."""
     by_platform = defaultdict(list)
     for tag in map(PlatformTag.parse, tags):
@@ -95,7 +98,8 @@ def _oldest_of_each(tags: Iterable[str]) -> list[PlatformTag]:
     return [min(tags, key=lambda tag: tag.version or (0, 0)) for tags in by_platform.values()]
 
 
-def _requires(wheel: WheelEntry, python: CPython, tag: PlatformTag) -> tuple[str, ...]:
+def requires(wheel: WheelEntry, python: CPython, tag: PlatformTag) -> tuple[str, ...]:
+    """conda's specs of what a wheel needs with a CPython on a platform, the CPython aside."""
     requirements = map(Requirement, applicable(wheel.requires_dist, python, tag.platform))
     specs = [f"{_RENAMED.get(each.name, each.name)} {each.specifier}".strip() for each in requirements]
     if tag.glibc:
@@ -113,18 +117,11 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
     :raises UsageError: ``conda-no-wheel`` if there is no variant
     """
     if not made:
-        raise UsageError(
-            "conda-no-wheel",
-            f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",
-            where=manifest.tag,
-            why=f"its distributions: {', '.join(manifest.distributions) or 'none'}",
-            remedy="choose a distribution of the release with --distribution, or another release",
-        )
+        raise no_wheel(manifest, distribution)
     sources = [
         _conditional(_any_of(variants), {"url": url(wheel.filename), "sha256": wheel.sha256})
         for wheel, variants in _grouped(made, lambda variant: variant.wheel)
     ]
-    others = sorted(set(PACKAGES.values()) - {PACKAGES[distribution]})
     return {
         "schema_version": 1,
         "context": {"version": manifest.version},
@@ -139,7 +136,7 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
         "requirements": {
             "host": ["python", "pip"],
             "run": ["python", *_run_requirements(made)],
-            "run_constraints": [f"{other} <0a0" for other in others],  # both have the package mlir
+            "run_constraints": list(excluded(distribution)),
         },
         "tests": [
             {"python": {"imports": ["mlir.ir", "mlir.passmanager", "mlir.dialects.arith"], "pip_check": False}},
@@ -147,11 +144,27 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
         "about": {
             "homepage": "https://mlir.llvm.org/",
             **({"repository": manifest.upstream} if "://" in manifest.upstream else {}),
-            "license": "Apache-2.0 WITH LLVM-exception",
+            "license": LICENSE,
             "summary": f"Python bindings of MLIR {manifest.llvm_version}".strip(),
         },
         "extra": {"mlir-release": {"tag": manifest.tag, "revision": manifest.revision, "commit": manifest.commit}},
     }  # fmt: skip
+
+
+def excluded(distribution: str) -> tuple[str, ...]:
+    """conda's specs of the packages that can't be beside that of ``distribution``: all have the module ``mlir``."""
+    return tuple(f"{other} <0a0" for other in sorted(set(PACKAGES.values()) - {PACKAGES[distribution]}))
+
+
+def no_wheel(manifest: Manifest, distribution: str) -> UsageError:
+    """The error where a release has nothing for conda. ``distribution``: what was asked for"""
+    return UsageError(
+        "conda-no-wheel",
+        f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",
+        where=manifest.tag,
+        why=f"its distributions: {', '.join(manifest.distributions) or 'none'}",
+        remedy="choose another release; `conda recipe` also takes another --distribution",
+    )
 
 
 def variant_configuration(made: Sequence[Variant]) -> dict[str, Any]:

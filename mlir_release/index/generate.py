@@ -10,6 +10,7 @@
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
     releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the room apidocs)
+    releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the room conda)
     docs/                                     the toolkit's documentation
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
@@ -38,7 +39,7 @@ from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
-from mlir_release.index.site import Channel, read_sections
+from mlir_release.index.site import Channel, read_conda, read_sections
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
@@ -102,6 +103,7 @@ def generate(
     linked_days: int = LINKED_DAYS,
     matrix: Matrix | None = None,
     add_apis: Callable[[Sequence[Channel], Path, str], None] | None = None,
+    add_conda: Callable[[Sequence[Channel], Path], None] | None = None,
     documents: Documents | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
@@ -119,6 +121,7 @@ def generate(
         such page, and those must be that say so
     :param add_apis: makes API sections for what is published, in the folder of the pages, which are served at the URL;
         the pages link those that are there
+    :param add_conda: writes the index of conda channels into the folder of the pages, which link what is there, again
     :param documents: of the toolkit, to be shown among the pages
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
@@ -141,13 +144,15 @@ def generate(
                 channels = (snapshots, Channel.of("numbered", published))
                 if add_apis is not None and not dry_run:
                     add_apis(channels, output, base_url)
-                sections = read_sections(output, channels)
+                if add_conda is not None and not dry_run:
+                    add_conda(channels, output)
                 pages = Pages(
                     base_url=base_url,
                     title=title,
                     has_status=matrix is not None,
                     has_documents=documents is not None,
-                    sections=sections,
+                    sections=read_sections(output, channels),
+                    conda=read_conda(output, channels),
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
@@ -276,8 +281,8 @@ def _plan(
     for channel in channels:
         for release in channel.releases:
             previous = channel.previous(release)
-            api = pages.sections.get(release.tag, "")
-            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", api)
+            added = pages.sections.get(release.tag, ""), pages.conda.get(release.tag, ())
+            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", *added)
             files = _release_files(pages, channel, release, channels)
             plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     for channel in channels:

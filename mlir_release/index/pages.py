@@ -10,7 +10,7 @@ from mlir_release.console import format_bytes
 from mlir_release.index.drawing import make_templates
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
-from mlir_release.index.site import FOLDERS
+from mlir_release.index.site import CONDA_FOLDER, FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
@@ -60,6 +60,7 @@ class Pages:
     has_status: bool = False  #: whether there is a status page to link
     has_documents: bool = False  #: whether there is documentation of the toolkit to link
     sections: Mapping[str, str] = field(default_factory=dict)  #: the API sections: a tag -> a folder of the site
+    conda: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: a tag -> its packages in a conda channel
 
     @property
     def url(self) -> str:
@@ -234,6 +235,8 @@ class Pages:
         return {
             **self._row(release),
             "api": self.sections.get(release.tag, ""),
+            "conda": self.conda.get(release.tag, ()),
+            "conda_channel": f"{self.url}{FOLDERS[manifest.kind]}/{CONDA_FOLDER}",
             "llvm_version": manifest.llvm_version,
             "previous": manifest.previous_tag,
             "previous_revision": manifest.previous_revision,

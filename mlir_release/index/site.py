@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -29,6 +30,9 @@ FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
 #: The folder of an API section.
 API_FOLDER = "api"
 
+#: The folder of a conda channel, and the index of each platform in it.
+CONDA_FOLDER, REPODATA = "conda", "repodata.json"
+
 #: New releases of each kind that are probed at most: where nothing was served before, every release is new.
 PROBED = 3
 
@@ -53,6 +57,19 @@ def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
             section = ApiSection.parse(read_if_there(site / folder / SECTION_NAME))
             if section is not None and section.tag == release.tag:
                 found[release.tag] = folder
+    return found
+
+
+def read_conda(site: Path, channels: Iterable[Channel]) -> Mapping[str, tuple[str, ...]]:
+    """The conda channels in the folder of a site: a release's tag -> the packages that they have of it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for channel in channels:
+        names: dict[str, set[str]] = {}
+        for path in site.glob(f"{channel.folder}/{CONDA_FOLDER}/*/{REPODATA}"):
+            for record in json.loads(path.read_bytes())["packages.conda"].values():
+                names.setdefault(record["version"], set()).add(record["name"])
+        versions = {release.tag: release.manifest.version for release in channel.offered}
+        found |= {tag: tuple(sorted(names[version])) for tag, version in versions.items() if version in names}
     return found
 
 

@@ -1,4 +1,4 @@
-"""The recipe of the rehearsal's release, built and tested by rattler-build, and its package installed.
+"""The rehearsal's release as conda packages, by the recipe and by the command, each installed by rattler.
 
 conda-forge is not there: a channel in a folder has what the recipe asks for, made of this machine's CPython and of
 PyPI's wheels.
@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.conda.channel import package_release, serve_channels
 from mlir_release.conda.write import write_recipe
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.host import venv
+from mlir_release.index.generate import generate
+from mlir_release.model.cpython import CPython
+from tests.conda_client import install
 from tests.processes import run
+from tests.serving import serve
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Rehearsed
 
 pytestmark = pytest.mark.slow  # it packs a whole CPython
-
-#: rattler-build and rattler, from PyPI: the programs are on none of its pages.
-TOOLS = ("py-rattler-build==0.73.0", "py-rattler==0.28.0")
 
 BUILD = """
 import sys
@@ -38,19 +40,6 @@ built = stage.run_build(
     channels=["file://" + channel],
 )
 print(*(package for result in built for package in result.packages), sep="\\n")
-"""
-
-INSTALL = """
-import asyncio, sys
-import rattler
-channel, prefix, spec = sys.argv[1:]
-async def install():
-    virtual = rattler.VirtualPackage.detect()
-    records = await rattler.solve(
-        ["file://" + channel], [spec], virtual_packages=virtual, platforms=[str(rattler.Subdir.current()), "noarch"]
-    )
-    await rattler.install(records, prefix, show_progress=False)
-asyncio.run(install())
 """
 
 PYTHON = """\
@@ -69,6 +58,12 @@ build: {script: ["$PREFIX/bin/python -m ensurepip --default-pip"]}
 requirements: {host: [python], run: [python]}
 """
 
+#: conda-forge's has no files, either.
+PYTHON_ABI = """\
+package: {{name: python_abi, version: "{minor}"}}
+build: {{string: "8_{tag}", noarch: generic}}
+"""
+
 WHEEL = """\
 package: {{name: {name}, version: "{version}"}}
 source: {{path: {wheel}}}
@@ -84,8 +79,6 @@ class Channel:
 
     def __init__(self, folder: Path, python: Path) -> None:
         self.folder = folder
-        self._tools = venv.create(folder / "tools", Path(sys.executable), pip=True)
-        self._tools.install(*TOOLS)
         self.path = folder / "channel"
         self.path.mkdir()
         self.variants = folder / "variants.yaml"
@@ -94,7 +87,7 @@ class Channel:
 
     def build(self, recipe: Path, *, tests: str = "skip") -> list[Path]:
         words = (recipe, self.variants, self.path, tests)
-        return [Path(line) for line in run(self._tools.python, "-c", BUILD, *words).splitlines()]
+        return [Path(line) for line in run(sys.executable, "-c", BUILD, *words).splitlines()]
 
     def add(self, name: str, recipe: str) -> None:
         folder = self.folder / "recipes" / name
@@ -105,13 +98,14 @@ class Channel:
     def add_wheel(self, requirement: str) -> None:
         folder = self.folder / "wheels" / requirement
         words = ("--no-deps", "--only-binary=:all:", "--python-version", self.minor, "-d", folder)
-        run(self._tools.python, "-m", "pip", "download", "-q", requirement, *words)
+        run(sys.executable, "-m", "pip", "download", "-q", requirement, *words)
         (wheel,) = folder.iterdir()
         name, version = wheel.name.split("-")[:2]
         self.add(name, WHEEL.format(name=name, version=version, wheel=wheel))
 
-    def install(self, spec: str, prefix: Path) -> None:
-        run(self._tools.python, "-c", INSTALL, self.path, prefix, spec)
+    @property
+    def url(self) -> str:
+        return self.path.as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +115,7 @@ def channel(rehearsed: Rehearsed, tmp_path_factory: pytest.TempPathFactory) -> C
     facts = run(python, "-c", "import platform, sys; print(platform.python_version(), sys.base_prefix)").split()
     channel.add("python", PYTHON.format(version=facts[0], prefix=facts[1], minor=channel.minor))
     channel.add("pip", PIP)
+    channel.add("python_abi", PYTHON_ABI.format(minor=channel.minor, tag=CPython.parse(channel.minor).tag))
     for requirement in ("numpy<3", "ml_dtypes"):
         channel.add_wheel(requirement)
     return channel
@@ -131,8 +126,22 @@ def test_the_package_is_built_tested_and_installed(rehearsed: Rehearsed, channel
     written = write_recipe(forge, rehearsed.report.tag, tmp_path / "recipe")
     (package,) = channel.build(tmp_path / "recipe" / "recipe.yaml", tests="native")
     assert package.name.startswith(f"{written.package}-{written.version}-py{channel.minor.replace('.', '')}")
-    prefix = tmp_path / "prefix"
-    channel.install(written.package, prefix)
+    check_mlir([channel.url], written.package, tmp_path)
+
+
+def test_the_channel_of_the_pages_is_installed_from(rehearsed: Rehearsed, channel: Channel, tmp_path: Path) -> None:
+    forge = LocalForge(rehearsed.options.workspace / "forge")
+    packaged = package_release(forge, rehearsed.report.tag, tmp_path / "channels")
+    with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
+        add = partial(serve_channels, tmp_path / "channels", f"{files.url}/{{folder}}")
+        generate(forge, tmp_path / "site", base_url=site.url, add_conda=add)
+        check_mlir([f"{site.url}/snapshots/conda", channel.url], f"mlir-python-bindings={packaged.version}", tmp_path)
+        assert len(files.paths(".conda")) == 1
+
+
+def check_mlir(channels: list[str], spec: str, folder: Path) -> None:
+    prefix = folder / "prefix"
+    install(channels, [spec], prefix, folder / "cache")
     program = "import mlir.ir as ir\nwith ir.Context():\n    print(ir.Type.parse('memref<2x?xf32>'))"
     assert run(prefix / "bin" / "python", "-c", program, variables={"PATH": "/nowhere"}).strip() == "memref<2x?xf32>"
     shutil.rmtree(prefix)
