@@ -12,7 +12,7 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.model.mlgo import Kind, Start
+    from mlir_release.model.mlgo import Kind, ProblemName, Start
 
 #: ``llvm``: the prefix of an installed LLVM.
 llvm_option = click.option(
@@ -25,13 +25,20 @@ llvm_option = click.option(
 
 @click.group()
 def mlgo() -> None:
-    """Learn a register allocator's eviction policy on one's own code: corpus, trace, train, evaluate, embed."""
+    """Learn a policy for evictions or inlining on one's own code: corpus, trace, train, evaluate, embed."""
 
 
 @mlgo.command("corpus")
 @click.argument("build", type=EXISTING_FOLDER)
 @output_option("the corpus")
 @llvm_option
+@click.option(
+    "--problem",
+    type=click.Choice(["regalloc", "inlining"]),
+    default="regalloc",
+    show_default=True,
+    help="What policies are to decide: which live range is evicted, or which call is inlined.",
+)
 @click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
 @click.option("--objects", default="", metavar="REGEX", help="Take modules with this in their object's path.")
 @click.option(
@@ -55,6 +62,7 @@ def mlgo_corpus(
     build: Path,
     output: Path,
     llvm: Path,
+    problem: ProblemName,
     pattern: str | None,
     objects: str,
     held_out: float,
@@ -70,10 +78,12 @@ def mlgo_corpus(
     check_machine()
     if thinlto and (profiled or pattern):
         raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
-    with console.step("taking bitcode and optimizing it as it was compiled"):
+    if thinlto and problem != "regalloc":
+        raise click.UsageError("--thinlto is for --problem regalloc: what it imports is not yet taken before inlining")
+    with console.step("taking bitcode as the problem needs it"):
         found = make_corpus(
-            build, output, Toolchain(llvm), pattern=pattern or FILTER, objects=objects, share=held_out, limit=limit,
-            profiled=profiled, thinlto=thinlto, jobs=jobs,
+            build, output, Toolchain(llvm), problem=problem, pattern=pattern or FILTER, objects=objects,
+            share=held_out, limit=limit, profiled=profiled, thinlto=thinlto, jobs=jobs,
         )  # fmt: skip
     counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
     console.result(f"{output / found.FILE}: {counts}", found)
@@ -85,12 +95,13 @@ def mlgo_corpus(
 @jobs_option
 @json_option
 def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
-    """Observe the decisions that the compiler asks for, and imitate its own heuristic."""
+    """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
     from mlir_release.mlgo.compiling import Compiler
     from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.problems import problem_of
     from mlir_release.mlgo.trace import make_trace
 
     modules = load_corpus(corpus)
@@ -98,8 +109,8 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     with console.waiting(f"compiling {len(modules.training)} modules twice"):
         found = make_trace(compiler, modules, corpus, jobs=jobs)
     console.result(
-        f"{corpus / found.FILE}: {found.decisions:,} decisions; the imitated heuristic gives the default's object for "
-        f"{found.identical} of {len(found.defaults)} modules",
+        f"{corpus / found.FILE}: {found.decisions:,} decisions; {problem_of(modules.problem).default} gives the "
+        f"default's object for {found.identical} of {len(found.defaults)} modules",
         found,
     )
 
@@ -117,7 +128,7 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
     type=click.Choice(["order", "heuristic"]),
     default="order",
     show_default=True,
-    help="Begin with a plain order (free, then lightest), or as the imitated heuristic chose.",
+    help="Begin with a plain order (docs/mlgo.md), or as the compiler's own heuristic chose in the trace.",
 )
 @click.option("--generations", type=click.IntRange(1), default=20, show_default=True, help="In all, with those done.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no generation after so many.")
@@ -221,11 +232,11 @@ def mlgo_evaluate(
                 "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
             )
     with console.waiting(f"compiling {len(chosen)} modules twice" + (" and counting instructions" if count else "")):
-        found = evaluate(judged, chosen, compiler, modules.digest, seed=seed, count=count, jobs=jobs)
+        found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
     if console.json_mode:
         console.result("", found.to_json())
         return
-    console.table(list(found.COLUMNS), found.table(), title=title)
+    console.table(found.columns, found.table(), title=title)
     if found.runs:
         console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
     click.echo(found.summary())

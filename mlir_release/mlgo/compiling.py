@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import VerificationError
@@ -12,7 +12,7 @@ from mlir_release.host.files import sha256_of
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.conversation import SILENCE, Ending, converse
-from mlir_release.mlgo.remarks import OPTIONS, cost_of
+from mlir_release.mlgo.problems import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ _FOREIGN = "(Producer: "
 class Compiled:
     """A module's compilation.
 
-    :param cost: of spills, reloads and copies, weighted by frequency
+    :param cost: as the problem counts it
     :param decisions: that were asked of the policy; 0 under the default
     :param text: bytes of machine code; 0 if no object was wanted
     :param sha256: of the object; empty likewise
@@ -49,7 +49,7 @@ class Compiled:
 
 
 class Compiler:
-    """llc, for the modules of one corpus."""
+    """What compiles the modules of one corpus."""
 
     def __init__(
         self,
@@ -57,19 +57,20 @@ class Compiler:
         corpus: Corpus,
         folder: Path,
         *,
-        llc: Path | None = None,
+        program: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
         """Check that the corpus is as it was made, and of this LLVM.
 
         :param folder: of the corpus
-        :param llc: another than the toolchain's
-        :param options: for llc
+        :param program: another than the toolchain's
+        :param options: for it
         :raises VerificationError: ``mlgo-corpus-other-llvm``, ``mlgo-corpus-changed``
         """
         toolchain.check(corpus)
-        self._llc = llc or toolchain.program("llc")
-        self._options = (*OPTIONS, *options)
+        self._problem = problem_of(corpus.problem)
+        self._program = program or toolchain.program(self._problem.program)
+        self._options = options
         self._folder = folder
         for module in corpus.modules:
             path = folder / module.bitcode
@@ -87,23 +88,27 @@ class Compiler:
         """Compile a module.
 
         :param maker: of what answers the compiler; None: the default heuristic decides
-        :param emit: whether to write an object and look at it
+        :param emit: whether to write an object and look at it, if its cost does not need that anyway
         :param keep: the object's path, if it is needed afterwards; with ``emit``
         :raises VerificationError: ``mlgo-bitcode-foreign``, ``mlgo-compiler-failed``
         """
+        emit = emit or self._problem.emits
         with scratch_folder("mlgo") as folder:
             target = keep or folder / "module.o"
             command: list[str | Path] = [
-                self._llc, *module.flags, *self._options, f"-filetype={'obj' if emit else 'null'}",
+                self._program, *self._problem.command(module.flags, emit=emit), *self._options,
                 self._folder / module.bitcode, "-o", target,
             ]  # fmt: skip
-            ending = _silently(command) if maker is None else converse(command, maker)
+            ending = _silently(command) if maker is None else converse(command, self._problem, maker)
             if ending.code != 0:
-                raise _failure(module, ending)
-            found = Compiled(cost=cost_of(ending.errors), decisions=ending.decisions)
-            if emit:
-                found = replace(found, text=text_of(target), sha256=sha256_of(target))
-        return found
+                raise _failure(module, self._problem.program, ending)
+            text = text_of(target) if emit else 0
+            return Compiled(
+                cost=self._problem.cost(ending.errors, text),
+                decisions=ending.decisions,
+                text=text,
+                sha256=sha256_of(target) if emit else "",
+            )
 
 
 def _silently(command: list[str | Path]) -> Ending:
@@ -111,20 +116,20 @@ def _silently(command: list[str | Path]) -> Ending:
     return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
 
 
-def _failure(module: Module, ending: Ending) -> VerificationError:
+def _failure(module: Module, program: str, ending: Ending) -> VerificationError:
     lines = [line for line in ending.errors.splitlines() if not line.startswith("remark: ")]
     why = "\n".join(lines[-5:])
     if _FOREIGN in why:
         return VerificationError(
             "mlgo-bitcode-foreign",
-            f"llc can't read the bitcode of {module.name}: another LLVM wrote it",
+            f"{program} can't read the bitcode of {module.name}: another LLVM wrote it",
             where=module.bitcode,
             why=why,
             remedy="make the corpus from a build with the clang of the same LLVM",
         )
     return VerificationError(
         "mlgo-compiler-failed",
-        f"llc failed on {module.name}, with exit code {ending.code}",
+        f"{program} failed on {module.name}, with exit code {ending.code}",
         where=module.bitcode,
         why=why,
         remedy="compile the module without a policy; if that works, report it to LLVM with the bitcode",

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import MachineError
 from mlir_release.host.guarded import guarded
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.mlgo.features import Layout
 from mlir_release.mlgo.protocol import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mlir_release.mlgo.features import Layout
     from mlir_release.mlgo.policies import Chooser
+    from mlir_release.mlgo.problems import Problem
     from mlir_release.mlgo.protocol import Header
 
 #: Seconds without a word after which a compiler is taken for hung: far more than any module takes.
@@ -50,11 +51,15 @@ class Ending:
 
 
 def converse(
-    command: Sequence[str | Path], chooser: Callable[[Layout], Chooser], *, silence: float = SILENCE
+    command: Sequence[str | Path],
+    problem: Problem,
+    chooser: Callable[[Layout], Chooser],
+    *,
+    silence: float = SILENCE,
 ) -> Ending:
-    """Run llc with a policy's advice.
+    """Run a compiler with a policy's advice.
 
-    :param command: llc by its path, without the options of the interactive mode
+    :param command: the compiler by its path, without the options of the interactive mode
     :param chooser: gives what answers, once the compiler has said which features it has
     :raises MachineError: ``mlgo-compiler-hung``
     :raises ReleaseError: what ``chooser`` raises; the compiler is killed then
@@ -62,9 +67,8 @@ def converse(
     with scratch_folder("mlgo") as folder, ExitStack() as stack:
         channel, errors = folder / "channel", folder / "errors"
         heard, told = (_pipe(Path(f"{channel}.{way}"), stack) for way in ("out", "in"))
-        options = ("-regalloc-enable-advisor=release", f"-regalloc-evict-interactive-channel-base={channel}")
-        compiler = stack.enter_context(guarded([*command, *options], errors=errors))
-        talk = _Talk(heard, told, chooser)
+        compiler = stack.enter_context(guarded([*command, *problem.asking(channel)], errors=errors))
+        talk = _Talk(heard, told, problem, chooser)
         with selectors.DefaultSelector() as selector:
             selector.register(heard, selectors.EVENT_READ)
             selector.register(compiler.ended, selectors.EVENT_READ)
@@ -84,8 +88,9 @@ def converse(
 class _Talk:
     """This side of the conversation."""
 
-    def __init__(self, heard: int, told: int, chooser: Callable[[Layout], Chooser]) -> None:
+    def __init__(self, heard: int, told: int, problem: Problem, chooser: Callable[[Layout], Chooser]) -> None:
         self._heard, self._told = heard, told
+        self._problem = problem
         self._make_chooser = chooser
         self._stream = Stream()
         self._layout: Layout | None = None
@@ -103,7 +108,7 @@ class _Talk:
             for memory in self._stream.feed(os.read(self._heard, _PIECE)):
                 if self._layout is None or self._chooser is None:
                     assert self.header is not None
-                    self._layout = Layout(self.header)
+                    self._layout = self._problem.layout(self.header)
                     self._chooser = self._make_chooser(self._layout)
                 decision = self._layout.read(memory)
                 chosen = decision.positions[self._chooser(decision)]

@@ -1,8 +1,8 @@
 """Make a corpus from a build tree whose objects have their bitcode inside (``-Xclang -fembed-bitcode=all``).
 
 Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode is what clang's front end
-made, so the command is run again on it, up to the code generator: its result is what register allocation meets, and
-does not depend on a policy. From there on llc is enough.
+made. For inlining, it is kept; for eviction, the command is run again on it, up to the code generator: its result is
+what register allocation meets, and does not depend on a policy. From there on llc is enough.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import remove_folder, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.mlgo.cc1 import PROFILE, with_profiles, without_output
 from mlir_release.mlgo.compiling import in_parallel
+from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_objects, write_commands
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mlir_release.mlgo.problems import Problem
     from mlir_release.mlgo.toolchain import Toolchain
+    from mlir_release.model.mlgo import ProblemName
 
 #: Modules are taken that an option of their command matches: where registers are allocated by the greedy allocator.
 FILTER = r"^-O[123sz]$"
@@ -36,19 +40,13 @@ FILTER = r"^-O[123sz]$"
 _COMMANDS = "compile_commands.json"
 _BITCODE = "bitcode"
 
-#: Options of ``clang -cc1`` that name a profile to use.
-_PROFILE = re.compile(r"-fprofile-(?:instrument-use-path|sample-use)=")
-
-#: Options of ``clang -cc1`` that say what to write, and where; those with a value are in the second set.
-_OUTPUT = re.compile(r"-emit-obj|-fembed-bitcode(?:=.*)?|-sys-header-deps|-MP|-MG")
-_OUTPUT_VALUED = frozenset({"-o", "-x", "-MT", "-MQ", "-dependency-file", "-split-dwarf-file", "-split-dwarf-output"})
-
 
 def make_corpus(
     build: Path,
     output: Path,
     toolchain: Toolchain,
     *,
+    problem: ProblemName = "regalloc",
     pattern: str = FILTER,
     objects: str = "",
     share: float = 0.25,
@@ -60,6 +58,7 @@ def make_corpus(
     """Write ``output/corpus.json`` and the bitcode that it names.
 
     :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
+    :param problem: what policies are to decide
     :param pattern: modules are taken that an option of their command matches
     :param objects: modules are taken in whose object's path this regular expression is found: one library's
     :param share: of modules to hold out
@@ -81,8 +80,9 @@ def make_corpus(
             _check_profiles(names, raw)
         if (output / _BITCODE).exists():
             remove_folder(output / _BITCODE)
-        modules = in_parallel(lambda name: _optimize(name, raw, output, directories[name], toolchain), names, jobs)
-    corpus = Corpus(llvm=toolchain.version, share=share, modules=split(modules, share))
+        asked = problem_of(problem)
+        modules = in_parallel(lambda name: _take(name, raw, output, directories[name], toolchain, asked), names, jobs)
+    corpus = Corpus(problem=problem, llvm=toolchain.version, share=share, modules=split(modules, share))
     if not corpus.training or not corpus.held_out:
         raise UsageError(
             "mlgo-corpus-small",
@@ -171,37 +171,6 @@ def relative_object(command: dict[str, Any]) -> str:
     return os.path.relpath(os.path.join(command["directory"], found), command["directory"])  # noqa: PTH118
 
 
-def optimizing(command: Sequence[str]) -> list[str]:
-    """Options of ``clang -cc1`` that optimize bitcode as a recorded command did, and write bitcode.
-
-    :param command: ``-cc1`` and its options, as recorded; inputs and outputs may be missing
-    """
-    kept, words = [], iter(command)
-    for word in words:
-        if word in _OUTPUT_VALUED:
-            next(words, None)
-        elif not _OUTPUT.fullmatch(word):
-            kept.append(word)
-    return [*kept, "-emit-llvm-bc", "-x", "ir"]
-
-
-def llc_flags(command: Sequence[str]) -> tuple[str, ...]:
-    """llc's options for what a command of ``clang -cc1`` says about code generation and the module does not."""
-    found = []
-    for word, value in zip(command, [*command[1:], ""], strict=True):
-        if re.fullmatch("-O[0-3]", word):
-            found.append(word)
-        elif word in ("-Os", "-Oz"):
-            found.append("-O2")
-        elif word == "-mrelocation-model":
-            found.append(f"-relocation-model={value}")
-        elif word.startswith("-mcmodel="):
-            found.append(f"-code-model={word.partition('=')[2]}")
-        elif word in ("-ffunction-sections", "-fdata-sections"):
-            found.append(f"-{word[2:]}")
-    return tuple(found)
-
-
 # -- the edge ---------------------------------------------------------------------------------------------------------
 
 
@@ -251,7 +220,7 @@ def _recorded(name: str, raw: Path) -> list[str]:
 
 def _check_profiles(names: Sequence[str], raw: Path) -> None:
     """:raises VerificationError: ``mlgo-profile-missing``"""
-    without = [name for name in names if not any(map(_PROFILE.match, _recorded(name, raw)))]
+    without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
     if without:
         raise VerificationError(
             "mlgo-profile-missing",
@@ -261,16 +230,19 @@ def _check_profiles(names: Sequence[str], raw: Path) -> None:
         )
 
 
-def _optimize(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain) -> Module:
-    """Run a module's command again, up to the code generator.
+def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
+    """Run a module's command again, up to where the problem's decisions begin.
 
     :raises VerificationError: ``mlgo-command-stale``
     """
-    command = _recorded(name, raw)
+    command = with_profiles(_recorded(name, raw), directory.absolute())
     bitcode = f"{_BITCODE}/{name}.bc"
     (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
     clang = toolchain.program("clang")
-    words: list[str | Path] = [clang, *optimizing(command), raw / f"{name}.bc", "-o", output.absolute() / bitcode]
+    words: list[str | Path] = [
+        clang, *without_output(command), *problem.until, "-x", "ir", raw / f"{name}.bc", "-o",
+        output.absolute() / bitcode,
+    ]  # fmt: skip
     done = capture(words, cwd=directory if directory.is_dir() else None)
     if not done.ok:
         raise VerificationError(
@@ -285,6 +257,6 @@ def _optimize(name: str, raw: Path, output: Path, directory: Path, toolchain: To
         name=name,
         bitcode=bitcode,
         sha256=sha256_of(output / bitcode),
-        flags=llc_flags(command),
+        flags=problem.flags(command),
         held_out=False,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.mlgo.features import MASK, WEIGHT, Layout
+from mlir_release.mlgo.features import MASK, WEIGHT, EvictionLayout
 from mlir_release.mlgo.policies import Scorer
 from mlir_release.model.regalloc_model import MODEL
 
@@ -152,7 +152,7 @@ def model_sources(policy: Policy, header: Header) -> dict[str, str]:
     :param header: what the compiler asks that the policy is to be embedded in
     :raises VerificationError: ``mlgo-features-differ``, ``mlgo-policy-shape``
     """
-    layout = Layout(header)
+    layout = EvictionLayout(header)
     layout.expect(policy.features)
     Scorer(policy)  # its numbers are as many as they must be
     inputs = {tensor.name: tensor for tensor in header.features}

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import MachineError, VerificationError
+from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import replacing, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -19,6 +19,7 @@ from mlir_release.mlgo.compiling import Compiler, in_parallel
 from mlir_release.mlgo.conversation import converse
 from mlir_release.mlgo.cxx import model_sources
 from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.problems import EVICTION, check_problem
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
 
 if TYPE_CHECKING:
@@ -78,9 +79,16 @@ class Embedded:
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
+    :raises UsageError: ``mlgo-embedding-problem``
     :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.mlgo.cxx.model_sources`
     :raises MachineError: ``mlgo-embedding-failed``
     """
+    if policy.problem != EVICTION.name:
+        raise UsageError(
+            "mlgo-embedding-problem",
+            f"only eviction policies can be embedded, and this one is for {policy.problem}",
+            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
+        )
     if policy.llvm != toolchain.version:
         raise VerificationError(
             "mlgo-policy-other-llvm",
@@ -153,10 +161,12 @@ def compare(
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 
     :param folder: of the corpus
+    :raises UsageError: ``mlgo-problem-differs``
     :raises VerificationError: ``mlgo-embedding-differs``
     """
+    check_problem(policy, corpus)
     stock = Compiler(toolchain, corpus, folder)
-    linked = Compiler(toolchain, corpus, folder, llc=output.absolute() / "llc", options=(EMBEDDED,))
+    linked = Compiler(toolchain, corpus, folder, program=output.absolute() / "llc", options=(EMBEDDED,))
     scorer = Scorer(policy)
 
     def same(module: Module) -> bool:
@@ -185,7 +195,7 @@ def asked(toolchain: Toolchain) -> Header:
     with scratch_folder("mlgo") as folder:
         module = folder / "smallest.ll"
         module.write_text(_SMALLEST, encoding="utf-8")
-        ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], lambda _: first)
+        ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], EVICTION, lambda _: first)
     if ending.code != 0 or ending.header is None:
         raise _failed("llc does not say what it asks of a policy", ending.errors)
     return ending.header

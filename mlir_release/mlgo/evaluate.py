@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
@@ -11,6 +12,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compare import Change, change
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.problems import check_problem, problem_of
 from mlir_release.model.mlgo import Policy, read_document
 
 if TYPE_CHECKING:
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
 
     from mlir_release.mlgo.compiling import Compiled, Compiler
     from mlir_release.mlgo.instructions import Counted
+    from mlir_release.mlgo.problems import Problem
     from mlir_release.model.mlgo import Corpus, Module
 
     Counter = Callable[[Sequence[Path], Sequence[Path], Path], tuple[Counted, ...]]
 
 
-#: The share of instructions that a policy must save at least, with the whole interval: callgrind counts exactly, so
-#: any saving is beyond its noise, and one of a few instructions is not worth another allocator.
+#: The share of instructions that counts, with the whole interval: callgrind counts exactly, so any difference is beyond
+#: its noise, and one of a few instructions is not worth another allocator, nor a reason against another inliner.
 LEAST = 0.001
 
 
@@ -44,62 +47,81 @@ class Evaluation:
 
     policy: str  #: digest
     corpus: str  #: digest
+    problem: Problem
     rows: tuple[Row, ...]
     cost: Change
     text: Change
     runs: tuple[Counted, ...] = ()
     instructions: Change | None = None  #: of all :attr:`runs`; None: there were none
 
-    COLUMNS = ("module", ">cost", ">policy", ">change", ">.text", ">policy", ">change", ">decisions")
     RUN_COLUMNS = ("program", "run", ">instructions", ">policy", ">change")
 
     @property
+    def columns(self) -> list[str]:
+        """Of :meth:`table`."""
+        measured = [[f">{label}", ">policy", ">change"] for label in self.problem.measures.values()]
+        return ["module", *chain.from_iterable(measured), ">decisions"]
+
+    @property
     def better(self) -> bool:
-        """Less cost and (by :data:`LEAST`) fewer instructions, with code that is not larger, beyond the noise."""
-        fewer = self.instructions is not None and self.instructions.high < -LEAST
-        return self.cost.better and fewer and not self.text.worse
+        """Less cost beyond the noise, and nothing else speaks against it."""
+        return self.cost.better and not self._objection
 
     @property
     def verdict(self) -> str:
         """One sentence."""
         if self.better:
             return "better than the default beyond the noise"
-        if self.cost.better and self.text.worse:
-            return "cheaper, but its code is larger beyond the noise: the default stays"
-        if self.cost.better and self.instructions is None:
-            return "cheaper, but no instructions were counted (--programs): the default stays"
         if self.cost.better:
-            return f"cheaper, but programs do not execute {LEAST:.1%} fewer instructions: the default stays"
+            return f"{self.problem.cheaper}, but {self._objection}: the default stays"
         relation = "worse" if self.cost.worse else "not better"
         return f"{relation} than the default beyond the noise: the default stays"
 
+    @property
+    def _objection(self) -> str:
+        """Why the default stays although the policy costs less; empty: nothing speaks against it."""
+        if self.text.worse:
+            return "its code is larger beyond the noise"
+        if not self.problem.speeds_up:
+            slower = self.instructions is not None and self.instructions.low > LEAST
+            return f"programs execute {LEAST:.1%} more instructions" if slower else ""
+        if self.instructions is None:
+            return "no instructions were counted (--programs)"
+        return "" if self.instructions.high < -LEAST else f"programs do not execute {LEAST:.1%} fewer instructions"
+
     def table(self) -> list[list[str]]:
-        """Cells by :attr:`COLUMNS`; the last row is of the totals. The folder of all modules is left out."""
+        """Cells by :attr:`columns`; the last row is of the totals. The folder of all modules is left out."""
         shared = os.path.commonpath([os.path.dirname(row.module) for row in self.rows])  # noqa: PTH120
         cells = [
             [
                 os.path.relpath(row.module, shared or "."),
-                *_pair(row.default.cost, row.policy.cost),
-                *_pair(row.default.text, row.policy.text),
+                *self._measured(row.default, row.policy),
                 f"{row.policy.decisions:,}",
             ]
             for row in self.rows
         ]
         decisions = sum(row.policy.decisions for row in self.rows)
-        totals = (self.cost.default, self.cost.policy), (self.text.default, self.text.policy)
-        return [*cells, ["total", *_pair(*totals[0]), *_pair(*totals[1]), f"{decisions:,}"]]
+        totals = [_pair(change.default, change.policy) for change in self._changes().values()]
+        return [*cells, ["total", *chain.from_iterable(totals), f"{decisions:,}"]]
 
     def summary(self) -> str:
         """The totals with their confidence intervals, and the verdict."""
         identical = sum(row.default.sha256 == row.policy.sha256 for row in self.rows)
         lines = [
-            f"cost          {_interval(self.cost)}",
-            f".text         {_interval(self.text)}",
+            *(f"{label:<13} {_interval(change)}" for label, change in self._changes().items()),
             *([f"instructions  {_interval(self.instructions)}"] if self.instructions else []),
             f"{identical} of {len(self.rows)} objects are the default's",
             f"verdict: {self.verdict}",
         ]
         return "\n".join(lines)
+
+    def _changes(self) -> dict[str, Change]:
+        """The totals of what the problem measures, by their labels."""
+        return {label: getattr(self, name) for name, label in self.problem.measures.items()}
+
+    def _measured(self, default: Compiled, policy: Compiled) -> list[str]:
+        pairs = [_pair(getattr(default, name), getattr(policy, name)) for name in self.problem.measures]
+        return list(chain.from_iterable(pairs))
 
     def runs_table(self) -> list[list[str]]:
         """Cells by :attr:`RUN_COLUMNS`."""
@@ -148,7 +170,7 @@ def evaluate(
     policy: Policy,
     modules: Sequence[Module],
     compiler: Compiler,
-    corpus: str,
+    corpus: Corpus,
     *,
     seed: int,
     count: Counter | None = None,
@@ -156,10 +178,12 @@ def evaluate(
 ) -> Evaluation:
     """Compile each module by the default and by the policy.
 
-    :param corpus: digest of the corpus that the modules are of
+    :param corpus: that the modules are of
     :param seed: of the bootstrap
     :param count: counts the instructions of programs with these modules, from objects of the default and of the policy
+    :raises UsageError: ``mlgo-problem-differs``
     """
+    check_problem(policy, corpus)
     scorer = Scorer(policy)
     with scratch_folder("mlgo") as folder:
         objects = {way: [folder / f"{way}{index}.o" for index in range(len(modules))] for way in ("default", "policy")}
@@ -180,7 +204,8 @@ def evaluate(
 
     return Evaluation(
         policy=policy.digest,
-        corpus=corpus,
+        corpus=corpus.digest,
+        problem=problem_of(corpus.problem),
         rows=tuple(rows),
         cost=changed([(row.default.cost, row.policy.cost) for row in rows]),
         text=changed([(row.default.text, row.policy.text) for row in rows]),

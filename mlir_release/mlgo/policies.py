@@ -1,4 +1,4 @@
-"""What a policy computes, from its weights: a score for each register that could be taken.
+"""What a policy computes, from its weights: a score for each choice of a decision.
 
 Weights are one flat vector. Linear: one a feature. ``mlp``: of the hidden layer (features × hidden, row by row), its
 ``hidden`` biases, and the ``hidden`` weights of its units in the score. A bias of the score would change nothing.
@@ -104,6 +104,15 @@ class Scorer:
         """See :class:`Chooser`."""
         rows = (decision.rows - self._mean) / self._deviation
         return int(np.argmax(scores(self._policy.kind, self._policy.hidden, self._weights, rows)))
+
+
+class Observed:
+    """The default itself, where the compiler tells what it would choose."""
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        assert decision.default is not None
+        return decision.default
 
 
 class Heuristic:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError
+from mlir_release.mlgo.problems import problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.model.mlgo import Corpus, Trace, Training
 
@@ -40,11 +41,12 @@ def report(
             corpus=corpus,
             trace=trace,
             training=training,
+            problem=problem_of(training.problem),
             decisions=f"{trace.decisions:,}",
             policy=training.policy().digest,
             curve=Markup(curve(training.rewards)),
             evaluation=evaluation,
-            intervals=Markup(intervals(evaluation)) if evaluation else "",
+            intervals=Markup(intervals(evaluation, problem_of(training.problem).measures)) if evaluation else "",
             colour="#2a2" if evaluation and evaluation["better"] else "#a22",
             embedded=embedded,
         )
@@ -100,9 +102,13 @@ def curve(rewards: Sequence[float]) -> str:
     return _svg(_HEIGHT, lines, "reward by generation")
 
 
-def intervals(evaluation: dict[str, Any]) -> str:
-    """The changes with their confidence intervals, as SVG."""
-    rows = [(name, evaluation[name]) for name in ("cost", "text", "instructions") if evaluation.get(name)]
+def intervals(evaluation: dict[str, Any], measures: Mapping[str, str]) -> str:
+    """The changes with their confidence intervals, as SVG.
+
+    :param measures: labels, by the names in the evaluation
+    """
+    shown = {**measures, "instructions": "instructions"}
+    rows = [(label, evaluation[name]) for name, label in shown.items() if evaluation.get(name)]
     reach = max(max(abs(found[end]) for end in ("low", "high", "relative")) for _, found in rows) * 1.1 or 0.01
     left, width = _LEFT + 30, _WIDTH - _LEFT - 30 - 220
 

@@ -1,8 +1,8 @@
-"""Watch the compiler decide on the training modules, under an imitation of its own heuristic.
+"""Watch the compiler decide on the training modules, answered as its own heuristic would.
 
-The default's choices can't be observed on a stock compiler: its interactive mode asks, and tells nothing. So its
-documented order is imitated (:class:`mlir_release.mlgo.policies.Heuristic`), and how many objects come out equal says
-how well. Its decisions are kept for a warm start, and the features' scales for standardizing them.
+In inlining, the compiler tells what its default would choose. In eviction it does not, so its documented order is
+imitated (:class:`mlir_release.mlgo.policies.Heuristic`). How many objects come out equal says how well. The decisions
+are kept for a warm start, and the features' scales for standardizing them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mlir_release.errors import UsageError
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.features import Decision
-from mlir_release.mlgo.policies import Heuristic
+from mlir_release.mlgo.problems import problem_of
 from mlir_release.model.mlgo import Default, Trace, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from mlir_release.mlgo.compiling import Compiled, Compiler
@@ -39,19 +39,20 @@ Recorded = list[tuple[Decision, int]]
 class Recorder:
     """A chooser that notes what another chooses: sums of all features, and an even sample of the decisions."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, teacher: Callable[[Sequence[str]], Chooser], kept: int = KEPT) -> None:
         self.features: tuple[str, ...] = ()
         self.sample: Recorded = []
         self.rows = 0
         self.sums: Floats = np.zeros(0)
         self.squares: Floats = np.zeros(0)
+        self._teacher = teacher
         self._kept, self._every, self._seen = kept, 1, 0
 
     def around(self, layout: Layout) -> Chooser:
-        """Record the imitated heuristic."""
+        """Record the teacher."""
         self.features = layout.features
         self.sums, self.squares = np.zeros(len(self.features)), np.zeros(len(self.features))
-        inner = Heuristic(self.features)
+        inner = self._teacher(self.features)
 
         def choose(decision: Decision) -> int:
             chosen = inner(decision)
@@ -85,8 +86,10 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
     :raises UsageError: ``mlgo-nothing-decided``
     """
 
+    teacher = problem_of(corpus.problem).teacher
+
     def watch(module: Module) -> _Watched:
-        recorder = Recorder()
+        recorder = Recorder(teacher)
         default = compiler.compile(module, emit=True)
         return _Watched(default, compiler.compile(module, recorder.around, emit=True), recorder)
 
@@ -101,6 +104,7 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
         )
     mean, deviation = scales(recorders)
     trace = Trace(
+        problem=corpus.problem,
         llvm=corpus.llvm,
         corpus=corpus.digest,
         features=recorders[0].features,

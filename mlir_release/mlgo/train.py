@@ -17,9 +17,9 @@ from mlir_release.host.disk import room
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.evolve import advanced, batch, candidates
-from mlir_release.mlgo.features import NOTHING, WEIGHT
 from mlir_release.mlgo.imitate import agreement, choices, examples, imitate
 from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.trace import load_decisions
 from mlir_release.model.mlgo import Policy, Trace, Training, read_document
 
@@ -49,7 +49,7 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
     :param folder: of the corpus
     """
     given = examples(load_decisions(folder), np.array(trace.mean), np.array(trace.deviation))
-    teacher = "the imitated heuristic"
+    teacher = problem_of(trace.problem).default
     if settings.start == "order":
         teacher = "the plain order"
         order = plain_order(trace)
@@ -64,6 +64,7 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
         weights = weights * math.sqrt(len(weights)) / np.linalg.norm(weights)
     nothing = (0.0,) * len(weights)
     return Training(
+        problem=trace.problem,
         llvm=trace.llvm,
         corpus=trace.corpus,
         features=trace.features,
@@ -79,13 +80,9 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
 
 
 def plain_order(trace: Trace) -> Floats:
-    """The weights of what is left of the heuristic's order without its rules about hints, for a linear policy.
-
-    A free register, else the lightest range, the asking one included, and that by preference: evictions that gain
-    little cost more than they save. Cheaper than what imitates all of the order (docs/mlgo.md, "Measured").
-    """
-    weights = {"is_free": 2.0, WEIGHT: -1.0, NOTHING: 0.01}
-    return np.array([weights.get(name, 0.0) for name in trace.features]) * trace.deviation
+    """The weights of the problem's plain order, for a linear policy."""
+    order = problem_of(trace.problem).order
+    return np.array([order.get(name, 0.0) for name in trace.features]) * trace.deviation
 
 
 def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:

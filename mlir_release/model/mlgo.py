@@ -18,7 +18,10 @@ from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, f
 #: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
 
-#: What a training begins as: the order of :func:`mlir_release.mlgo.train.plain_order`, or the imitated heuristic.
+#: What a policy decides. Source: :mod:`mlir_release.mlgo.problems`.
+ProblemName = Literal["regalloc", "inlining"]
+
+#: What a training begins as: the order of :func:`mlir_release.mlgo.train.plain_order`, or what imitates the default.
 Start = Literal["order", "heuristic"]
 
 #: Runs of programs that a bootstrap can say something of.
@@ -27,10 +30,12 @@ FEWEST_RUNS = 5
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
 
 
-class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A JSON file of MLGO. ``FILE`` is its name."""
 
     FILE: ClassVar[str]
+
+    problem: ProblemName = "regalloc"  #: not written then, so that digests stay those of older files
 
     def to_text(self) -> str:
         """The file's content."""
@@ -58,12 +63,12 @@ def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
 
 
 class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One translation unit of the corpus: optimized bitcode, as register allocation meets it."""
+    """One translation unit of the corpus: bitcode, as register allocation meets it, or before any inlining."""
 
     name: str  #: the object's path in the build tree; unique
     bitcode: str  #: path below the corpus' folder, with ``/``
     sha256: Sha256  #: of the bitcode
-    flags: tuple[str, ...]  #: for llc, as the module was compiled
+    flags: tuple[str, ...]  #: for llc or clang, as the module was compiled
     held_out: bool  #: never seen by the training
 
 
@@ -135,7 +140,7 @@ class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the compiler's own heuristic makes of a module."""
 
     name: str
-    cost: Annotated[float, Meta(ge=0)]  #: of spills, reloads and copies, weighted by block frequency
+    cost: Annotated[float, Meta(ge=0)]  #: as the problem counts it
     text: Count  #: bytes of .text
 
 
@@ -147,15 +152,15 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     llvm: str
     corpus: Sha256  #: :attr:`Corpus.digest`
     features: tuple[str, ...]  #: inputs of a policy, in order
-    mean: tuple[float, ...]  #: of each feature, over all registers that could be chosen
+    mean: tuple[float, ...]  #: of each feature, over all choices
     deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
     decisions: Count  #: that the compiler asked for
-    identical: Count  #: modules whose object code equals the default's under the imitated heuristic
+    identical: Count  #: modules whose object code equals the default's when its choices are given
     defaults: tuple[Default, ...]  #: of the training modules, by name
 
 
 class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """A policy: scores a register that could be taken; the highest score is evicted (or nothing is, if that scores)."""
+    """A policy: scores each choice of a decision; the one of the highest score is taken."""
 
     FILE: ClassVar[str] = "policy.json"
 
@@ -212,6 +217,7 @@ class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     def policy(self, weights: tuple[float, ...] | None = None) -> Policy:
         """The policy of some weights; default: the best so far."""
         return Policy(
+            problem=self.problem,
             llvm=self.llvm,
             corpus=self.corpus,
             kind=self.settings.kind,

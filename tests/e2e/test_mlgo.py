@@ -50,7 +50,7 @@ def test_an_embedded_policy_decides_as_the_interactive_one(kind: str, llvm: Path
     assert (found["policy"], found["corpus"]) == (load_policy(policy).digest, loaded.digest)
 
     # Without the option, the llc is the stock one.
-    ours, theirs = Compiler(toolchain, loaded, corpus, llc=output / "llc"), Compiler(toolchain, loaded, corpus)
+    ours, theirs = Compiler(toolchain, loaded, corpus, program=output / "llc"), Compiler(toolchain, loaded, corpus)
     assert all(ours.compile(module, emit=True) == theirs.compile(module, emit=True) for module in loaded.modules)
 
     # The comparison sees another policy.

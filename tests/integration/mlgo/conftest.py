@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.sdk.debian import DebianPackages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PROGRAM = '#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {program} "$@"\n'
@@ -69,6 +71,32 @@ def function(name: str, live: int, step: int) -> str:
     return "\n".join([*lines, f"  ret i64 %s{live - 1}", "}", ""])
 
 
+def loops(index: int) -> str:
+    """Functions that have much to allocate."""
+    return "".join(function(f"m{index}_{live}", live, 1 + index) for live in (7, 8 + index))
+
+
+def calls(index: int) -> str:
+    """Callees of different sizes, each called from two functions that are seen outside."""
+    callees = range(1, 9)
+    lines = []
+    for callee in callees:
+        size = callee * (1 + index)
+        lines += [f"define internal i64 @callee{callee}(ptr %p, i64 %x) {{", "  %v0 = add i64 %x, 1"]
+        for j in range(size):
+            lines += [
+                f"  %g{j} = getelementptr i64, ptr %p, i64 {j % 32}",
+                f"  store volatile i64 %v{j}, ptr %g{j}",
+                f"  %v{j + 1} = mul i64 %v{j}, %x",
+            ]
+        lines += [f"  ret i64 %v{size}", "}"]
+    for caller in ("first", "second"):
+        lines.append(f"define i64 @{caller}{index}(ptr %p, i64 %x0) {{")
+        lines += [f"  %x{callee} = call i64 @callee{callee}(ptr %p, i64 %x{callee - 1})" for callee in callees]
+        lines += [f"  ret i64 %x{len(callees)}", "}"]
+    return "\n".join([*lines, ""])
+
+
 @pytest.fixture(scope="session")
 def packages() -> DebianPackages:
     found = DebianPackages(cache_directory())
@@ -112,19 +140,26 @@ def clang(packages: DebianPackages, monkeypatch: pytest.MonkeyPatch) -> Path:
     return use_clang(packages, monkeypatch)
 
 
+@pytest.fixture
+def _valgrind() -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("INSTRUCTIONS WERE NOT COUNTED: there is no valgrind")
+
+
 def run(*command: str | Path) -> None:
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
 
 
-def make_build(llvm: Path, folder: Path, *, count: int = 5, extra: str = "") -> Path:
+def make_build(
+    llvm: Path, folder: Path, *, count: int = 5, extra: str = "", text: Callable[[int], str] = loops
+) -> Path:
     """A build tree: objects with their bitcode and command inside, as clang embeds them."""
     folder.mkdir()
     entries = []
     for index in range(count):
         name = f"m{index}"
         source = folder / f"{name}.ll"
-        text = "".join(function(f"{name}_{live}", live, 1 + index) for live in (7, 8 + index))
-        source.write_text(f'target triple = "x86_64-pc-linux-gnu"\n{text}')
+        source.write_text(f'target triple = "x86_64-pc-linux-gnu"\n{text(index)}')
         (folder / "cmd").write_bytes("\0".join([*COMMAND.format(name=name).split(), *extra.split()]).encode() + b"\0")
         run(llvm / "bin" / "llvm-as", source, "-o", folder / "bc")
         run(llvm / "bin" / "llc", "-filetype=obj", folder / "bc", "-o", folder / "plain.o")

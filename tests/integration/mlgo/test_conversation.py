@@ -13,6 +13,7 @@ import pytest
 from mlir_release.errors import MachineError, ReleaseError, VerificationError
 from mlir_release.host.process import capture
 from mlir_release.mlgo.conversation import converse
+from mlir_release.mlgo.problems import EVICTION
 from tests.integration.mlgo.compilers import compilers_of
 from tests.integration.mlgo.conftest import function
 from tests.processes import wait_for_end
@@ -37,16 +38,16 @@ def first(layout: Layout) -> Chooser:
 
 
 def test_the_compiler_is_answered_to_the_end(llc: list[str | Path]) -> None:
-    found = converse(llc, first)
+    found = converse(llc, EVICTION, first)
     assert found.code == 0, found.errors
     assert found.decisions > 10
-    assert converse(llc, first) == found
+    assert converse(llc, EVICTION, first) == found
 
 
 def test_a_module_without_decisions_ends_too(llvm: Path, tmp_path: Path) -> None:
     source = tmp_path / "module.ll"
     source.write_text('target triple = "x86_64-pc-linux-gnu"\ndefine void @f() {\n  ret void\n}\n')
-    assert converse([llvm / "bin" / "llc", "-O3", "-filetype=null", source], first).decisions == 0
+    assert converse([llvm / "bin" / "llc", "-O3", "-filetype=null", source], EVICTION, first).decisions == 0
 
 
 def test_a_compiler_that_is_killed_is_noticed(llc: list[str | Path]) -> None:
@@ -59,7 +60,7 @@ def test_a_compiler_that_is_killed_is_noticed(llc: list[str | Path]) -> None:
         return choose
 
     start = time.monotonic()
-    found = converse(llc, murderer)
+    found = converse(llc, EVICTION, murderer)
     assert found.code == 128 + signal.SIGKILL
     assert found.decisions == 1
     assert time.monotonic() - start < 60
@@ -69,7 +70,7 @@ def test_a_compiler_that_dies_before_it_speaks_is_noticed(tmp_path: Path) -> Non
     program = tmp_path / "llc"
     program.write_text("#!/bin/sh\necho dead >&2\nkill -9 $$\n")
     program.chmod(0o755)
-    found = converse([program], first)
+    found = converse([program], EVICTION, first)
     assert (found.code, found.errors.strip()) == (128 + signal.SIGKILL, "dead")
 
 
@@ -78,7 +79,7 @@ def test_a_compiler_that_says_nothing_is_stopped(tmp_path: Path) -> None:
     program.write_text(f"#!/bin/sh\necho $$ > {said}\nexec sleep 600\n")
     program.chmod(0o755)
     with pytest.raises(MachineError) as caught:
-        converse([program], first, silence=5.0)
+        converse([program], EVICTION, first, silence=5.0)
     assert caught.value.id == "mlgo-compiler-hung"
     wait_for_end(int(said.read_text()))
 
@@ -88,7 +89,7 @@ def test_a_compiler_that_says_something_else_is_stopped(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\nfor word; do :; done\necho hello > "${word#*=}.out"\nexec sleep 600\n')
     program.chmod(0o755)
     with pytest.raises(VerificationError) as caught:
-        converse([program], first)
+        converse([program], EVICTION, first)
     assert caught.value.id == "mlgo-protocol-unknown"
 
 
@@ -97,7 +98,7 @@ def test_a_chooser_that_fails_ends_the_compiler(llc: list[str | Path]) -> None:
         raise VerificationError("mlgo-test", "no", remedy="none")
 
     with pytest.raises(ReleaseError, match="no"):
-        converse(llc, failing)
+        converse(llc, EVICTION, failing)
     assert compilers_of(Path(llc[-1])) == []
 
 

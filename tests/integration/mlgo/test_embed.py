@@ -13,7 +13,7 @@ import pytest
 from mlir_release.mlgo.cxx import model_sources
 from mlir_release.mlgo.embed import asked
 from mlir_release.mlgo.evaluate import load_policy
-from mlir_release.mlgo.features import NOTHING, Layout
+from mlir_release.mlgo.features import NOTHING, EvictionLayout
 from mlir_release.mlgo.policies import Scorer, scores, weight_count
 from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.model.regalloc_model import DESCRIPTION, MODEL
@@ -67,10 +67,10 @@ def test_embedded_scores_and_choices_are_equal_to_the_last_bit(kind: Kind, tmp_p
     random = np.random.default_rng(4)
     given = policy(
         random.normal(size=weight_count(kind, 5, 3)).tolist(),
-        kind=kind, hidden=3 if kind == "mlp" else 0, features=Layout(HEADER).features,
+        kind=kind, hidden=3 if kind == "mlp" else 0, features=EvictionLayout(HEADER).features,
         mean=tuple(random.normal(size=5).tolist()), deviation=tuple(random.uniform(0.1, 2, size=5).tolist()),
     )  # fmt: skip
-    scorer, layout, weights = Scorer(given), Layout(HEADER), np.array(given.weights)
+    scorer, layout, weights = Scorer(given), EvictionLayout(HEADER), np.array(given.weights)
     sent, wanted = b"", []
     for _ in range(3000):
         mask = random.integers(0, 2, 3)
@@ -97,7 +97,7 @@ def test_embedded_scores_and_choices_are_equal_to_the_last_bit(kind: Kind, tmp_p
 def taught(llvm: Path, tmp_path: Path) -> Policy:
     """A policy of the compiler's features."""
     toolchain = Toolchain(llvm)
-    features = Layout(asked(toolchain)).features
+    features = EvictionLayout(asked(toolchain)).features
     count = len(features)
     given = policy(
         [0.5] * count, llvm=toolchain.version, features=features, mean=(0.0,) * count, deviation=(1.0,) * count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from mlir_release.mlgo.compiling import Compiler
 from mlir_release.mlgo.corpus import load_corpus, make_corpus
 from mlir_release.mlgo.embed import asked
 from mlir_release.mlgo.evaluate import evaluate
-from mlir_release.mlgo.features import Layout
+from mlir_release.mlgo.features import EvictionLayout
 from mlir_release.mlgo.instructions import counter
 from mlir_release.mlgo.toolchain import Toolchain
 from tests.unit.mlgo.policy_factory import policy
@@ -42,9 +41,9 @@ def corpus(build: Path, clang: Path, tmp_path: Path) -> Path:
     return tmp_path / "corpus"
 
 
-def write_programs(folder: Path, *, said: str = '""', **changed: Any) -> Path:
-    """A program of all modules, with five runs."""
-    functions = [f"m{index}_7" for index in range(5)]
+def write_programs(folder: Path, *, said: str = '""', function: str = "m{}_7", **changed: Any) -> Path:
+    """A program of all modules, with five runs. :param function: its name in a module"""
+    functions = [function.format(index) for index in range(5)]
     declared = "\n".join(f"long long {name}(long long *, long long);" for name in functions)
     called = " ^ ".join(f"{name}(memory, turns)" for name in functions)
     (folder / "main.c").write_text(MAIN.format(declared=declared, called=called, said=said))
@@ -59,20 +58,14 @@ def write_programs(folder: Path, *, said: str = '""', **changed: Any) -> Path:
 def evaluated(corpus: Path, clang: Path, programs: Path, *, nothing: float = 0.0) -> Evaluation:
     """Of a policy that takes what is lightest. :param nothing: 1: it never evicts"""
     toolchain, loaded = Toolchain(clang), load_corpus(corpus)
-    features = Layout(asked(toolchain)).features
+    features = EvictionLayout(asked(toolchain)).features
     weights = {"is_free": 2.0, "use_def_density": -1.0, "evicts_nothing": 9 * nothing}
     given = policy(
         [weights.get(name, 0.0) for name in features],
         features=features, mean=(0.0,) * len(features), deviation=(1.0,) * len(features),
     )  # fmt: skip
     compiler = Compiler(toolchain, loaded, corpus)
-    return evaluate(given, loaded.modules, compiler, loaded.digest, seed=1, count=counter(programs, toolchain))
-
-
-@pytest.fixture
-def _valgrind() -> None:
-    if shutil.which("valgrind") is None:
-        pytest.skip("INSTRUCTIONS WERE NOT COUNTED: there is no valgrind")
+    return evaluate(given, loaded.modules, compiler, loaded, seed=1, count=counter(programs, toolchain))
 
 
 @pytest.mark.usefixtures("_valgrind")

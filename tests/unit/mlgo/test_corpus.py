@@ -1,4 +1,4 @@
-"""Compile commands, and which modules are held out."""
+"""Compile commands of a build tree, and which modules are held out."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
-from mlir_release.mlgo.corpus import llc_flags, load_corpus, optimizing, read_commands, relative_object, split
+from mlir_release.mlgo.corpus import load_corpus, read_commands, relative_object, split
 from mlir_release.model.mlgo import Module
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-#: As clang 22 records it, shortened.
-COMMAND = [
-    "-cc1", "-triple", "x86_64-pc-linux-gnu", "-O3", "-emit-obj", "-main-file-name", "a.cpp",
-    "-mrelocation-model", "pic", "-pic-level", "2", "-mcmodel=medium", "-ffunction-sections", "-sys-header-deps",
-    "-dependency-file", "a.d", "-MT", "a.o", "-fembed-bitcode=all", "-faddrsig",
-]  # fmt: skip
 
 
 def modules(count: int) -> list[Module]:
@@ -27,26 +20,6 @@ def modules(count: int) -> list[Module]:
         Module(name=f"m{index}.o", bitcode=f"bitcode/m{index}.o.bc", sha256=f"{index:064x}", flags=(), held_out=False)
         for index in range(count)
     ]
-
-
-def test_the_command_optimizes_bitcode_and_writes_bitcode() -> None:
-    assert optimizing(COMMAND) == [
-        "-cc1", "-triple", "x86_64-pc-linux-gnu", "-O3", "-main-file-name", "a.cpp",
-        "-mrelocation-model", "pic", "-pic-level", "2", "-mcmodel=medium", "-ffunction-sections",
-        "-faddrsig", "-emit-llvm-bc", "-x", "ir",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("command", "flags"),
-    [
-        (COMMAND, ("-O3", "-relocation-model=pic", "-code-model=medium", "-function-sections")),
-        (["-cc1", "-Oz", "-fdata-sections"], ("-O2", "-data-sections")),
-        (["-cc1", "-mrelocation-model", "static"], ("-relocation-model=static",)),
-    ],
-)
-def test_llc_gets_what_the_module_does_not_say(command: list[str], flags: tuple[str, ...]) -> None:
-    assert llc_flags(command) == flags
 
 
 def test_the_split_has_the_share_and_depends_on_names_alone() -> None:

@@ -11,6 +11,7 @@ from mlir_release.mlgo.compare import Change
 from mlir_release.mlgo.compiling import Compiled
 from mlir_release.mlgo.evaluate import Evaluation, Row
 from mlir_release.mlgo.instructions import Counted
+from mlir_release.mlgo.problems import EVICTION, INLINING, Problem
 
 LESS, SAME, MORE = (-0.03, -0.01), (-0.01, 0.01), (0.01, 0.03)
 
@@ -20,7 +21,10 @@ def compiled(cost: float, text: int, digest: str) -> Compiled:
 
 
 def evaluation(
-    cost: tuple[float, float], text: tuple[float, float], instructions: tuple[float, float] | None = None
+    cost: tuple[float, float],
+    text: tuple[float, float],
+    instructions: tuple[float, float] | None = None,
+    problem: Problem = EVICTION,
 ) -> Evaluation:
     rows = (
         Row(module="a.o", default=compiled(1000, 50, "x"), policy=compiled(980, 49, "y")),
@@ -29,6 +33,7 @@ def evaluation(
     return Evaluation(
         policy="1" * 64,
         corpus="2" * 64,
+        problem=problem,
         rows=rows,
         cost=Change(default=1000, policy=980, low=cost[0], high=cost[1]),
         text=Change(default=60, policy=59, low=text[0], high=text[1]),
@@ -67,6 +72,31 @@ def test_only_what_is_better_beyond_the_noise_replaces_the_default(
     assert found.better == ("the default stays" not in verdict)
 
 
+@pytest.mark.parametrize(
+    ("size", "instructions", "verdict"),
+    [
+        (LESS, None, "better than the default beyond the noise"),
+        (LESS, SAME, "better than the default beyond the noise"),
+        (LESS, MORE, "smaller, but programs execute 0.1% more instructions: the default stays"),
+        (SAME, LESS, "not better than the default beyond the noise: the default stays"),
+        (MORE, LESS, "worse than the default beyond the noise: the default stays"),
+    ],
+)
+def test_inlining_is_judged_by_size_and_must_not_slow_programs_down(
+    size: tuple[float, float], instructions: tuple[float, float] | None, verdict: str
+) -> None:
+    found = evaluation(size, size, instructions, INLINING)
+    assert found.verdict == verdict
+    assert found.better == ("the default stays" not in verdict)
+
+
+def test_what_is_measured_twice_is_shown_once() -> None:
+    found = evaluation(LESS, LESS, problem=INLINING)
+    assert found.columns == ["module", ">.text", ">policy", ">change", ">decisions"]
+    assert found.table()[0] == ["a.o", "50", "49", "-2.00%", "1,234"]
+    assert [line.split()[0] for line in found.summary().splitlines()] == [".text", "1", "verdict:"]
+
+
 def test_the_table_ends_with_totals() -> None:
     found = evaluation(LESS, SAME)
     assert found.table() == [
@@ -74,7 +104,7 @@ def test_the_table_ends_with_totals() -> None:
         ["b.o", "0", "0", "", "10", "10", "+0.00%", "1,234"],
         ["total", "1,000", "980", "-2.00%", "60", "59", "-1.67%", "2,468"],
     ]
-    assert {len(row) for row in found.table()} == {len(found.COLUMNS)}
+    assert {len(row) for row in found.table()} == {len(found.columns)}
 
 
 def test_the_summary_has_the_intervals() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.mlgo.features import Layout
+from mlir_release.mlgo.features import EvictionLayout, InliningLayout, Layout
 from mlir_release.mlgo.protocol import Header, Tensor
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ def memory(mask: Sequence[int], free: Sequence[int], weight: Sequence[float], pr
 
 
 def test_only_positions_of_the_mask_become_rows() -> None:
-    decision = Layout(HEADER).read(memory([0, 1, 0, 1], [1, 1, 0, 0], [0.1, 0.25, 0.3, 0.5], 0.75))
+    decision = EvictionLayout(HEADER).read(memory([0, 1, 0, 1], [1, 1, 0, 0], [0.1, 0.25, 0.3, 0.5], 0.75))
     assert decision.positions.tolist() == [1, 3]
     assert decision.rows.tolist() == [[1, 0.25, 0.75, 0], [0, 0.5, 0.75, 1]]
 
 
 def test_the_features_are_the_compilers_and_ours() -> None:
-    assert Layout(HEADER).features == ("is_free", "use_def_density", "progress", "evicts_nothing")
+    assert EvictionLayout(HEADER).features == ("is_free", "use_def_density", "progress", "evicts_nothing")
 
 
 def test_the_weight_of_a_range_that_cannot_be_spilled_is_the_largest() -> None:
-    decision = Layout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [math.nan, 0.0, math.nan, 0], 1))
+    decision = EvictionLayout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [math.nan, 0.0, math.nan, 0], 1))
     assert decision.rows[:, 1].tolist() == [1, 0]
 
 
 def test_another_nan_is_refused() -> None:
     with pytest.raises(VerificationError, match="NaN for the feature progress") as caught:
-        Layout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], math.nan))
+        EvictionLayout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], math.nan))
     assert caught.value.id == "mlgo-features-nan"
 
 
@@ -64,19 +64,39 @@ def test_another_nan_is_refused() -> None:
 )
 def test_another_feature_list_is_refused(wanted: tuple[str, ...], why: str) -> None:
     with pytest.raises(VerificationError) as caught:
-        Layout(HEADER).expect(wanted)
+        EvictionLayout(HEADER).expect(wanted)
     assert (caught.value.id, caught.value.why) == ("mlgo-features-differ", why)
 
 
+CALL = Header(
+    tuple(Tensor(name, "int64_t", 1) for name in ("threshold", "cost_estimate", "inlining_default")),
+    Tensor("inlining_decision", "int64_t", 1),
+)
+
+
+@pytest.mark.parametrize("default", [0, 1])
+def test_a_call_is_kept_or_inlined(default: int) -> None:
+    layout = InliningLayout(CALL)
+    decision = layout.read(np.array([45, -30, default], "int64").tobytes())
+    assert layout.features == ("threshold", "cost_estimate", "keeps_call")
+    assert decision.positions.tolist() == [0, 1]
+    assert decision.rows.tolist() == [[0, 0, 1], [45, -30, 0]]
+    assert decision.default == default
+
+
 @pytest.mark.parametrize(
-    "header",
+    ("layout", "header"),
     [
-        Header(HEADER.features[1:], ADVICE),
-        Header((*HEADER.features, Tensor("callee_users", "int64_t", 2)), ADVICE),
-        Header(HEADER.features, Tensor("priority", "float", 1)),
+        (EvictionLayout, Header(HEADER.features[1:], ADVICE)),
+        (EvictionLayout, Header((*HEADER.features, Tensor("callee_users", "int64_t", 2)), ADVICE)),
+        (EvictionLayout, Header(HEADER.features, Tensor("priority", "float", 1))),
+        (EvictionLayout, CALL),
+        (InliningLayout, HEADER),
+        (InliningLayout, Header(CALL.features[:-1], CALL.advice)),
+        (InliningLayout, Header((*CALL.features, Tensor("callee_embedding", "float", 300)), CALL.advice)),
     ],
 )
-def test_another_problem_than_eviction_is_refused(header: Header) -> None:
+def test_another_problem_is_refused(layout: type[Layout], header: Header) -> None:
     with pytest.raises(VerificationError) as caught:
-        Layout(header)
+        layout(header)
     assert caught.value.id == "mlgo-features-differ"

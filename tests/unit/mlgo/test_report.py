@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
+from mlir_release.mlgo.problems import INLINING
 from mlir_release.mlgo.report import curve, load_result, report
 from mlir_release.model.mlgo import Corpus, Default, Module, Trace
 from tests.unit.mlgo.policy_factory import DIGEST, FEATURES, training
@@ -56,6 +57,16 @@ def test_a_page_without_results_shows_the_curve_alone() -> None:
     assert page.tags.count("svg") == 1
     assert "Evaluation" not in page.said
     assert "Embedded" not in page.said
+
+
+def test_a_page_of_inlining_shows_the_size_alone() -> None:
+    judged = evaluation(LESS, LESS, problem=INLINING).to_json()
+    page = Page(report(CORPUS, TRACE, training(rewards=(0.01,), problem="inlining"), judged))
+    said = " ".join(page.said.split())
+    assert said.count("An inlining policy for LLVM 22.1.8") == 1
+    assert "the observed default gives the default's object" in said
+    assert "modulecost" not in page.said
+    assert "-1.67% (-3.00% to -1.00%)" in said
 
 
 def test_a_page_shows_everything_and_loads_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 from mlir_release.errors import ConflictError
 from mlir_release.mlgo.compiling import Compiled
 from mlir_release.mlgo.evolve import batch
-from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.policies import Heuristic, Observed, Scorer
 from mlir_release.mlgo.trace import Recorder, load_decisions, save_decisions, scales
 from mlir_release.mlgo.train import begin, plain_order, reward, train
 from mlir_release.model.mlgo import Corpus, Default, Module, Policy, Settings, Trace, Training, read_document
@@ -118,6 +118,19 @@ def test_the_plain_order_is_free_then_lightest_then_nothing(trace: Trace) -> Non
     assert Scorer(given)(decision(heavy, nothing)) == 1
 
 
+def test_the_plain_order_of_inlining_is_cheaper_than_the_threshold(trace: Trace) -> None:
+    features = ("threshold", "cost_estimate", "keeps_call")
+    scaled = {"features": features, "mean": (20.0, 90.0, 0.5), "deviation": (10.0, 40.0, 0.5)}
+    weights = plain_order(msgspec.structs.replace(trace, problem="inlining", **scaled))
+    given = Scorer(policy(weights.tolist(), **scaled))
+    kept = [0, 0, 1]
+    assert [given(decision(kept, [45, cost, 0])) for cost in (-15000, 44, 45, 46)] == [1, 1, 0, 0]
+
+
+def test_the_observed_default_is_what_the_compiler_says() -> None:
+    assert [Observed()(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"seed": 4}, {"pairs": 3}, {"kind": "mlp", "hidden": 4}, {"sigma": 0.2}, {"start": "heuristic"}, {"batch": 1}],
@@ -148,7 +161,7 @@ def test_the_reward_is_the_mean_saving() -> None:
 
 
 def test_the_recorder_keeps_an_even_sample_and_all_sums() -> None:
-    recorder = Recorder(kept=8)
+    recorder = Recorder(Heuristic, kept=8)
     recorder.sums, recorder.squares = np.zeros(5), np.zeros(5)
     for index in range(100):
         recorder.add(decision([index, 0, 0, 0, 0], [index, 0, 0, 0, 1]), 0)

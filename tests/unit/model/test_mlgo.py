@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from mlir_release.errors import UsageError
@@ -26,6 +27,13 @@ POLICY = Policy(
 def test_a_corpus_is_read_as_it_was_written() -> None:
     assert read_document(CORPUS.to_text(), Corpus, where="here") == CORPUS
     assert ([m.name for m in CORPUS.training], [m.name for m in CORPUS.held_out]) == (["b.o"], ["a.o"])
+
+
+def test_the_problem_is_kept_and_older_files_are_of_evictions() -> None:
+    other = msgspec.structs.replace(CORPUS, problem="inlining")
+    assert read_document(other.to_text(), Corpus, where="here") == other
+    assert "problem" not in CORPUS.to_text()
+    assert CORPUS.problem == "regalloc"
 
 
 def test_numbers_are_read_back_exactly() -> None:
