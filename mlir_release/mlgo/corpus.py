@@ -24,7 +24,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.cc1 import PROFILE, with_profiles, without_output
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
-from mlir_release.mlgo.thinlto import linked_objects, write_commands
+from mlir_release.mlgo.thinlto import linked_modules, write_commands
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: i
 
 def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:
     """As :func:`_extract`, of a ThinLTO link. Upstream's extract_ir takes the modules of all links of the tree."""
-    linked = set(linked_objects(build, target))
+    linked = set(linked_modules(build, target))
     found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
     names = [name for name in found if name in linked]
     write_commands(build, target, names, raw, toolchain)

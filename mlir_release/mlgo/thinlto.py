@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from glob import escape
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
@@ -27,6 +28,9 @@ _CODEGEN = re.compile(r"-O[0-3sz]|-m(?!llvm).+|-f(?!lto|use-ld|profile|sanitize|
 _LTO_LEVEL = re.compile(r"--(?:lto-O|plugin-opt=O)([0-3])")
 _LTO_OPTION = re.compile(r"--?plugin-opt=(-.+)")
 
+#: Ends the name of what lld saves of a module, with what it imported. Source: lld's --save-temps=import.
+_IMPORTED = ".3.import.bc"
+
 
 def link_line(build: Path, target: str) -> list[str]:
     """The command that links a Ninja target. :raises UsageError: ``mlgo-thinlto-target``"""
@@ -44,10 +48,11 @@ def link_line(build: Path, target: str) -> list[str]:
     return words
 
 
-def objects_of(line: Sequence[str]) -> list[str]:
-    """The objects in a link line; members of archives are left out, as upstream's extract_ir does."""
+def inputs_of(line: Sequence[str], suffix: str) -> list[str]:
+    """The files in a link line, each once, that end so: objects (``.o``), or archives (``.a``)."""
     outputs = {value for word, value in zip(line, [*line[1:], ""], strict=True) if word == "-o"}
-    return [word for word in line if word.endswith(".o") and not word.startswith("-") and word not in outputs]
+    named = (word for word in line if word.endswith(suffix) and not word.startswith("-") and word not in outputs)
+    return list(dict.fromkeys(named))
 
 
 def codegen_options(line: Sequence[str]) -> list[str]:
@@ -75,21 +80,44 @@ def _of_linker(words: Sequence[str]) -> list[str]:
     return found
 
 
-def linked_objects(build: Path, target: str) -> list[str]:
-    """The objects of a link, whose modules lld wrote beside them.
+def linked_modules(build: Path, target: str) -> list[str]:
+    """The modules of a link, as lld names what it wrote of them: objects, and members of archives.
 
     :raises UsageError: ``mlgo-thinlto-target``, ``mlgo-thinlto-temporaries``
     """
-    objects = objects_of(link_line(build, target))
-    missing = [name for name in objects if not (build / f"{name}.3.import.bc").is_file()]
-    if missing or not objects:
+    line = link_line(build, target)
+    objects = inputs_of(line, ".o")
+    members = [member for archive in inputs_of(line, ".a") for member in _members(build, archive)]
+    missing = [name for name in objects if not (build / f"{name}{_IMPORTED}").is_file()]
+    if missing or not (objects or members):
         raise UsageError(
             "mlgo-thinlto-temporaries",
             f"{len(missing)} of {len(objects)} objects of {target} have no module with what it imported",
             where=str(build / missing[0]) if missing else str(build),
             remedy="link it with -Wl,--save-temps=import -Wl,--thinlto-emit-index-files, by lld, and build it again",
         )
-    return objects
+    return [*objects, *members]
+
+
+def _members(build: Path, archive: str) -> list[str]:
+    """The members of an archive that the last link took: ``libX.a(member.o at OFFSET)``.
+
+    A link writes each member's part of the index, empty for what it doesn't take, and then the modules that it takes.
+    So older modules are of links before, and older parts of the index of members that the archive no longer has there.
+    Source: BitcodeFile in lld/ELF/InputFiles.cpp, thinLTOCreateEmptyIndexFiles in lld/ELF/LTO.cpp.
+    """
+    path = build / archive
+    found = []
+    for module in sorted(path.parent.glob(f"{escape(path.name)}(*){_IMPORTED}")):
+        name = module.name.removesuffix(_IMPORTED)
+        index = module.with_name(f"{name}.thinlto.bc")
+        if index.is_file() and _written(path) <= _written(index) <= _written(module):
+            found.append(archive + name.removeprefix(path.name))
+    return found
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def write_commands(build: Path, target: str, names: Sequence[str], raw: Path, toolchain: Toolchain) -> None:

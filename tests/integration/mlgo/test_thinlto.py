@@ -27,6 +27,15 @@ build program: link main.o lib/callee.o
 MAIN = (
     "int callee(int); int main(int n, char **v) { int s = 0; for (int i = 0; i < n; i++) s += callee(i); return s; }\n"
 )
+ARCHIVES = """
+rule ar
+  command = {llvm}/bin/llvm-ar rc{thin} $out $in
+build lib/other.o: cc other.c
+build user.o: cc user.c
+build lib/libboth.a: ar lib/other.o lib/callee.o
+build two: link main.o user.o lib/libboth.a
+build one: link main.o lib/libboth.a
+"""
 TEMPORARIES = "-Wl,--save-temps=import -Wl,--thinlto-emit-index-files"
 
 
@@ -52,6 +61,29 @@ def test_modules_have_what_they_imported_and_are_optimized_as_they_are_linked(cl
     assert "main" in symbols.stdout
     assert "callee" not in symbols.stdout, "it was imported, and inlined"
     assert Compiler(Toolchain(clang), loaded, corpus).compile(main, emit=True).text > 0
+
+
+@pytest.mark.parametrize("thin", ["", "T"])
+def test_of_an_archive_the_members_are_taken_that_the_last_link_took(thin: str, clang: Path, tmp_path: Path) -> None:
+    tree = build(clang, tmp_path / "build")
+    (tree / "other.c").write_text("int other(int x) { return x - 1; }\n")
+    (tree / "user.c").write_text("int other(int); int callee(int); int user(int x) { return other(callee(x)); }\n")
+    with (tree / "build.ninja").open("a") as file:
+        file.write(ARCHIVES.format(llvm=clang, thin=thin))
+
+    def modules(target: str) -> list[str]:
+        run("ninja", "-C", tree, target)
+        words = ("corpus", tree, "-o", tmp_path / target, "--llvm", clang, "--thinlto", target, "--json")
+        return [module["name"].split(" at ")[0] for module in said(mlgo(*words))["modules"]]
+
+    assert modules("two") == ["lib/libboth.a(callee.o", "lib/libboth.a(other.o", "main.o", "user.o"]
+    assert modules("one") == ["lib/libboth.a(callee.o", "main.o"], "the other one's module is of the link before"
+    (tree / "other.c").write_text("int other(int x) { return x - 1; } int unused(void) { return 2; }\n")
+    (tree / "callee.c").write_text("int callee(int x) { return x * x + 4; }\n")
+    assert modules("one") == ["lib/libboth.a(callee.o", "main.o"], "callee.o has moved in the archive"
+    loaded = load_corpus(tmp_path / "one")
+    compiler = Compiler(Toolchain(clang), loaded, tmp_path / "one")
+    assert all(compiler.compile(module, emit=True).text > 0 for module in loaded.modules)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from mlir_release.mlgo.thinlto import codegen_options, objects_of
+from mlir_release.mlgo.thinlto import codegen_options, inputs_of
 
 LINE = shlex.split(
     "/usr/bin/clang++ -O2 -march=x86-64-v3 -fPIC -flto=thin -fuse-ld=lld -fprofile-use=p.profdata "
@@ -13,8 +13,9 @@ LINE = shlex.split(
 )
 
 
-def test_the_objects_are_those_that_are_linked() -> None:
-    assert objects_of(LINE) == ["a.o", "lib/b.o"]
+def test_objects_and_archives_are_those_that_are_linked() -> None:
+    assert inputs_of(LINE, ".o") == ["a.o", "lib/b.o"]
+    assert inputs_of([*LINE, "libc.a", "-lib.a"], ".a") == ["libc.a"]
 
 
 def test_the_options_are_those_of_the_code_generator_in_their_order() -> None:
