@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from mlir_release.cli.options import EXISTING_FOLDER, PATH, jobs_option, json_option, output_option
+from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option, json_option, output_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from mlir_release.model.mlgo import Kind, ProblemName, Start
 
@@ -21,6 +23,32 @@ llvm_option = click.option(
     required=True,
     help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
 )
+
+
+#: Parameters of ``mlgo train`` that only one trainer has.
+_EVOLUTION = frozenset(
+    {"kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs"}
+)
+_ELSEWHERE = frozenset({"checkout", "python", "iterations"})
+
+
+def trainer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``trainer``, and what ml-compiler-opt needs: ``checkout``, ``python``, ``iterations`` (by default its own)."""
+    only = "With --trainer ml-compiler-opt: "
+    for option in (
+        click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{only}steps."),
+        click.option("--python", default="python3", show_default=True, help=f"{only}a CPython that has TensorFlow."),
+        click.option(
+            "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
+            metavar="DIRECTORY", help=f"{only}its checkout.",
+        ),
+        click.option(
+            "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
+            help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -140,6 +168,7 @@ def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Size of steps.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
 @jobs_option
+@trainer_options
 @json_option
 def mlgo_train(
     corpus: Path,
@@ -156,11 +185,19 @@ def mlgo_train(
     rate: float,
     seed: int,
     jobs: int | None,
+    trainer: str,
+    checkout: Path,
+    python: str,
+    iterations: int,
 ) -> None:
     """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
+    _check_trainer(trainer, other=_EVOLUTION if trainer == "ml-compiler-opt" else _ELSEWHERE)
+    if trainer == "ml-compiler-opt":
+        _clone(corpus, output, llvm, checkout, python, iterations)
+        return
     from mlir_release.mlgo.compiling import Compiler
     from mlir_release.mlgo.corpus import load_corpus
     from mlir_release.mlgo.trace import load_trace
@@ -178,6 +215,39 @@ def mlgo_train(
     with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
         done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
+
+
+def _check_trainer(trainer: str, *, other: frozenset[str]) -> None:
+    """Refuse options that only the other trainer has."""
+    context = click.get_current_context()
+    given = {name for name in other if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    options = [parameter.opts[-1] for parameter in context.command.params if parameter.name in given]
+    if options:
+        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(options)}")
+
+
+def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, iterations: int) -> None:
+    """``mlgo train --trainer ml-compiler-opt``."""
+    import shlex
+
+    from mlir_release.mlgo.corpus import load_corpus
+    from mlir_release.mlgo.ml_compiler_opt import Checkout, clone
+    from mlir_release.mlgo.toolchain import Toolchain
+    from mlir_release.mlgo.trace import load_trace
+
+    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
+    if modules.problem != "regalloc":
+        raise click.UsageError(f"--trainer ml-compiler-opt is for --problem regalloc, and this is {modules.problem}")
+    traced = load_trace(corpus, modules)
+    toolchain.check(modules)
+    trainer, clang = Checkout(checkout.absolute(), python, output / "ml-compiler-opt.log"), toolchain.program("clang")
+    with console.step(f"cloning the heuristic by {iterations} steps of ml-compiler-opt's"):
+        done = clone(trainer, corpus, modules, traced, clang, output, iterations=iterations)
+    console.result(
+        f"{done.model}: chooses as the imitated heuristic in {done.agreement:.1%} of {done.decisions:,} decisions\n"
+        f"PPO is configured; with a clang that has TFLite, in {checkout}: {shlex.join(done.train)}",
+        done,
+    )
 
 
 @mlgo.command("evaluate")

@@ -1,0 +1,69 @@
+"""What needs TensorFlow. It runs in an interpreter that has it, from a checkout of google/ml-compiler-opt.
+
+So it imports nothing of the toolkit, and is given to that interpreter (CPython 3.10 or newer) as its standard input:
+``signature`` prints what ml-compiler-opt's model is asked, ``write TENSORS TARGET`` writes decisions as the trace that
+its programs read, and ``agreement TENSORS MODEL`` prints the share of decisions in which a saved model chooses alike.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Decisions of one sequence. Cloning takes them one by one, but skips sequences of fewer than three.
+LENGTH = 64
+
+
+def signature() -> dict[str, Any]:
+    """Type and shape of each feature, and the name of the choice."""
+    config: Any = importlib.import_module("compiler_opt.rl.regalloc.config")
+    steps, action = config.get_regalloc_signature_spec()
+    features = {name: [spec.dtype.name, spec.shape.as_list()] for name, spec in steps.observation.items()}
+    return {"features": features, "choice": action.name}
+
+
+def write(tensors: str, target: str) -> None:
+    """Write decisions as TFRecords of sequences, as ml-compiler-opt's ``generate_default_trace`` does."""
+    tf: Any = importlib.import_module("tensorflow")
+    with np.load(tensors) as stored:
+        arrays = dict(stored)
+    count = len(next(iter(arrays.values())))
+    with tf.io.TFRecordWriter(target) as writer:
+        for part in np.array_split(np.arange(count), max(count // LENGTH, 1)):
+            sequence = tf.train.SequenceExample()
+            for name, array in arrays.items():
+                steps = sequence.feature_lists.feature_list[name].feature
+                for values in array[part]:
+                    feature = steps.add()
+                    numbers = feature.int64_list if values.dtype.kind == "i" else feature.float_list
+                    numbers.value.extend(np.ravel(values).tolist())
+            writer.write(sequence.SerializeToString())
+
+
+def agreement(tensors: str, model: str) -> float:
+    """The share of decisions in which a saved model chooses as they did."""
+    tf: Any = importlib.import_module("tensorflow")
+    choice = signature()["choice"]  # imports TF-Agents, without which its models can't be loaded
+    act = tf.saved_model.load(model).signatures["action"]
+    _, wanted = act.structured_input_signature
+    with np.load(tensors) as stored:
+        arrays = dict(stored)
+    chosen = arrays[choice]
+    blank = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in wanted.items()}
+    same = 0
+    for index in range(len(chosen)):
+        given = {name: tf.constant(arrays[name][index : index + 1]) for name in wanted if name in arrays}
+        same += int(act(**{**blank, **given})[choice][0]) == int(chosen[index])
+    return same / len(chosen)
+
+
+if __name__ == "__main__":
+    functions: dict[str, Callable[..., Any]] = {"signature": signature, "write": write, "agreement": agreement}
+    print(json.dumps(functions[sys.argv[1]](*sys.argv[2:])))
