@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -38,6 +39,14 @@ TOOLKIT = [sys.executable, "-m", "mlir_release", "mlgo"]
 
 #: Mangled names that llvm-cxxfilt reads in one run, and compile commands that yaml-bench reads.
 NAMES, ENTRIES = 400, 40
+
+MLIR_OPT = "mlir/tools/mlir-opt/mlir-opt.cpp"
+
+#: Dialects whose tests of canonicalization mlir-opt reads.
+DIALECTS = ("Affine", "Arith", "Math", "MemRef")
+
+#: MLIR's archives that mlir-opt takes nothing from.
+NOT_IN_MLIR_OPT = re.compile("CAPI|Test")
 
 
 def main() -> int:
@@ -120,11 +129,17 @@ def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolch
     def built(name: str) -> list[Path]:
         return sorted(build.glob(f"*/{name}/CMakeFiles/{name}.dir/*.o"))
 
+    def compiled(*names: str) -> list[Path]:
+        return [compile_source(source / name, folder, toolchain) for name in names]
+
     names, entries = names_to_demangle(folder, build, toolchain), commands_to_parse(folder, build)
+    llc, mlir_opt = compiled("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp"), compiled(MLIR_OPT)
+    stock = archives(toolchain)
     found = [
         program("llvm-cxxfilt", built("llvm-cxxfilt"), [*libraries, *SYSTEM_LIBRARIES], names),
         program("yaml-bench", built("yaml-bench"), [*libraries, *SYSTEM_LIBRARIES], entries),
-        program("llc", compile_llc(folder, source, toolchain), archives(toolchain), modules_to_compile(corpus)),
+        program("llc", llc, stock, modules_to_compile(corpus)),
+        program("mlir-opt", mlir_opt, [*mlir_archives(toolchain), *stock], files_to_canonicalize(source)),
     ]
     (folder / "programs.toml").write_text(tomli_w.dumps({"program": found}))
     return folder / "programs.toml"
@@ -160,13 +175,24 @@ def commands_to_parse(folder: Path, build: Path) -> list[object]:
     return runs
 
 
-def compile_llc(folder: Path, source: Path, toolchain: Toolchain) -> list[Path]:
-    """llc's own objects; the libraries come from the stock archives."""
-    objects = []
-    for name in ("llc", "NewPMDriver"):
-        objects.append(folder / f"{name}.o")
-        do(*compiler(toolchain), source / "llvm" / "tools" / "llc" / f"{name}.cpp", "-o", objects[-1])
-    return objects
+def compile_source(path: Path, folder: Path, toolchain: Toolchain) -> Path:
+    """A program's own object; its libraries are the stock archives."""
+    target = folder / f"{path.stem}.o"
+    do(*compiler(toolchain), path, "-o", target)
+    return target
+
+
+def mlir_archives(toolchain: Toolchain) -> list[Path]:
+    """MLIR's, for mlir-opt, which registers everything but upstream's tests."""
+    found = (toolchain.prefix / "lib").glob("libMLIR*.a")
+    return sorted(path for path in found if not NOT_IN_MLIR_OPT.search(path.name))
+
+
+def files_to_canonicalize(source: Path) -> list[object]:
+    """Runs of mlir-opt, of upstream's tests."""
+    options = ["--canonicalize", "--cse", "--allow-unregistered-dialect", "--split-input-file"]
+    tests = {name: source / "mlir" / "test" / "Dialect" / name / "canonicalize.mlir" for name in DIALECTS}
+    return [{"name": name, "arguments": [*options, str(path)]} for name, path in tests.items()]
 
 
 def modules_to_compile(corpus: Path) -> list[object]:
