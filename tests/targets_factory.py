@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 UPSTREAM = "https://example.org/llvm-project.git"
 RUNTIME = "linux-x86_64"
-PROFILES = {distribution: profile for profile, distribution in DISTRIBUTIONS.items()}
+#: The LLVM configuration of a source distribution; the others have the names of their distributions.
+SOURCE = "mlir-source"
+PROFILES = {distribution: profile for profile, distribution in DISTRIBUTIONS.items()} | {SOURCE: "source"}
 
 
 def make_row(llvm: str = "mlir", *, suites: Sequence[str] = ("smoke",), required: bool = True, **keys: Any) -> Any:
@@ -39,7 +41,13 @@ def make_targets(
         {
             "schema": 1,
             "release": {"upstream": upstream, **({"provenance": provenance} if provenance else {})},
-            "llvm": {row["llvm"]: {"distribution": row["llvm"], "profile": PROFILES[row["llvm"]]} for row in rows},
+            "llvm": {
+                row["llvm"]: {
+                    "distribution": "mlir" if row["llvm"] == SOURCE else row["llvm"],
+                    "profile": PROFILES[row["llvm"]],
+                }
+                for row in rows
+            },
             "runtime": {RUNTIME: {**runtime, "pythons": list(pythons)}},
             "target": list(rows),
             **({"requires": requires} if requires else {}),

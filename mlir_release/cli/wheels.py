@@ -74,7 +74,8 @@ def wheels_build(
 ) -> None:
     """Build one wheel for each CPython, several in parallel; with --runtime for another Linux, too.
 
-    An LLVM configuration with the profile sdk or sdk-tools makes one wheel of the SDK, for all CPythons.
+    An LLVM configuration with the profile sdk or sdk-tools makes one wheel of the SDK, for all CPythons; one with the
+    profile source makes the source distribution.
     """
     from dataclasses import replace
 
@@ -89,6 +90,7 @@ def wheels_build(
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest, common_target
     from mlir_release.wheels.sdk_wheels import write_release_wheels
+    from mlir_release.wheels.source import write_source
 
     sdk = Sdk.load(sdk_folder)
     if tag is None:
@@ -101,8 +103,11 @@ def wheels_build(
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
-    if request.has_sdk:
-        (made,) = write_release_wheels([request], output=output)
+    if request.has_sdk or request.is_source:
+        if request.is_source:
+            made = write_source(request, output=output)
+        else:
+            (made,) = write_release_wheels([request], output=output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None

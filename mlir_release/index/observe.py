@@ -113,10 +113,10 @@ def _bundle(forge: Forge, tag: str, manifest: Path) -> bytes | None:
 
 def _needed(manifest: Manifest) -> set[str]:
     """The files that a manifest names, and the bundles of those that are signed."""
-    wheels = {wheel.filename for wheel in manifest.wheels}
-    signed = {*wheels, MANIFEST_NAME} if manifest.provenance == "required" else set()
+    files = {file.filename for file in manifest.files}
+    signed = {*files, MANIFEST_NAME} if manifest.provenance == "required" else set()
     bundles = {name + BUNDLE_SUFFIX for name in signed}
-    return wheels | bundles | {wheel.provenance for wheel in manifest.wheels} - {""}
+    return files | bundles | {file.provenance for file in manifest.files} - {""}
 
 
 def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:

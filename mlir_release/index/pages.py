@@ -256,6 +256,7 @@ class Pages:
             "signed_by": manifest.repository,
             "pythons": [python_name(python) for python in pythons],
             "groups": [self._group(release, previous, name, pythons) for name in manifest.distributions],
+            "sources": manifest.sources,
             "files": [
                 {
                     "anchor": Markup(anchor(link)),

@@ -79,6 +79,9 @@ Sha1 = Annotated[str, text("[0-9a-f]{40}", "a commit of 40 hex digits")]
 #: The plain name of a wheel: no folders, nothing that a URL would need quoted but ``+``.
 WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl", "a plain file name that ends in .whl")]
 
+#: The plain name of a source distribution.
+SourceName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.tar\.gz", "a plain file name that ends in .tar.gz")]
+
 #: A number of things, or bytes.
 Count = Annotated[int, Meta(ge=0)]
 

@@ -18,7 +18,17 @@ from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.cpython import ANY_PYTHON
-from mlir_release.model.decode import Count, MalformedError, Sha1, Sha256, WheelName, builtins, doc, from_json
+from mlir_release.model.decode import (
+    Count,
+    MalformedError,
+    Sha1,
+    Sha256,
+    SourceName,
+    WheelName,
+    builtins,
+    doc,
+    from_json,
+)
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
 from mlir_release.model.requirements import Relaxed
@@ -53,6 +63,19 @@ class WheelEntry(Struct, frozen=True, kw_only=True):
     def pythons(self) -> tuple[str, ...]:
         """The CPythons that it is made for: ``cp312``, …; none of a wheel that is for all."""
         return () if self.python == ANY_PYTHON else self.serves or (self.python,)
+
+
+class SourceEntry(Struct, frozen=True, kw_only=True):
+    """A source distribution of a release. Indexes never list it: who has no wheel would get hours of compilation."""
+
+    filename: SourceName
+    target: Annotated[str, doc("Row of the build matrix, `mlir-source-linux-x86_64-py3`")]
+    distribution: Annotated[str, doc("`mlir`")]
+    requires_python: Annotated[str, doc("PEP 440 specifiers, or empty")] = ""
+    size: Annotated[Count, doc("Bytes")]
+    sha256: Sha256
+    provenance: Annotated[str, doc("Name of the PEP 740 provenance asset, or empty")] = ""
+    sdk: Annotated[str, doc("Digest of the SDK that the sources are from, as `sdk.json` has it")] = ""
 
 
 class TestEntry(Struct, frozen=True, kw_only=True):
@@ -136,6 +159,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         str, doc("Address of the repository whose workflows signed, `https://github.com/OWNER/NAME`; or empty")
     ] = ""
     wheels: tuple[WheelEntry, ...] = ()
+    sources: Annotated[tuple[SourceEntry, ...], doc("Source distributions, which no index lists")] = ()
     tests: tuple[TestEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -155,15 +179,20 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             problem = f"is {self.created_at!r}, not a UTC time like 2026-11-20T12:00:00Z"
             raise MalformedError("created_at", problem) from None
         seen: set[str] = set()
-        for wheel in self.wheels:
-            if wheel.filename in seen:
-                raise MalformedError("wheels", f"name the file {wheel.filename} twice")
-            seen.add(wheel.filename)
+        for file in self.files:
+            if file.filename in seen:
+                raise MalformedError("wheels", f"name the file {file.filename} twice")
+            seen.add(file.filename)
 
     @property
     def created(self) -> datetime:
         """:attr:`created_at` as a timezone-aware time."""
         return parse_time(self.created_at)
+
+    @property
+    def files(self) -> tuple[WheelEntry | SourceEntry, ...]:
+        """All that can be installed."""
+        return (*self.wheels, *self.sources)
 
     @property
     def size(self) -> int:
@@ -186,6 +215,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return msgspec.structs.replace(
             self,
             wheels=tuple(sorted(self.wheels, key=lambda wheel: (wheel.distribution, wheel.filename))),
+            sources=tuple(sorted(self.sources, key=lambda source: source.filename)),
             tests=tuple(sorted(self.tests, key=lambda test: test.name)),
             waivers=tuple(sorted(self.waivers, key=lambda waiver: waiver.target)),
             left_out=tuple(sorted(self.left_out, key=lambda target: target.target)),
@@ -219,7 +249,7 @@ def _is_canonical(version: str) -> bool:
 
 
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("regalloc_model", "relaxed", "serves", "sdk", "image"))
+    data = builtins(document, optional=("regalloc_model", "relaxed", "serves", "sdk", "image", "sources"))
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -14,6 +14,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.decode import alternatives
 from mlir_release.model.filters import TAG, compile_filter
+from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 class WheelTarget:
     """One wheel of a release.
 
-    :param python: what it is built with; None for a wheel of an SDK, which is for every CPython
+    :param python: what it is built with; None for a wheel of an SDK, and a source distribution: for every CPython
     :param serves: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
     """
 
@@ -388,7 +389,7 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
     """The wheels of a row of a file."""
     configuration, runtime = file.configurations[row.llvm], file.runtimes[row.runtime]
     named = runtime.pythons if row.pythons is None else map(CPython.of_tag, row.pythons)
-    pythons: Iterable[CPython | None] = (None,) if configuration.has_sdk else named
+    pythons: Iterable[CPython | None] = (None,) if configuration.own_suite else named
     return [
         WheelTarget(
             configuration=configuration,
@@ -406,19 +407,19 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
 def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
     """Refuse two wheels of one name, or of one file name. :raises UsageError:"""
     names: dict[str, WheelTarget] = {}
-    files: dict[tuple[str, str, Platform], WheelTarget] = {}
+    files: dict[Slot, WheelTarget] = {}
     for wheel in wheels:
         if wheel.name in names:
             raise mistake(
                 f"target {wheel.name}", "two rows make it", "remove one, or give one other pythons", where=where
             )
         names[wheel.name] = wheel
-        # Everything that a wheel's file name is made of, except the version, which is one for the whole release.
-        key = (wheel.distribution, wheel.interpreter, wheel.runtime.tag.platform)
+        # Everything that a file name is made of, except the version, which is one for the whole release.
+        key = Slot.of_target(wheel)
         if key in files:
             raise mistake(
                 f"targets {files[key].name} and {wheel.name}",
-                f"both would make {wheel.distribution}-…-{wheel.interpreter}-… for {wheel.runtime.platform}",
+                f"both would make {key}",
                 "give one of the two LLVM configurations another distribution name",
                 where=where,
             )

@@ -5,19 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import InvalidVersion
 
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import Platform, PlatformTag
+from mlir_release.model.targets import SOURCE
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import WheelTarget
 
+#: How the names of source distributions end, and of all that pip can install.
+SOURCE_SUFFIX = ".tar.gz"
+DISTRIBUTION_SUFFIXES = (".whl", SOURCE_SUFFIX)
+
+#: The ``python`` and ``platform`` of a source distribution's slot.
+_SOURCE, _ANY = "source", Platform("any", "any")
+
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Slot:
-    """What a wheel's file name says it is for; two files in one slot would compete for the same users.
+    """What a file name says it is for, a wheel's or a source distribution's; two in one slot would compete for users.
 
     A row of the build matrix fills one, too: see :class:`mlir_release.model.matrix.WheelTarget`.
     """
@@ -29,7 +43,12 @@ class Slot:
 
     @classmethod
     def of_file(cls, filename: str) -> Slot | None:
-        """The slot of a wheel's file name; None for what is not a wheel's file name."""
+        """The slot of the file name of a wheel or a source distribution; None of any other."""
+        if filename.endswith(SOURCE_SUFFIX):
+            try:
+                return cls(distribution=parse_sdist_filename(filename)[0], python=_SOURCE, platform=_ANY)
+            except (InvalidSdistFilename, InvalidVersion):
+                return None
         try:
             name, _, _, tags = parse_wheel_filename(filename)
         except (InvalidWheelFilename, InvalidVersion):
@@ -46,6 +65,8 @@ class Slot:
     @classmethod
     def of_target(cls, target: WheelTarget) -> Slot:
         """The slot that a row of the build matrix fills."""
+        if target.profile == SOURCE:
+            return cls(distribution=canonicalize_name(target.distribution), python=_SOURCE, platform=_ANY)
         return cls(
             distribution=canonicalize_name(target.distribution),
             python=target.interpreter,

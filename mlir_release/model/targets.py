@@ -23,15 +23,19 @@ from mlir_release.model.regalloc_model import ModelPath
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.model.requirements import Override, canonical
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.model.suites import SDK_SUITE, SUITES
+from mlir_release.model.suites import SDK_SUITE, SOURCE_SUITE, SUITES
 
 #: Path of the file in a release repository.
 TARGETS_FILE = "targets.toml"
 
-Profile = Literal["host", "core", "full", "sdk", "sdk-tools"]
+Profile = Literal["host", "core", "full", "sdk", "sdk-tools", "source"]
+
+#: The source distribution, of what the profile ``host`` links in.
+SOURCE: Profile = "source"
 
 #: The distribution that each profile makes by default.
 DISTRIBUTIONS: Mapping[Profile, str] = {
+    SOURCE: "mlir",
     "host": "mlir",
     "core": "mlir-core",
     "full": "mlir-full",
@@ -144,7 +148,8 @@ class LlvmTable(_Table, frozen=True):
         Profile,
         doc(
             "core: no code generators; host: the execution engine and the host's; full: NVPTX and AMDGPU too; "
-            "sdk, sdk-tools: no bindings but the SDK itself, what builds need and the programs."
+            "sdk, sdk-tools: no bindings but the SDK itself, what builds need and the programs; "
+            "source: no wheel but the source distribution, which is built with an SDK."
         ),
     ]
     cadence: Annotated[
@@ -174,6 +179,11 @@ class LlvmTable(_Table, frozen=True):
     def has_sdk(self) -> bool:
         """Whether its wheels hold the SDK itself, and so are for every CPython."""
         return self.profile in SDK_PROFILES
+
+    @property
+    def own_suite(self) -> str | None:
+        """The one suite of what is for every CPython, a wheel of an SDK or a source distribution; None of others."""
+        return SDK_SUITE if self.has_sdk else SOURCE_SUITE if self.profile == SOURCE else None
 
 
 class RuntimeTable(_Table, frozen=True):
@@ -254,13 +264,13 @@ class TargetRow(_Table, frozen=True):
         _check_once(self.pythons or ())
 
 
-def _check_sdk_row(row: TargetRow, place: str) -> None:
-    """A row of wheels of an SDK: one for all CPythons, gated by the one suite that needs no bindings."""
+def _check_single(row: TargetRow, suite: str, place: str) -> None:
+    """A row of wheels of an SDK, or of a source distribution: one for all CPythons, gated by one suite of its own."""
     if row.pythons is not None:
-        raise MalformedError(f"{place}.pythons", "has no use: one wheel of an SDK serves all CPythons", "remove it")
-    if row.suites != (SDK_SUITE,):
-        problem = f"are {', '.join(map(repr, row.suites)) or 'none'}; the wheels of an SDK have one"
-        raise MalformedError(f"{place}.suites", problem, f'write ["{SDK_SUITE}"]')
+        raise MalformedError(f"{place}.pythons", "has no use: one file serves all CPythons", "remove it")
+    if row.suites != (suite,):
+        problem = f"are {', '.join(map(repr, row.suites)) or 'none'}; such a row has one"
+        raise MalformedError(f"{place}.suites", problem, f'write ["{suite}"]')
 
 
 def _check_once(pythons: tuple[str, ...]) -> None:
@@ -289,12 +299,12 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
                 problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
                 remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
                 raise MalformedError(f"target[{number}].required", problem, remedy)
-            if self.llvm[row.llvm].has_sdk:
-                _check_sdk_row(row, f"target[{number}]")
+            if suite := self.llvm[row.llvm].own_suite:
+                _check_single(row, suite, f"target[{number}]")
                 continue
-            if SDK_SUITE in row.suites:
-                problem = f"has {SDK_SUITE!r}, which tests the wheels of SDKs only"
-                raise MalformedError(f"target[{number}].suites", problem, f"remove {SDK_SUITE!r}")
+            if foreign := [suite for suite in row.suites if suite in (SDK_SUITE, SOURCE_SUITE)]:
+                problem = f"has {foreign[0]!r}, which tests no wheels of bindings"
+                raise MalformedError(f"target[{number}].suites", problem, f"remove {foreign[0]!r}")
             if self.requires and OVERRIDES_NEED not in row.suites:
                 problem = f"lacks {OVERRIDES_NEED!r}, which must pass with the versions that [requires] allows"
                 raise MalformedError(f"target[{number}].suites", problem, f"add {OVERRIDES_NEED!r}, or drop [requires]")

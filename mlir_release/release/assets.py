@@ -1,4 +1,5 @@
-"""What people hand in for a release: wheels and test reports, read and checked before anything is uploaded."""
+"""What people hand in for a release: wheels, source distributions and test reports, read and checked before anything is
+uploaded."""
 
 from __future__ import annotations
 
@@ -9,17 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from packaging.metadata import InvalidMetadata, Metadata
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError
-from mlir_release.model.manifest import WheelEntry
-from mlir_release.model.names import Slot
+from mlir_release.model.manifest import SourceEntry, WheelEntry
+from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.wheels.inspect import corrupt
+from mlir_release.wheels.source import read_members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 #: Suffix of a wheel's core metadata file, as PEP 658 fixes it.
 METADATA_SUFFIX = ".metadata"
+
+
+#: How the names of provenance files end.
+PROVENANCE_SUFFIXES = tuple(suffix + PROVENANCE_SUFFIX for suffix in DISTRIBUTION_SUFFIXES)
 
 
 def files_of_wheel(filename: str) -> list[str]:
@@ -60,11 +66,29 @@ class Wheel(WheelEntry, frozen=True, kw_only=True):
         return WheelEntry(**row | {"provenance": provenance})
 
 
+class Source(SourceEntry, frozen=True, kw_only=True):
+    """A source distribution on disk whose archive, metadata and release information are sound."""
+
+    path: Path
+    slot: Slot
+    version: str
+    info: WheelInfo
+
+    def entry(self, *, provenance: str = "") -> SourceEntry:
+        """Its row in the manifest."""
+        row = {name: getattr(self, name) for name in SourceEntry.__struct_fields__}
+        return SourceEntry(**row | {"provenance": provenance})
+
+
+#: What a target of the build matrix makes.
+Built = Wheel | Source
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dist:
     """The content of a folder of build results."""
 
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[Built, ...]  #: source distributions, too
     reports: Mapping[Path, TestReport] = field(default_factory=dict)
     provenance: Mapping[str, Path] = field(default_factory=dict)  #: wheel's file name -> provenance file
     bundles: Mapping[str, Path] = field(default_factory=dict)  #: file name -> its bundle
@@ -126,6 +150,44 @@ def read_wheel(path: Path) -> Wheel:
     )
 
 
+def read_source(path: Path) -> Source:
+    """Read a source distribution and check its archive, metadata and release information.
+
+    :raises VerificationError: ``wheel-corrupt`` or ``wheel-not-ours``
+    """
+    slot = Slot.of_file(path.name)
+    if slot is None:
+        raise corrupt(path, "its file name is not a source distribution's")
+    metadata, info = read_members(path)
+    try:
+        core = Metadata.from_email(metadata, validate=False)
+        name, version, requires_python = str(core.name), str(core.version), str(core.requires_python or "")
+    except InvalidMetadata as error:
+        raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
+    filename_name, filename_version = parse_sdist_filename(path.name)
+    if canonicalize_name(name) != filename_name or version != str(filename_version):
+        raise corrupt(path, f"its PKG-INFO says {name} {version}, its file name {filename_name} {filename_version}")
+    release = _read_info(path, info)
+    return Source(
+        path=path,
+        filename=path.name,
+        slot=slot,
+        target=release.target,
+        distribution=canonicalize_name(name),
+        version=version,
+        requires_python=requires_python,
+        size=path.stat().st_size,
+        sha256=sha256_of(path),
+        sdk=release.sdk,
+        info=release,
+    )
+
+
+def read_built(path: Path) -> Built:
+    """:func:`read_source` or :func:`read_wheel`, by the file's name."""
+    return read_source(path) if path.name.endswith(SOURCE_SUFFIX) else read_wheel(path)
+
+
 def _read_info(path: Path, content: bytes | None) -> WheelInfo:
     why = "it has no _release.json, which says what release it belongs to"
     if content is not None:
@@ -148,7 +210,7 @@ def read_report(path: Path) -> TestReport:
 
 
 def read_dist(folder: Path) -> Dist:
-    """All wheels and test reports below ``folder``, each read and checked, and what is beside them.
+    """All wheels, source distributions and test reports below ``folder``, each read and checked, and their signatures.
 
     Other files are none of our business.
 
@@ -158,7 +220,7 @@ def read_dist(folder: Path) -> Dist:
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     unique: dict[str, Path] = {}
     for path in files:
-        if not path.name.endswith((".whl", REPORT_SUFFIX, ".whl" + PROVENANCE_SUFFIX, BUNDLE_SUFFIX)):
+        if not path.name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX, *PROVENANCE_SUFFIXES, BUNDLE_SUFFIX)):
             continue
         other = unique.setdefault(path.name, path)
         if other is not path and sha256_of(other) != sha256_of(path):
@@ -169,7 +231,7 @@ def read_dist(folder: Path) -> Dist:
                 why="a release can hold one file of a name; two rows of the build matrix made the same one",
                 remedy="give the two rows different distribution names, or remove the file that is not meant",
             )
-    wheels = tuple(read_wheel(path) for name, path in unique.items() if name.endswith(".whl"))
+    wheels = tuple(read_built(path) for name, path in unique.items() if name.endswith(DISTRIBUTION_SUFFIXES))
     reports = {path: read_report(path) for name, path in unique.items() if name.endswith(REPORT_SUFFIX)}
     bundles = {name.removesuffix(BUNDLE_SUFFIX): path for name, path in unique.items() if name.endswith(BUNDLE_SUFFIX)}
     if not wheels and not reports and not bundles:
@@ -191,7 +253,7 @@ def read_dist(folder: Path) -> Dist:
     )
 
 
-def check_wheel(wheel: Wheel, expected: Expected) -> None:
+def check_wheel(wheel: Built, expected: Expected) -> None:
     """Check that a wheel belongs to the release. :raises VerificationError: ``wheel-of-another-release``"""
     contradictions = [
         f"its {word} is {found}, the release's is {wanted}"
@@ -212,10 +274,10 @@ def check_wheel(wheel: Wheel, expected: Expected) -> None:
         )
 
 
-def check_slots(wheels: tuple[Wheel, ...]) -> None:
+def check_slots(wheels: tuple[Built, ...]) -> None:
     """Check that no two wheels are for the same users. :raises VerificationError: ``duplicate-target``"""
     for key in ("slot", "target"):
-        seen: dict[object, Wheel] = {}
+        seen: dict[object, Built] = {}
         for wheel in wheels:
             other = seen.setdefault(getattr(wheel, key), wheel)
             if other is not wheel:

@@ -142,7 +142,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
         rows = [Row(name=MANIFEST_NAME, result=_word(trusted))]
-        rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.wheels))]
+        rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.files))]
         rows += [_check_report(trusted, name) for name in _reports(release)]
     signer = trusted.signer
     return CheckedRelease(
@@ -158,7 +158,7 @@ def _word(trusted: TrustedRelease) -> str:
 
 
 def _check_wheel(forge: Forge, trusted: TrustedRelease, number: int, folder: Path) -> Row:
-    wheel = trusted.manifest.wheels[number]
+    wheel = trusted.manifest.files[number]
     try:
         fetch_published_wheel(forge, trusted.release, wheel, folder).unlink()
         trusted.check(wheel.filename, wheel.sha256)

@@ -251,7 +251,7 @@ def _check_file(forge: Forge, state: TagState, file: str) -> None:
             "file-unknown",
             f"{state.name} has no file called {file!r}",
             where=forge.description,
-            remedy=f"files: {', '.join(name for name in names if name.endswith('.whl')) or ', '.join(names)}",
+            remedy=f"files: {', '.join(name for name in names if Slot.of_file(name)) or ', '.join(names)}",
         )
 
 
@@ -300,7 +300,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         names += [test.name + REPORT_SUFFIX for test in wheel.tests if test.python is not None]
         slot = Slot.of_target(wheel)
         for asset in release.assets:
-            if asset.name.endswith(".whl") and Slot.of_file(asset.name) == slot:
+            if Slot.of_file(asset.name) == slot:
                 names += files_of_wheel(asset.name)
     names += [name + BUNDLE_SUFFIX for name in names if name.endswith((MANIFEST_NAME, REPORT_SUFFIX))]
     return [asset for asset in map(release.asset, dict.fromkeys(names)) if asset is not None]

@@ -105,8 +105,8 @@ def _copy(source: Forge, destination: Forge, release: Release, present: Sequence
     with scratch_folder("mirror") as folder:
         trusted = read_trusted(source, release, folder, SignedBy(branch=branch))
         manifest = trusted.manifest
-        for wheel in manifest.wheels:
-            trusted.check(wheel.filename, wheel.sha256)
+        for file in manifest.files:
+            trusted.check(file.filename, file.sha256)
         for asset in release.assets:
             path = fetch(source, release, asset, folder)
             copy.put(asset.name, path, replace=lambda _: True)

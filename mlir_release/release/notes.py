@@ -137,6 +137,11 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         )
     if any(wheel.serves for wheel in manifest.wheels):
         lines += ["", escape(STABLE_ABI_LOSS)]
+    # Without a link: pip would take it from this page where no wheel fits.
+    lines += [
+        f"\nSources: `{source.filename}`, SHA-256 `{source.sha256}`. They are compiled with this release's `mlir-sdk`."
+        for source in manifest.sources
+    ]
     lines += ["", *_changes(manifest, upstream)]
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)

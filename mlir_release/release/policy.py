@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from mlir_release.model.manifest import Waiver
     from mlir_release.model.matrix import Matrix, WheelTarget
     from mlir_release.model.test_report import TestReport
-    from mlir_release.release.assets import Wheel
+    from mlir_release.release.assets import Built
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What is published, what is left out, and what prevents publication (nothing, if ``problems`` is empty)."""
 
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[Built, ...]
     reports: tuple[TestReport, ...]  #: the passing runs that the wheels rest on
     waivers: tuple[Waiver, ...]  #: the ones that were needed
     left_out: tuple[LeftOut, ...]  #: experimental targets that fell short, and excluded ones
-    excluded: tuple[Wheel, ...]  #: wheels of experimental or waived targets that failed their tests
+    excluded: tuple[Built, ...]  #: wheels of experimental or waived targets that failed their tests
     problems: tuple[str, ...]
 
 
 def judge(
-    matrix: Matrix, wheels: Mapping[Slot, Wheel], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
+    matrix: Matrix, wheels: Mapping[Slot, Built], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> Judgement:
     """Weigh a draft's content.
 
@@ -40,8 +40,8 @@ def judge(
     that the revision can't be made into. A wheel that serves several CPythons is judged for each: it is published if it
     is good for one of them, and whatever of the others is not required is named as left out.
     """
-    accepted: list[Wheel] = []
-    excluded: list[Wheel] = []
+    accepted: list[Built] = []
+    excluded: list[Built] = []
     left_out = [LeftOut(target=row.name, reason=row.reason) for row in matrix.excluded]
     problems: list[str] = []
     used: dict[str, Waiver] = {}
@@ -100,7 +100,7 @@ def _left_out(target: WheelTarget, reports: Mapping[str, TestReport]) -> LeftOut
 
 
 def _shortfalls(
-    target: WheelTarget, wheel: Wheel, reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
+    target: WheelTarget, wheel: Built, reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> list[str]:
     found = []
     for name in (test.name for test in target.tests):
@@ -111,7 +111,7 @@ def _shortfalls(
     return found
 
 
-def _unasked(target: WheelTarget, wheel: Wheel) -> list[str]:
+def _unasked(target: WheelTarget, wheel: Built) -> list[str]:
     """Requirements that a wheel relaxes and its target does not: it was built with another ``targets.toml``."""
     asked = {override.name for override in target.overrides}
     return [
@@ -122,7 +122,7 @@ def _unasked(target: WheelTarget, wheel: Wheel) -> list[str]:
     ]
 
 
-def _shortfall(wheel: Wheel | None, report: TestReport) -> str:
+def _shortfall(wheel: Built | None, report: TestReport) -> str:
     """Why a report does not speak for a wheel; empty if it does."""
     if report.needs_wheel and not report.wheel:
         return "does not say which wheel it tested"
@@ -136,7 +136,7 @@ def _shortfall(wheel: Wheel | None, report: TestReport) -> str:
     return ""
 
 
-def _untested(wheel: Wheel, report: TestReport) -> str:
+def _untested(wheel: Built, report: TestReport) -> str:
     """Which relaxed requirement of a wheel a report says nothing about; empty if there is none."""
     for name in dict.fromkeys(row.name for row in wheel.info.relaxed):
         version = report.installed.get(name)

@@ -54,7 +54,8 @@ class PublishOutcome:
             )
         did = "would be published" if self.dry_run else "was published already" if self.already else "is published"
         lines = [
-            f"{self.manifest.tag} {did}: {len(wheels)} wheels, {format_bytes(self.manifest.size)}",
+            f"{self.manifest.tag} {did}: {len(wheels)} wheels, {format_bytes(self.manifest.size)}"
+            + "".join(f"; {source.filename}" for source in self.manifest.sources),
             f"  {self.url}",
         ]
         lines += [f"  waived: {waiver.target}: {waiver.reason}" for waiver in self.manifest.waivers]

@@ -31,6 +31,7 @@ from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.compare import compare
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.sdk_wheels import write_release_wheels
+from mlir_release.wheels.source import write_source
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
@@ -186,6 +187,8 @@ def _request(forge: Forge, state: TagState, row: WheelEntry, sdk: Sdk) -> WheelR
 def _make(
     request: WheelRequest, row: WheelEntry, pythons: tuple[str, ...], *, output: Path, cache: Path, jobs: int | None
 ) -> Path:
+    if request.is_source:
+        return write_source(request, output=output)
     if request.has_sdk:
         (made,) = write_release_wheels([request], output=output)
         return made

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Forge, Release
-    from mlir_release.model.manifest import WheelEntry
+    from mlir_release.model.manifest import SourceEntry, WheelEntry
 
 #: Waivers are assets of the draft, called ``waiver-<target>.json``.
 WAIVER_PREFIX = "waiver-"
@@ -107,7 +107,7 @@ def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
     return manifest
 
 
-def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry, folder: Path) -> Path:
+def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | SourceEntry, folder: Path) -> Path:
     """Download a wheel of a published release, if it is the one that the manifest lists.
 
     :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``
@@ -187,11 +187,11 @@ class RemoteRelease:
         self._small[sha256_of(path)] = path.read_bytes()
 
     def wheels(self) -> dict[Slot, Asset]:
-        """Its complete wheels by what they are for."""
+        """Its complete wheels and source distributions by what they are for."""
         return {
             slot: asset
             for asset in self.release.assets
-            if asset.complete and asset.name.endswith(".whl") and (slot := Slot.of_file(asset.name)) is not None
+            if asset.complete and (slot := Slot.of_file(asset.name)) is not None
         }
 
     def report(self, asset: Asset) -> TestReport:

@@ -15,6 +15,7 @@ from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
+    Built,
     Dist,
     Wheel,
     check_slots,
@@ -68,7 +69,7 @@ class UploadOutcome:
 
 
 def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
-    """Add the wheels and test reports below ``dist`` to a draft, one after the other.
+    """Add the wheels, source distributions and test reports below ``dist`` to a draft, one after the other.
 
     Every file is read and checked before the first is sent. A wheel whose target already has a complete one in the
     draft is not sent: the draft's wins, and reports about the other one are not taken. A failing report, or one about
@@ -106,7 +107,7 @@ def _check_signed(signatures: Signatures, content: Dist) -> None:
         signatures.accept(name, digest, bundle.read_bytes() if bundle is not None else None)
 
 
-def _check_target(wheel: Wheel, matrix: Matrix) -> None:
+def _check_target(wheel: Built, matrix: Matrix) -> None:
     target = matrix.wheel(wheel.target)
     if Slot.of_target(target) != wheel.slot:
         raise UsageError(
@@ -177,10 +178,10 @@ def _put_bundle(draft: Draft, file: Put, content: Dist) -> list[Put]:
     return [draft.put(file.name + BUNDLE_SUFFIX, bundle, replace=is_stale)]
 
 
-def _put_wheel(draft: Draft, wheel: Wheel, content: Dist) -> list[Put]:
-    """Upload a wheel and what is beside it; the metadata is always that of the wheel in the draft.
+def _put_wheel(draft: Draft, wheel: Built, content: Dist) -> list[Put]:
+    """Upload a wheel and what is beside it, the metadata always that of the wheel in the draft; or another file.
 
-    A wheel in the draft that nobody signed does not count, and is replaced.
+    A file in the draft that nobody signed does not count, and is replaced.
     """
     present = draft.wheels().get(wheel.slot)
     if present is not None and present.name != wheel.filename:
@@ -188,17 +189,8 @@ def _put_wheel(draft: Draft, wheel: Wheel, content: Dist) -> list[Put]:
     if present is None:
         console.say(f"    {wheel.filename} ({format_bytes(wheel.size)})")
     first = draft.put(wheel.filename, wheel.path, replace=lambda asset: not draft.is_signed(asset.name))
-    metadata = wheel.metadata
-    if first.action == "kept":
-        draft.refresh()
-        asset = draft.release.asset(wheel.filename)
-        if asset is None or draft.release.asset(wheel.filename + METADATA_SUFFIX) is not None:
-            return [first]
-        # Another process uploaded another build and was stopped before it uploaded its metadata.
-        with scratch_folder("wheel") as folder:
-            metadata = read_wheel(draft.fetch(asset, folder)).metadata
     ours = first.action != "kept"
-    done = [first, draft.put_bytes(wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: ours)]
+    done = [first, *(_put_metadata(draft, wheel, ours=ours) if isinstance(wheel, Wheel) else ())]
     provenance = content.provenance.get(wheel.filename)
     if ours:
         bundles = _put_bundle(draft, first, content)
@@ -208,3 +200,17 @@ def _put_wheel(draft: Draft, wheel: Wheel, content: Dist) -> list[Put]:
             fresh = any(put.action == "uploaded" for put in bundles)
             done.append(draft.put(wheel.filename + PROVENANCE_SUFFIX, provenance, replace=lambda _: fresh))
     return done
+
+
+def _put_metadata(draft: Draft, wheel: Wheel, *, ours: bool) -> list[Put]:
+    """Upload a wheel's metadata. ``ours``: the wheel in the draft is this one, and not another build of it."""
+    metadata = wheel.metadata
+    if not ours:
+        draft.refresh()
+        asset = draft.release.asset(wheel.filename)
+        if asset is None or draft.release.asset(wheel.filename + METADATA_SUFFIX) is not None:
+            return []
+        # Another process uploaded it and was stopped before it uploaded its metadata.
+        with scratch_folder("wheel") as folder:
+            metadata = read_wheel(draft.fetch(asset, folder)).metadata
+    return [draft.put_bytes(wheel.filename + METADATA_SUFFIX, metadata, replace=lambda _: ours)]

@@ -12,16 +12,20 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
+from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
     METADATA_SUFFIX,
+    PROVENANCE_SUFFIXES,
+    Built,
+    Source,
     Wheel,
     check_wheel,
     files_of_wheel,
-    read_wheel,
+    read_built,
 )
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
@@ -108,9 +112,9 @@ def _check_names(release: Release) -> None:
     """Every asset must have a known use: what is published is never removed."""
     for asset in release.assets:
         known = (
-            (signed := asset.name.removesuffix(BUNDLE_SUFFIX)).endswith((".whl", REPORT_SUFFIX))
+            (signed := asset.name.removesuffix(BUNDLE_SUFFIX)).endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX))
             or signed == MANIFEST_NAME
-            or asset.name.endswith((".whl" + METADATA_SUFFIX, ".whl" + PROVENANCE_SUFFIX))
+            or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
             or asset.name.startswith(WAIVER_PREFIX)
         )
         if not known:
@@ -123,36 +127,43 @@ def _check_names(release: Release) -> None:
             )
 
 
-def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Wheel], dict[str, bytes]]:
+def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, bytes]]:
     """Download and check the wheels of a release and their metadata files; those that a draft lacks come second.
 
     Whoever uploads a wheel can be stopped before its metadata, and as the wheel is there nobody builds it again.
     """
-    found, restored = [], {}
+    found: list[Built] = []
+    restored: dict[str, bytes] = {}
     for asset in draft.release.assets:
-        if not (asset.name.endswith(".whl") and asset.complete and draft.is_signed(asset.name)):
+        if not (asset.name.endswith(DISTRIBUTION_SUFFIXES) and asset.complete and draft.is_signed(asset.name)):
             continue
-        wheel = read_wheel(draft.fetch(asset, folder))
+        wheel = read_built(draft.fetch(asset, folder))
         check_wheel(wheel, draft.expected)
-        name = asset.name + METADATA_SUFFIX
-        beside = draft.release.asset(name)
-        if draft.release.draft and (beside is None or not beside.complete):
-            restored[name] = wheel.metadata
-        elif beside is None or beside.sha256 != hashlib.sha256(wheel.metadata).hexdigest():
-            raise VerificationError(
-                "metadata-mismatch",
-                f"the metadata file of {asset.name} is {'missing' if beside is None else 'not the one in the wheel'}",
-                where=asset.url,
-                why="pip would resolve with it and then install something else",
-                remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
-            )
+        if isinstance(wheel, Wheel) and _lacks_metadata(draft, wheel):
+            restored[wheel.filename + METADATA_SUFFIX] = wheel.metadata
         if draft.signatures is not None and (made := _check_provenance(draft, wheel)) is not None:
             restored[wheel.filename + PROVENANCE_SUFFIX] = made
         found.append(wheel)
     return found, restored
 
 
-def _check_provenance(draft: Draft, wheel: Wheel) -> bytes | None:
+def _lacks_metadata(draft: Draft, wheel: Wheel) -> bool:
+    """Whether a draft still lacks a wheel's metadata file. :raises VerificationError: ``metadata-mismatch``"""
+    beside = draft.release.asset(wheel.filename + METADATA_SUFFIX)
+    if draft.release.draft and (beside is None or not beside.complete):
+        return True
+    if beside is None or beside.sha256 != hashlib.sha256(wheel.metadata).hexdigest():
+        raise VerificationError(
+            "metadata-mismatch",
+            f"the metadata file of {wheel.filename} is {'missing' if beside is None else 'not the one in the wheel'}",
+            where=beside.url if beside is not None else draft.tag,
+            why="pip would resolve with it and then install something else",
+            remedy=f"mlir-release publish {draft.tag} --discard {wheel.target}, and upload the wheel again",
+        )
+    return False
+
+
+def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
     """Check a wheel's provenance file, which is made from its bundle. Returns its content if the draft lacks it."""
     assert draft.signatures is not None
     draft.signatures.check(wheel.filename, wheel.sha256)
@@ -191,15 +202,16 @@ def _excluded(draft: Draft, judgement: Judgement) -> tuple[Asset, ...]:
 
 def _may_stay(draft: Draft, asset: Asset) -> bool:
     """Whether an asset is published: not a wheel or a report that nobody signed and that therefore did not count."""
-    return not asset.name.endswith((".whl", REPORT_SUFFIX)) or draft.is_signed(asset.name)
+    return not asset.name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)) or draft.is_signed(asset.name)
 
 
 def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:
-    state, wheels, signed = draft.state, [], draft.signatures
-    for wheel in judgement.wheels:
-        provenance = wheel.filename + PROVENANCE_SUFFIX
-        there = signed is not None or draft.release.asset(provenance) is not None
-        wheels.append(wheel.entry(provenance=provenance if there else ""))
+    state, signed = draft.state, draft.signatures
+
+    def provenance(file: Built) -> str:
+        name = file.filename + PROVENANCE_SUFFIX
+        return name if signed is not None or draft.release.asset(name) is not None else ""
+
     return Manifest(
         tag=state.name,
         kind=state.tag.kind,
@@ -215,7 +227,8 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
-        wheels=tuple(wheels),
+        wheels=tuple(file.entry(provenance=provenance(file)) for file in judgement.wheels if isinstance(file, Wheel)),
+        sources=tuple(file.entry(provenance=provenance(file)) for file in judgement.wheels if isinstance(file, Source)),
         tests=tuple(report.entry() for report in judgement.reports),
         waivers=judgement.waivers,
         left_out=judgement.left_out,

@@ -15,11 +15,14 @@ from mlir_release.host.needs import Needs
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import ANY_PYTHON, split_target
+from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.model.suites import CORE_MINUTES, SUITES, Scope, needs_wheel
+from mlir_release.model.suites import CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
+from mlir_release.release.assets import read_source
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
+from mlir_release.testing.sources import build_from
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
 
 
@@ -46,7 +50,8 @@ def run_suites(
     addon: Path | None = None,
     target: str = "",
 ) -> list[TestRun]:
-    """Run each suite on a wheel (or, for suites that need none, on the SDK). A failing test is a result, not an error.
+    """Run each suite on a wheel (or, for suites that need none, on the SDK), or on a source
+    distribution. A failing test is a result, not an error.
 
     :param workdir: folder for environments, logs and leftovers of failed tests, one a suite
     :param suites: by default all that test a wheel, or, without one, all that test an SDK
@@ -57,12 +62,14 @@ def run_suites(
     :raises VerificationError: ``wheel-corrupt``, ``wheel-revision-mismatch``
     :raises MachineError: what :mod:`mlir_release.host.venv` and :mod:`mlir_release.testing.lit` raise
     """
+    if wheel is not None and wheel.name.endswith(SOURCE_SUFFIX):
+        return [_run_source(wheel, suites, sdk=sdk, workdir=workdir, python=python, target=target)]
     report = inspect(wheel, ask_auditwheel=False) if wheel is not None else None  # its build has asked
     chosen = _choose(suites, report)
     for suite in chosen:
         sdk.require(*NEEDED_PARTS[suite], purpose=f"the suite {suite}")
     if report is not None and any(map(needs_wheel, chosen)):
-        _check_revision(report, sdk)
+        _check_revision(report.filename, report.release, sdk)
     interpreter = find_interpreter(report, python)
     workdir.mkdir(parents=True, exist_ok=True)
     _needs(chosen).check(workdir)
@@ -78,6 +85,39 @@ def run_suites(
                 subject = replace(subject, addon=addon or _addon(report, sdk, interpreter))
         found.append(_run(suite, subject, name, report))
     return found
+
+
+def _run_source(
+    path: Path, suites: Sequence[str], *, sdk: Sdk, workdir: Path, python: str | None, target: str
+) -> TestRun:
+    """Run the one suite of source distributions."""
+    if foreign := [suite for suite in suites if suite != SOURCE_SUITE]:
+        raise UsageError(
+            "suite-of-other-wheels",
+            f"the suite {foreign[0]} does not test source distributions",
+            where=str(path),
+            remedy=f"for this file: {SOURCE_SUITE}",
+        )
+    source = read_source(path)
+    _check_revision(path.name, source.info, sdk)
+    sdk.require(*NEEDED_PARTS[SOURCE_SUITE], purpose=f"the suite {SOURCE_SUITE}")
+    interpreter = find_interpreter(None, python)
+    name = target or f"{SOURCE_SUITE}-{source.target}"
+    folder = (workdir / name).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    _needs([SOURCE_SUITE]).check(folder)
+    subject = Subject(sdk=sdk, workdir=folder, python_version=interpreter.short_version, release=source.info)
+    with console.step(f"test suite {SOURCE_SUITE} on {path.name}"):
+        start = time.monotonic()
+        steps = build_from(path, version=source.version, sdk=sdk, python=interpreter.executable, workdir=folder)
+        return TestRun(
+            target=name,
+            suite=SOURCE_SUITE,
+            wheel=path.name,
+            wheel_sha256=source.sha256,
+            results=judge(list(steps), SOURCE_SUITE, subject.situation()),
+            seconds=time.monotonic() - start,
+        )
 
 
 def _needs(suites: Sequence[str]) -> Needs:
@@ -165,14 +205,14 @@ def find_interpreter(report: WheelReport | None, wanted: str | None) -> Python:
     return find_pythons([interpreter if report.stable_abi else abi])[0]  # the ABI tag tells cp313t from cp313
 
 
-def _check_revision(wheel: WheelReport, sdk: Sdk) -> None:
-    """The tests must be of the revision that the wheel was built from."""
-    if wheel.release is not None and wheel.release.revision != sdk.info.revision:
+def _check_revision(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
+    """The tests must be of the revision that the file was built from."""
+    if release is not None and release.revision != sdk.info.revision:
         raise VerificationError(
             "wheel-revision-mismatch",
-            f"{wheel.filename} was not built from this SDK's revision",
+            f"{filename} was not built from this SDK's revision",
             where=str(sdk.root),
-            why=f"the wheel's revision is {wheel.release.revision}, the SDK's {sdk.info.revision}",
+            why=f"the wheel's revision is {release.revision}, the SDK's {sdk.info.revision}",
             remedy="give the SDK of the wheel's revision",
         )
 

@@ -4,6 +4,7 @@
 - ``bindings``: upstream's ``mlir/test/python`` on the installed wheel, and, where a test needs it, a test-only add-on
 - ``regression``: upstream's whole ``mlir/test`` and our pinned behaviours, with the SDK's tools; needs no wheel
 - ``sdk``: a wheel of the SDK alone in an empty environment: a program is built against it, or its programs run
+- ``source``: a source distribution makes a wheel with ``mlir-sdk``, and without says what it lacks
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ NEEDED_PARTS: Mapping[str, tuple[str, ...]] = {
     "bindings": (BUILD, TOOLS),
     "regression": (BUILD, TOOLS),
     "sdk": (),
+    "source": (BUILD, TOOLS),
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
-from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES
+from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, SOURCE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class WheelRequest:
             target=target.name,
             revision=revision or sdk.info.revision,
             sdk=sdk,
-            floor=str(target.runtime.tag),
+            floor="" if target.profile == SOURCE else str(target.runtime.tag),
             overrides=target.overrides,
             serves=target.pythons if target.serves else (),
             regalloc=ModelFolder.load(repository / model) if model else None,
@@ -125,6 +125,11 @@ class WheelRequest:
         return self.profile in SDK_PROFILES
 
     @property
+    def is_source(self) -> bool:
+        """Whether it is no wheel but the source distribution."""
+        return self.profile == SOURCE
+
+    @property
     def regalloc_model(self) -> RegallocModel | None:
         """The model that the wheel compiles with."""
         if self.profile == "core" or self.has_sdk:
@@ -140,4 +145,4 @@ class WheelRequest:
     def code_generators(self) -> tuple[str, ...]:
         """LLVM's code generators that are linked."""
         native = self.sdk.info.native_code_generator
-        return {"core": (), "host": (native,), "full": (native, "NVPTX", "AMDGPU")}[self.profile]
+        return {"core": (), "host": (native,), SOURCE: (native,), "full": (native, "NVPTX", "AMDGPU")}[self.profile]

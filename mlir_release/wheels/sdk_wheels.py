@@ -66,6 +66,11 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     return SdkWheels(sdk=wheels[0], tools=wheels[1])
 
 
+def write_sdk_wheel(sdk: Sdk, version: str, *, output: Path) -> Path:
+    """Write ``mlir-sdk`` alone; parameters and errors as of :func:`write_sdk_wheels`."""
+    return _write_wheels(sdk, _version(version), {SDK: None}, output)[0]
+
+
 def write_release_wheels(requests: Sequence[WheelRequest], *, output: Path) -> list[Path]:
     """Write the wheels of one SDK that targets ask for into the folder ``output``, and which release they are of.
 

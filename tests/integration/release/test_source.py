@@ -1,0 +1,149 @@
+"""A release with a source distribution: published as a file, and offered to no installer."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.index.generate import generate
+from mlir_release.model.wheel_info import WHEEL_INFO
+from mlir_release.pypi.publish import DISTRIBUTION
+from mlir_release.release.assets import METADATA_SUFFIX, read_source
+from mlir_release.release.check import check_release
+from mlir_release.release.draft import Draft
+from mlir_release.release.mirror import mirror
+from mlir_release.release.publish import publish
+from mlir_release.release.rebuild import rebuild
+from mlir_release.release.upload import upload
+from mlir_release.testing.run import run_suites
+from mlir_release.wheels.request import WheelRequest
+from mlir_release.wheels.source import write_source
+from tests.prefix_factory import make_sdk
+from tests.release_stage import Stage, find_release, make_stage
+from tests.targets_factory import SOURCE, make_row, make_targets
+from tests.wheel_factory import PYTHON, TAG, VERSION, make_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.sdk.info import Sdk
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
+
+TARGET = f"{SOURCE}-linux-x86_64-py3"
+FILE = f"mlir-{VERSION}.tar.gz"
+TARGETS = make_targets(make_row(), make_row(SOURCE, suites=["source"]), pythons=[PYTHON])
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Sdk:
+    return make_sdk(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path, targets=TARGETS)
+
+
+@pytest.fixture
+def source(stage: Stage, sdk: Sdk) -> Path:
+    request = WheelRequest.of_target(stage.matrix.wheel(TARGET), sdk=sdk, tag=TAG, version=VERSION)
+    return write_source(request, output=stage.dist / TAG)
+
+
+def published(stage: Stage, source: Path) -> Manifest:
+    stage.fill(pythons=[PYTHON])
+    make_report(stage.dist / TAG, source, suite="source", target=f"source-{TARGET}")
+    upload(Draft.load(stage.forge, TAG), stage.dist / TAG)
+    return publish(Draft.load(stage.again(), TAG)).manifest
+
+
+def test_it_is_a_file_of_the_release_and_no_wheel(stage: Stage, source: Path, tmp_path: Path) -> None:
+    assert source.name == FILE
+    assert Draft.load(stage.forge, TAG).missing().wheels[-1] == TARGET
+    manifest = published(stage, source)
+    assert [(entry.filename, entry.target, entry.distribution) for entry in manifest.sources] == [
+        (FILE, TARGET, DISTRIBUTION)
+    ]
+    assert all(wheel.filename.endswith(".whl") for wheel in manifest.wheels)
+    assert [test.wheel for test in manifest.tests] == [manifest.wheels[0].filename, FILE]
+    names = {asset.name for asset in find_release(stage.forge, TAG).assets}
+    assert FILE in names
+    assert FILE + METADATA_SUFFIX not in names
+    assert FILE in [row.name for row in check_release(stage.forge, TAG).rows]
+    there = LocalForge.create(tmp_path / "mirror", {})
+    assert mirror(stage.forge, there, branch="main").copied == (TAG,)
+    assert FILE in {asset.name for asset in find_release(there, TAG).assets}
+
+
+def test_no_page_leads_an_installer_to_it(stage: Stage, source: Path, tmp_path: Path) -> None:
+    published(stage, source)
+    site = tmp_path / "site"
+    generate(stage.forge, site, base_url=site.as_uri(), matrix=stage.matrix)
+    pages = [path for path in site.rglob("*") if path.is_file() and path.suffix != ".gz"]
+    naming = {path.relative_to(site).as_posix() for path in pages if FILE in path.read_text(errors="replace")}
+    assert naming == {f"snapshots/{TAG}/index.html", f"snapshots/{TAG}/release.json"}
+    assert f"{FILE}#" not in (page := (site / "snapshots" / TAG / "index.html").read_text())
+    assert f'{FILE}"' not in page
+    body = find_release(stage.forge, TAG).body
+    assert f"`{FILE}`" in body
+    assert f"({FILE}" not in body
+
+
+def test_the_same_request_gives_the_same_bytes(stage: Stage, source: Path, sdk: Sdk, tmp_path: Path) -> None:
+    published(stage, source)
+    again = rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", sdk=sdk.root)
+    assert again.equal, again.differences
+
+
+def repack(source: Path, change: Callable[[str, bytes], bytes | None]) -> None:
+    """Rewrite the archive: ``change`` gives the new content of a member, None to leave it out."""
+    buffer = io.BytesIO()
+    with tarfile.open(source) as old, tarfile.open(fileobj=buffer, mode="w") as new:
+        for member in old:
+            file = old.extractfile(member)
+            content = change(member.name, file.read() if file else b"")
+            if content is not None:
+                member.size = len(content)
+                new.addfile(member, io.BytesIO(content))
+    source.write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
+
+
+def leave_out(name: str) -> Callable[[str, bytes], bytes | None]:
+    return lambda member, content: None if member.endswith(f"/{name}") else content
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "why"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:2000]), "wheel-corrupt", "end"),
+        (lambda path: path.write_bytes(b"no archive"), "wheel-corrupt", "gzip"),
+        (lambda path: repack(path, leave_out("PKG-INFO")), "wheel-corrupt", "PKG-INFO"),
+        (lambda path: repack(path, leave_out(WHEEL_INFO)), "wheel-not-ours", "_release.json"),
+        (
+            lambda path: repack(path, lambda name, text: text.replace(b"\nName: mlir\n", b"\nName: other\n")),
+            "wheel-corrupt",
+            "its PKG-INFO says other",
+        ),
+    ],
+)
+def test_an_unsound_file_is_refused(source: Path, spoil: Callable[[Path], None], error: str, why: str) -> None:
+    spoil(source)
+    with pytest.raises(VerificationError) as caught:
+        read_source(source)
+    assert caught.value.id == error
+    assert why in caught.value.why
+
+
+def test_it_has_a_suite_of_its_own(source: Path, sdk: Sdk, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not test source distributions"):
+        run_suites(source, sdk=sdk, workdir=tmp_path, suites=["smoke"])
