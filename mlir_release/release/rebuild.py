@@ -19,6 +19,7 @@ from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
+from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
@@ -36,7 +37,7 @@ from mlir_release.wheels.source import write_source
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
-    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.model.manifest import Manifest
     from mlir_release.snapshot.state import TagState
     from mlir_release.wheels.backends import Backend
 
@@ -86,14 +87,14 @@ def rebuild(
         rebuilt_sha256=sha256_of(made),
         rebuilt=str(made),
         sdk=row.sdk,
-        image=row.image,
+        image=row.image if isinstance(row, WheelEntry) else "",
         toolkit=toolkit,
         differences=differences,
     )
 
 
-def _row(manifest: Manifest, target: str) -> WheelEntry:
-    rows = {row.target: row for row in manifest.wheels}
+def _row(manifest: Manifest, target: str) -> WheelEntry | SourceEntry:
+    rows = {row.target: row for row in manifest.files}
     if target not in rows:
         reasons = {row.target: row.reason for row in manifest.left_out}
         reasons |= {waiver.target: waiver.reason for waiver in manifest.waivers}
@@ -137,7 +138,7 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
     )
 
 
-def find_sdk(row: WheelEntry, manifest: Manifest, folder: Path | None) -> Sdk:
+def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | None) -> Sdk:
     """The SDK that a wheel was built from, every file of which is checked.
 
     :raises UsageError: ``rebuild-sdk-unrecorded``, ``rebuild-sdk-missing``, ``rebuild-other-sdk``
@@ -173,7 +174,7 @@ def find_sdk(row: WheelEntry, manifest: Manifest, folder: Path | None) -> Sdk:
     return sdk
 
 
-def _request(forge: Forge, state: TagState, row: WheelEntry, sdk: Sdk) -> WheelRequest:
+def _request(forge: Forge, state: TagState, row: WheelEntry | SourceEntry, sdk: Sdk) -> WheelRequest:
     return WheelRequest.of_target(
         matrix_of(forge, state).wheel(row.target),
         sdk=sdk,
@@ -185,9 +186,15 @@ def _request(forge: Forge, state: TagState, row: WheelEntry, sdk: Sdk) -> WheelR
 
 
 def _make(
-    request: WheelRequest, row: WheelEntry, pythons: tuple[str, ...], *, output: Path, cache: Path, jobs: int | None
+    request: WheelRequest,
+    row: WheelEntry | SourceEntry,
+    pythons: tuple[str, ...],
+    *,
+    output: Path,
+    cache: Path,
+    jobs: int | None,
 ) -> Path:
-    if request.is_source:
+    if isinstance(row, SourceEntry):
         return write_source(request, output=output)
     if request.has_sdk:
         (made,) = write_release_wheels([request], output=output)

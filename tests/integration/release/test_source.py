@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,7 @@ from mlir_release.release.publish import publish
 from mlir_release.release.rebuild import rebuild
 from mlir_release.release.upload import upload
 from mlir_release.testing.run import run_suites
+from mlir_release.wheels.compare import compare
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.source import write_source
 from tests.prefix_factory import make_sdk
@@ -32,7 +34,6 @@ from tests.wheel_factory import PYTHON, TAG, VERSION, make_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from mlir_release.model.manifest import Manifest
     from mlir_release.sdk.info import Sdk
@@ -103,6 +104,10 @@ def test_the_same_request_gives_the_same_bytes(stage: Stage, source: Path, sdk: 
     published(stage, source)
     again = rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", sdk=sdk.root)
     assert again.equal, again.differences
+    repack(source, lambda name, text: text + b"\n" if name.endswith("/CMakeLists.txt") else text)
+    found = [(one.member, one.what) for one in compare(source, Path(again.rebuilt))]
+    assert found[0][0] == f"mlir-{VERSION}/CMakeLists.txt"
+    assert found[0][1].startswith("byte ")
 
 
 def repack(source: Path, change: Callable[[str, bytes], bytes | None]) -> None:
