@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.cost.estimate import OTHERS, comparison, estimate
+from mlir_release.cost.estimate import OTHERS, SUITE_WORK, comparison, estimate
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
+from mlir_release.model.suites import SUITES
 from mlir_release.model.targets import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
 
@@ -32,6 +33,10 @@ def test_every_job_of_a_week_is_counted() -> None:
     assert cost.unpriced == {}
     known = {(workflow, name) for workflow, name, _ in OTHERS}
     assert len(known) == len(OTHERS)
+
+
+def test_every_suite_has_its_work() -> None:
+    assert SUITE_WORK.keys() == SUITES.keys()
 
 
 def test_twice_the_snapshots_are_twice_the_minutes() -> None:
