@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from packaging.version import Version
+
     from mlir_release.model.release_tags import ReleaseTag
 
 #: Suffix of a wheel's core metadata file, as PEP 658 fixes it.
@@ -123,8 +125,7 @@ def read_wheel(path: Path) -> Wheel:
         raise corrupt(path, str(error) or type(error).__name__) from error
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
-    if canonicalize_name(name) != filename_name or version != str(filename_version):
-        raise corrupt(path, f"its METADATA says {name} {version}, its file name {filename_name} {filename_version}")
+    _check_named(path, "METADATA", (name, version), (filename_name, filename_version))
     wheel_info = _read_info(path, info)
     return Wheel(
         path=path,
@@ -164,9 +165,7 @@ def read_source(path: Path) -> Source:
         name, version, requires_python = str(core.name), str(core.version), str(core.requires_python or "")
     except InvalidMetadata as error:
         raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
-    filename_name, filename_version = parse_sdist_filename(path.name)
-    if canonicalize_name(name) != filename_name or version != str(filename_version):
-        raise corrupt(path, f"its PKG-INFO says {name} {version}, its file name {filename_name} {filename_version}")
+    _check_named(path, "PKG-INFO", (name, version), parse_sdist_filename(path.name))
     release = _read_info(path, info)
     return Source(
         path=path,
@@ -181,6 +180,12 @@ def read_source(path: Path) -> Source:
         sdk=release.sdk,
         info=release,
     )
+
+
+def _check_named(path: Path, where: str, said: tuple[str, str], named: tuple[str, Version]) -> None:
+    """Check that metadata and file name give one name and version. :raises VerificationError: ``wheel-corrupt``"""
+    if (canonicalize_name(said[0]), said[1]) != (named[0], str(named[1])):
+        raise corrupt(path, f"its {where} says {' '.join(said)}, its file name {named[0]} {named[1]}")
 
 
 def read_built(path: Path) -> Built:
