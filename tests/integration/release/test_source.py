@@ -14,6 +14,7 @@ import pytest
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
+from mlir_release.model.matrix import Matrix
 from mlir_release.model.wheel_info import WHEEL_INFO
 from mlir_release.pypi.publish import DISTRIBUTION
 from mlir_release.release.assets import METADATA_SUFFIX, read_source
@@ -27,6 +28,7 @@ from mlir_release.testing.run import run_suites
 from mlir_release.wheels.compare import compare
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.source import write_source
+from tests.integration.release.signed_stage import signed_stage
 from tests.prefix_factory import make_sdk
 from tests.release_stage import Stage, find_release, make_stage
 from tests.targets_factory import SOURCE, make_row, make_targets
@@ -98,6 +100,29 @@ def test_no_page_leads_an_installer_to_it(stage: Stage, source: Path, tmp_path: 
     body = find_release(stage.forge, TAG).body
     assert f"`{FILE}`" in body
     assert f"({FILE}" not in body
+
+
+def test_it_is_signed_as_a_wheel_is(sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = make_targets(make_row(), make_row(SOURCE, suites=["source"]), pythons=[PYTHON], provenance="")
+    with signed_stage(tmp_path, monkeypatch, targets=targets) as stage:
+        stage.build()
+        target = Matrix.parse(targets).wheel(TARGET)
+        request = WheelRequest.of_target(target, sdk=sdk, tag=stage.tag, version=stage.version)
+        source = write_source(request, output=stage.dist)
+        report = make_report(stage.dist, source, suite="source", target=f"source-{TARGET}")
+        with pytest.raises(VerificationError) as refused:
+            stage.upload()
+        assert refused.value.id == "provenance-missing"
+        stage.sign(source)
+        stage.sign(report)
+        stage.upload()
+        assert stage.publish().unsigned
+        stage.sign_manifest()
+        (entry,) = stage.publish().manifest.sources
+        assert {entry.filename, f"{entry.filename}.sigstore.json", entry.provenance} <= stage.names()
+        assert entry.provenance == f"{source.name}.provenance"
+        rows = {row.name: row.result for row in check_release(stage.forge, stage.tag).rows}
+        assert rows[source.name] == "signed"
 
 
 def test_the_same_request_gives_the_same_bytes(stage: Stage, source: Path, sdk: Sdk, tmp_path: Path) -> None:
