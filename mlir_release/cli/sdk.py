@@ -149,26 +149,20 @@ def sdk_provide(
     from mlir_release.host.cache import cache_directory
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.progress import BudgetSpent
-    from mlir_release.sdk.provision import provide_for
-    from mlir_release.sdk.regalloc_model import ModelFolder
+    from mlir_release.sdk.provision import provide_pinned
     from mlir_release.snapshot.state import find_state
-    from mlir_release.snapshot.upstream import Upstream
 
     state = find_state(forge, tag)
     matrix = matrix_at(forge, state.commit)
-    wanted = matrix.runtime(Platform.of_host(), runtime)
-    regalloc = ModelFolder.load(repository / wanted.regalloc_model) if wanted.regalloc_model else None
-    if regalloc is not None:
-        regalloc.check_better()
-    revision = Upstream.of(matrix.release).resolve(state.revision)
     try:
-        made = provide_for(
-            revision,
-            floor=wanted.floor,
+        made = provide_pinned(
+            matrix,
+            matrix.runtime(Platform.of_host(), runtime),
+            state.revision,
             cache=cache_directory(),
+            repository=repository,
             budget=60.0 * budget or None,
             jobs=jobs,
-            regalloc=regalloc,
         )
     except BudgetSpent as error:
         console.output("finished", "false")

@@ -130,6 +130,14 @@ def wheels_build(
 @click.argument("target")
 @forge_option
 @click.option("--sdk", type=PATH, help="Folder of the SDK that it was built from.  [default: the one in the cache]")
+@click.option(
+    "--from",
+    "origin",
+    type=click.Choice(["sdk", "source"]),
+    default="sdk",
+    show_default=True,
+    help="From source: make its SDK again, too, as the release did. Compiling LLVM takes hours.",
+)
 @pythons_option("to build with", default="the target's")
 @output_option("the wheel", default=Path("dist") / "rebuilt")
 @signed_by_options
@@ -140,6 +148,7 @@ def wheels_rebuild(
     target: str,
     forge: Forge,
     sdk: Path | None,
+    origin: str,
     pythons: tuple[str, ...],
     output: Path,
     signed_by: SignedBy,
@@ -152,12 +161,15 @@ def wheels_rebuild(
     """
     from mlir_release.release.rebuild import rebuild
 
+    if sdk is not None and origin == "source":
+        raise click.UsageError("--sdk names an SDK that was made before, and --from source makes it again")
     rebuilt = rebuild(
         forge,
         tag,
         target,
         output=output,
         sdk=sdk,
+        from_source=origin == "source",
         pythons=pythons,
         jobs=jobs,
         signed_by=signed_by,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from packaging.utils import canonicalize_name
+
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.decode import alternatives
@@ -18,6 +20,7 @@ from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import NumberedTag, ReleaseTag
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import (
+    SOURCE,
     TARGETS_FILE,
     Configuration,
     Profile,
@@ -88,6 +91,18 @@ class WheelTarget:
     def profile(self) -> Profile:
         """What is linked in."""
         return self.configuration.profile
+
+    @property
+    def slot(self) -> Slot:
+        """What its file's name will say that it is for."""
+        if self.profile == SOURCE:
+            return Slot.of_source(self.distribution)
+        return Slot(
+            distribution=canonicalize_name(self.distribution),
+            python=self.interpreter,
+            platform=self.runtime.tag.platform,
+            stable_abi=bool(self.serves),
+        )
 
     def is_waived(self, waived: Collection[str]) -> bool:
         """Whether waivers of these names, taken together, are for it."""
@@ -415,7 +430,7 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
             )
         names[wheel.name] = wheel
         # Everything that a file name is made of, except the version, which is one for the whole release.
-        key = Slot.of_target(wheel)
+        key = wheel.slot
         if key in files:
             raise mistake(
                 f"targets {files[key].name} and {wheel.name}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -16,17 +15,10 @@ from packaging.version import InvalidVersion
 
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import Platform, PlatformTag
-from mlir_release.model.targets import SOURCE
-
-if TYPE_CHECKING:
-    from mlir_release.model.matrix import WheelTarget
 
 #: How the names of source distributions end, and of all that pip can install.
 SOURCE_SUFFIX = ".tar.gz"
 DISTRIBUTION_SUFFIXES = (".whl", SOURCE_SUFFIX)
-
-#: The ``python`` and ``platform`` of a source distribution's slot.
-_SOURCE, _ANY = "source", Platform("any", "any")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -46,7 +38,7 @@ class Slot:
         """The slot of the file name of a wheel or a source distribution; None of any other."""
         if filename.endswith(SOURCE_SUFFIX):
             try:
-                return cls(distribution=parse_sdist_filename(filename)[0], python=_SOURCE, platform=_ANY)
+                return cls.of_source(parse_sdist_filename(filename)[0])
             except (InvalidSdistFilename, InvalidVersion):
                 return None
         try:
@@ -63,13 +55,6 @@ class Slot:
         )
 
     @classmethod
-    def of_target(cls, target: WheelTarget) -> Slot:
-        """The slot that a row of the build matrix fills."""
-        if target.profile == SOURCE:
-            return cls(distribution=canonicalize_name(target.distribution), python=_SOURCE, platform=_ANY)
-        return cls(
-            distribution=canonicalize_name(target.distribution),
-            python=target.interpreter,
-            platform=target.runtime.tag.platform,
-            stable_abi=bool(target.serves),
-        )
+    def of_source(cls, distribution: str) -> Slot:
+        """That of a source distribution."""
+        return cls(distribution=canonicalize_name(distribution), python="source", platform=Platform("any", "any"))

@@ -244,7 +244,7 @@ class _Rehearsal:
 
     def wheel_of(self, target: WheelTarget) -> Path:
         """The target's wheel: built in this run or an earlier one, else the draft's."""
-        slot = Slot.of_target(target)
+        slot = target.slot
         self.draft.refresh()
         asset = self.draft.wheels().get(slot)
         if asset is not None:  # the draft's takes precedence: it is what will be published

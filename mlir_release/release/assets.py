@@ -14,14 +14,13 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.files import sha256_of
-from mlir_release.model.decode import MalformedError
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.wheels.inspect import corrupt
-from mlir_release.wheels.source import read_members
+from mlir_release.wheels.source import read_members, release_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +125,7 @@ def read_wheel(path: Path) -> Wheel:
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
     _check_named(path, "METADATA", (name, version), (filename_name, filename_version))
-    wheel_info = _read_info(path, info)
+    wheel_info = release_info(path, info)
     return Wheel(
         path=path,
         filename=path.name,
@@ -166,7 +165,7 @@ def read_source(path: Path) -> Source:
     except InvalidMetadata as error:
         raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
     _check_named(path, "PKG-INFO", (name, version), parse_sdist_filename(path.name))
-    release = _read_info(path, info)
+    release = release_info(path, info)
     return Source(
         path=path,
         filename=path.name,
@@ -191,22 +190,6 @@ def _check_named(path: Path, where: str, said: tuple[str, str], named: tuple[str
 def read_built(path: Path) -> Built:
     """:func:`read_source` or :func:`read_wheel`, by the file's name."""
     return read_source(path) if path.name.endswith(SOURCE_SUFFIX) else read_wheel(path)
-
-
-def _read_info(path: Path, content: bytes | None) -> WheelInfo:
-    why = "it has no _release.json, which says what release it belongs to"
-    if content is not None:
-        try:
-            return WheelInfo.from_text(content)
-        except MalformedError as error:
-            why = f"in its _release.json, {error}"
-    raise VerificationError(
-        "wheel-not-ours",
-        f"{path.name} does not say which release it belongs to",
-        where=str(path),
-        why=why,
-        remedy="build it with `mlir-release wheels build`; only such wheels are published",
-    )
 
 
 def read_report(path: Path) -> TestReport:

@@ -298,7 +298,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         wheel = matrix.wheel(target)
         # A platform's suites test the SDK's tools, so they stay valid without this wheel.
         names += [test.name + REPORT_SUFFIX for test in wheel.tests if test.python is not None]
-        slot = Slot.of_target(wheel)
+        slot = wheel.slot
         for asset in release.assets:
             if Slot.of_file(asset.name) == slot:
                 names += files_of_wheel(asset.name)

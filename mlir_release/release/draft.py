@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
-from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Asset, Forge, Release, Tag
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
+    from mlir_release.model.names import Slot
     from mlir_release.model.test_report import TestReport
     from mlir_release.snapshot.state import TagState
 
@@ -132,9 +132,7 @@ class Draft(RemoteRelease):
         waived, reports, wheels = self.waived(), self.reports(), self.wheels()
         return Missing(
             wheels=tuple(
-                target.name
-                for target in self.due.wheels
-                if Slot.of_target(target) not in wheels and not target.is_waived(waived)
+                target.name for target in self.due.wheels if target.slot not in wheels and not target.is_waived(waived)
             ),
             tests=tuple(
                 test.name
@@ -150,7 +148,7 @@ class Draft(RemoteRelease):
         """
         waived, wheels = self.waived(), self.wheels()
         required = [wheel for wheel in self.due.wheels if wheel.required and not wheel.is_waived(waived)]
-        absent = [wheel.name for wheel in required if Slot.of_target(wheel) not in wheels]
+        absent = [wheel.name for wheel in required if wheel.slot not in wheels]
         there = [test for wheel in required if wheel.name not in absent for test in wheel.tests]
         gates = {test.name for test in there if test.required and not test.is_waived(waived)}
         tests = [test.name for test in self.due.tests if test.name in gates]
@@ -182,7 +180,7 @@ class Draft(RemoteRelease):
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``target-not-uploaded``"""
-        asset = self.wheels().get(Slot.of_target(self.matrix.wheel(target)))
+        asset = self.wheels().get(self.matrix.wheel(target).slot)
         if asset is None:
             raise UsageError(
                 "target-not-uploaded",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.model.manifest import LeftOut
-from mlir_release.model.names import Slot
 from mlir_release.model.targets import OVERRIDES_NEED
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import Waiver
     from mlir_release.model.matrix import Matrix, WheelTarget
+    from mlir_release.model.names import Slot
     from mlir_release.model.test_report import TestReport
     from mlir_release.release.assets import Built
 
@@ -46,13 +46,13 @@ def judge(
     problems: list[str] = []
     used: dict[str, Waiver] = {}
     evidence: dict[str, TestReport] = {}
-    known = {Slot.of_target(target) for target in matrix.wheels}
+    known = {target.slot for target in matrix.wheels}
 
     for slot, wheel in wheels.items():
         if slot not in known:
             problems.append(f"{wheel.filename}: no target of the build matrix makes such a wheel")
     for target in matrix.wheels:
-        found = wheels.get(Slot.of_target(target))
+        found = wheels.get(target.slot)
         if found is not None and found.target != target.name:
             problems.append(f"{found.filename}: says that its target is {found.target}; here it is {target.name}")
             continue

@@ -24,7 +24,7 @@ from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.provision import find_cached
+from mlir_release.sdk.provision import find_cached, provide_pinned
 from mlir_release.snapshot.state import find_state, matrix_of
 from mlir_release.wheels.backends import BuildBackend
 from mlir_release.wheels.build import build_wheels
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest
+    from mlir_release.model.matrix import WheelTarget
     from mlir_release.snapshot.state import TagState
     from mlir_release.wheels.backends import Backend
 
@@ -55,6 +56,7 @@ def rebuild(
     *,
     output: Path,
     sdk: Path | None = None,
+    from_source: bool = False,
     pythons: tuple[str, ...] = (),
     jobs: int | None = None,
     signed_by: SignedBy = AS_DECLARED,
@@ -63,6 +65,7 @@ def rebuild(
 
     :param output: folder of the wheel that is made
     :param sdk: the folder of its SDK; None: the one in the cache that has its digest
+    :param from_source: make the SDK again, too, as the release did
     :param pythons: version or path of the CPython to build with; the target's by default
     :raises UsageError: ``release-not-published``, ``rebuild-…``, ``python-missing``
     :raises MachineError: ``container-engine-unusable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
@@ -73,7 +76,12 @@ def rebuild(
         manifest = read_trusted(forge, release, scratch, signed_by).manifest
         row = _row(manifest, target)
         toolkit = check_toolkit(forge, state, manifest)
-        request = _request(forge, state, row, find_sdk(row, manifest, sdk))
+        matrix = matrix_of(forge, state)
+        if from_source:
+            runtime = matrix.wheel(target).runtime
+            cache = cache_directory()
+            sdk = provide_pinned(matrix, runtime, state.revision, cache=cache, repository=CHECKOUT, jobs=jobs).root
+        request = _request(matrix.wheel(target), state, find_sdk(row, manifest, sdk))
         with console.step(f"make {row.filename} again"):
             made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)
         published = fetch_published_wheel(forge, release, row, scratch)
@@ -160,7 +168,7 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
             where=str(cache_directory()),
             why=f"none in the cache has the digest {row.sdk} and the revision {manifest.revision}",
             remedy="give its folder with --sdk: the run that made the release has it as artifacts (mlir-release sdk "
-            "unpack), or make it again: mlir-release sdk build",
+            "unpack), or make it again with --from source",
         )
     if (sdk.info.digest, sdk.info.revision) != (row.sdk, manifest.revision):
         raise UsageError(
@@ -168,15 +176,16 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
             f"{row.filename} was built from another SDK",
             where=str(sdk.root),
             why=f"its SDK is {row.sdk} of {manifest.revision}; this one is {sdk.info.digest} of {sdk.info.revision}",
-            remedy="give that one, or leave --sdk out: the cache may have it",
+            remedy="give that one, or leave --sdk out: the cache may have it; one that was made again (--from source) "
+            "has another digest if anything of the machine is in it",
         )
     sdk.verify()
     return sdk
 
 
-def _request(forge: Forge, state: TagState, row: WheelEntry | SourceEntry, sdk: Sdk) -> WheelRequest:
+def _request(target: WheelTarget, state: TagState, sdk: Sdk) -> WheelRequest:
     return WheelRequest.of_target(
-        matrix_of(forge, state).wheel(row.target),
+        target,
         sdk=sdk,
         repository=CHECKOUT,
         tag=state.name,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
-from mlir_release.model.names import Slot
 from mlir_release.release.draft import Draft
 from mlir_release.release.remote import parse_manifest
 from mlir_release.release.status import Facts, TagFacts
@@ -115,7 +114,7 @@ class _Observer:
             return facts
         draft = Draft(self.forge, facts.state, release, matrix)
         wheels = draft.wheels()
-        present = {target.name for target in matrix.wheels if Slot.of_target(target) in wheels}
+        present = {target.name for target in matrix.wheels if target.slot in wheels}
         failing: set[str] = set()
         if self.forge.services is None:  # no jobs tell; and reading each report costs no request
             failing = {name for name, report in draft.reports().items() if not report.passed}

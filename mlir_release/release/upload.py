@@ -10,7 +10,6 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ForgeError, UsageError
 from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.names import Slot
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
@@ -109,12 +108,12 @@ def _check_signed(signatures: Signatures, content: Dist) -> None:
 
 def _check_target(wheel: Built, matrix: Matrix) -> None:
     target = matrix.wheel(wheel.target)
-    if Slot.of_target(target) != wheel.slot:
+    if target.slot != wheel.slot:
         raise UsageError(
             "wheel-target-mismatch",
             f"{wheel.filename} is not what its target {target.name} makes",
             where=str(wheel.path),
-            why=f"the target makes {Slot.of_target(target)}, the file is {wheel.slot}",
+            why=f"the target makes {target.slot}, the file is {wheel.slot}",
             remedy="build it again with the targets.toml of the tag's commit",
         )
 

@@ -24,14 +24,17 @@ from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.parts import DESCRIPTION
 from mlir_release.sdk.prefix import inspect_prefix
 from mlir_release.sdk.programs import link_or_copy
+from mlir_release.sdk.regalloc_model import ModelFolder
 from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
+from mlir_release.snapshot.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.sdk.regalloc_model import ModelFolder
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.model.targets import Runtime
     from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
 
@@ -194,6 +197,27 @@ def adopt_sdk(made: Sdk, *, revision: str, source_epoch: int, cache: Path) -> Sd
 
 def _link(origin: str, target: str) -> None:
     link_or_copy(Path(origin), Path(target))
+
+
+def provide_pinned(
+    matrix: Matrix,
+    runtime: Runtime,
+    sha: str,
+    *,
+    cache: Path,
+    repository: Path = Path(),
+    budget: float | None = None,
+    jobs: int | None = None,
+) -> Sdk:
+    """The SDK of a pinned revision, for a runtime of its matrix: :func:`provide_for`, whose parameters these are.
+
+    :param repository: what paths of ``targets.toml`` are relative to
+    """
+    regalloc = ModelFolder.load(repository / runtime.regalloc_model) if runtime.regalloc_model else None
+    if regalloc is not None:
+        regalloc.check_better()
+    revision = Upstream.of(matrix.release).resolve(sha)
+    return provide_for(revision, floor=runtime.floor, cache=cache, budget=budget, jobs=jobs, regalloc=regalloc)
 
 
 def provide_for(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
+from mlir_release.host.files import sha256_of
 from mlir_release.host.needs import Needs
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
@@ -19,14 +20,13 @@ from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.suites import CORE_MINUTES, SOURCE_SUITE, SUITES, Scope, needs_wheel
-from mlir_release.release.assets import read_source
 from mlir_release.testing.known_failures import judge
 from mlir_release.testing.report import TestRun
-from mlir_release.testing.sources import build_from
 from mlir_release.testing.suites import NEEDED_PARTS, RUNNERS, Subject
 from mlir_release.wheels.build import build_addon
 from mlir_release.wheels.inspect import WheelReport, inspect
 from mlir_release.wheels.platform_tags import platforms_of
+from mlir_release.wheels.source import read_members, release_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,24 +98,31 @@ def _run_source(
             where=str(path),
             remedy=f"for this file: {SOURCE_SUITE}",
         )
-    source = read_source(path)
-    _check_revision(path.name, source.info, sdk)
+    _, content = read_members(path)
+    release, interpreter = release_info(path, content), find_interpreter(None, python)
+    _check_revision(path.name, release, sdk)
     sdk.require(*NEEDED_PARTS[SOURCE_SUITE], purpose=f"the suite {SOURCE_SUITE}")
-    interpreter = find_interpreter(None, python)
-    name = target or f"{SOURCE_SUITE}-{source.target}"
+    name = target or f"{SOURCE_SUITE}-{release.target}"
     folder = (workdir / name).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     _needs([SOURCE_SUITE]).check(folder)
-    subject = Subject(sdk=sdk, workdir=folder, python_version=interpreter.short_version, release=source.info)
+    subject = Subject(
+        sdk=sdk,
+        workdir=folder,
+        wheel=path.absolute(),
+        python=interpreter.executable,
+        python_version=interpreter.short_version,
+        release=release,
+    )
     with console.step(f"test suite {SOURCE_SUITE} on {path.name}"):
         start = time.monotonic()
-        steps = build_from(path, version=source.version, sdk=sdk, python=interpreter.executable, workdir=folder)
+        results = judge(RUNNERS[SOURCE_SUITE](subject), SOURCE_SUITE, subject.situation())
         return TestRun(
             target=name,
             suite=SOURCE_SUITE,
             wheel=path.name,
-            wheel_sha256=source.sha256,
-            results=judge(list(steps), SOURCE_SUITE, subject.situation()),
+            wheel_sha256=sha256_of(path),
+            results=results,
             seconds=time.monotonic() - start,
         )
 

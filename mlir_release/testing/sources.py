@@ -9,6 +9,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import parse_sdist_filename
+
 from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.locked import choose
@@ -33,13 +35,12 @@ _NEEDS_SDK = "[source-needs-sdk]"
 _FIRST_STEPS = "import mlir.ir as ir; print(ir.Module.parse('module {}', ir.Context()))"
 
 
-def build_from(source: Path, *, version: str, sdk: Sdk, python: Path, workdir: Path) -> Iterator[TestResult]:
+def build_from(source: Path, *, sdk: Sdk, python: Path, workdir: Path) -> Iterator[TestResult]:
     """Check the metadata; build without an SDK, which must say what is missing; then with ``mlir-sdk``; then import.
 
     Ends with the first step that fails, as each needs those before it.
-
-    :param version: of the release, so of ``mlir-sdk``
     """
+    _, version = parse_sdist_filename(source.name)
     pip = ("-I", "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
     built = workdir / "built"
     start = time.monotonic()
@@ -55,7 +56,7 @@ def build_from(source: Path, *, version: str, sdk: Sdk, python: Path, workdir: P
         return
 
     start = time.monotonic()
-    environment.install("--no-deps", write_sdk_wheel(sdk, version, output=workdir / "sdk"))
+    environment.install("--no-deps", write_sdk_wheel(sdk, str(version), output=workdir / "sdk"))
     done = _run(command, environment)
     yield _result("builds-with-mlir-sdk", start, done)
     if not done.ok:

@@ -29,6 +29,7 @@ from mlir_release.testing.known_failures import Situation
 from mlir_release.testing.mlir import TIMEOUT, ToolsMlir, WheelMlir
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.testing.sdk_wheels import build_against, run_programs
+from mlir_release.testing.sources import build_from
 from mlir_release.wheels.sdk_members import PACKAGE
 
 if TYPE_CHECKING:
@@ -233,10 +234,18 @@ def sdk(subject: Subject) -> list[TestResult]:
     return list(run_programs(subject.environment, version))
 
 
+def source(subject: Subject) -> list[TestResult]:
+    """What a source distribution is for, in empty environments."""
+    assert subject.wheel is not None
+    assert subject.python is not None
+    return list(build_from(subject.wheel, sdk=subject.sdk, python=subject.python, workdir=subject.workdir))
+
+
 #: How each suite of :data:`mlir_release.model.suites.SUITES` is run; known failures are judged afterwards.
 RUNNERS: Mapping[str, Callable[[Subject], list[TestResult]]] = {
     "smoke": smoke,
     "bindings": bindings,
     "regression": regression,
     "sdk": sdk,
+    "source": source,
 }

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
-from mlir_release.errors import MachineError
+from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.wheel_info import WHEEL_INFO
+from mlir_release.model.decode import MalformedError
+from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.stage import BUILD_BACKEND, stage
 
@@ -72,3 +73,20 @@ def read_members(path: Path) -> tuple[bytes, bytes | None]:
     if not metadata:
         raise corrupt(path, f"it has no {root}/PKG-INFO")
     return metadata, info or None
+
+
+def release_info(path: Path, content: bytes | None) -> WheelInfo:
+    """Read the ``_release.json`` of a wheel or a source distribution. :raises VerificationError: ``wheel-not-ours``"""
+    why = "it has no _release.json, which says what release it belongs to"
+    if content is not None:
+        try:
+            return WheelInfo.from_text(content)
+        except MalformedError as error:
+            why = f"in its _release.json, {error}"
+    raise VerificationError(
+        "wheel-not-ours",
+        f"{path.name} does not say which release it belongs to",
+        where=str(path),
+        why=why,
+        remedy="build it with `mlir-release wheels build`; only such wheels are published",
+    )

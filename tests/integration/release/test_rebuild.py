@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
@@ -33,6 +34,8 @@ from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report
 
 if TYPE_CHECKING:
     from mlir_release.model.manifest import Manifest
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.model.targets import Runtime
     from mlir_release.sdk.info import Sdk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
@@ -73,6 +76,30 @@ def test_the_same_toolkit_and_sdk_give_the_published_bytes(stage: Stage, sdk: Sd
     assert (answer["sdk"], answer["image"]) == (sdk.info.digest, "")
     assert Path(answer["rebuilt"]).parent == tmp_path / "again"
     assert set(answer) == set(json.loads(read_schemas()["rebuilt.schema.json"])["properties"])
+
+
+def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
+    stage: Stage, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(stage, sdk)
+    made = {"again": sdk}
+    asked = []
+
+    def provide(matrix: Matrix, runtime: Runtime, sha: str, **others: object) -> Sdk:
+        asked.append((runtime.name, sha))
+        return made["again"]
+
+    monkeypatch.setattr(module, "provide_pinned", provide)
+    assert rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True).equal
+    assert asked == [("linux-x86_64", REVISION)]
+    made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
+    with pytest.raises(UsageError) as caught:
+        rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True)
+    assert caught.value.id == "rebuild-other-sdk"
+
+    command = ["wheels", "rebuild", TAG, TARGET, "--sdk", str(sdk.root), "--from", "source"]
+    refused = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
+    assert isinstance(refused.exception, click.UsageError)
 
 
 def test_what_was_made_otherwise_is_told_member_by_member(

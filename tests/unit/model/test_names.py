@@ -38,4 +38,4 @@ def test_what_is_no_wheel_has_no_slot(filename: str) -> None:
 def test_a_target_and_its_wheel_have_one_slot() -> None:
     target = Matrix.parse(TARGETS).wheels[0]
     name = f"mlir-20261120.2-{target.python}-{target.python}-manylinux_2_28_x86_64.whl"
-    assert Slot.of_target(target) == Slot.of_file(name)
+    assert target.slot == Slot.of_file(name)

@@ -54,7 +54,7 @@ def test_every_host_selects_its_runtime_its_targets_and_its_slots(
     for wheel in wheels:
         interpreter = wheel.interpreter.removesuffix("t")
         slot = Slot.of_file(f"mlir-1-{interpreter}-{wheel.python}-{tag}.whl")
-        assert slot == Slot.of_target(wheel)
+        assert slot == wheel.slot
         assert slot == Slot(distribution="mlir", python=wheel.interpreter, platform=here)
 
 

@@ -34,8 +34,8 @@ def test_one_wheel_serves_all_from_312_on_that_have_the_gil() -> None:
     wheel = found.wheel(SHARED)
     assert [python.tag for python in wheel.pythons] == ["cp312", "cp313", "cp314"]
     assert wheel.python == CPython(3, 12)
-    assert Slot.of_target(wheel) == Slot.of_file("mlir-1-cp312-abi3-manylinux_2_28_x86_64.whl")
-    assert Slot.of_target(wheel) != Slot.of_file("mlir-1-cp312-cp312-manylinux_2_28_x86_64.whl")
+    assert wheel.slot == Slot.of_file("mlir-1-cp312-abi3-manylinux_2_28_x86_64.whl")
+    assert wheel.slot != Slot.of_file("mlir-1-cp312-cp312-manylinux_2_28_x86_64.whl")
     assert split_target(SHARED) == ("mlir-linux-x86_64", CPython(3, 12))
 
 

@@ -16,7 +16,6 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.names import Slot
 from mlir_release.model.release_tags import parse_release_tag
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.targets import DISTRIBUTIONS, Profile
@@ -205,7 +204,7 @@ def test_a_releases_wheel_says_which_release_and_target_it_is_of(profile: Profil
     wheel = read_wheel(path)
     check_wheel(wheel, Expected(tag=parse_release_tag(TAG), revision=REVISION, version=VERSION))
     assert (wheel.target, wheel.profile) == (target.name, profile)
-    assert wheel.slot == Slot.of_target(target)
+    assert wheel.slot == target.slot
     report = inspect(wheel.path)
     assert (report.problems, report.release) == ((), wheel.info)
     assert [path.name for path in tmp_path.iterdir()] == [wheel.filename]
