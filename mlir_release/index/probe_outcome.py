@@ -18,7 +18,7 @@ class ProbeStep:
     command: Command | Project
     python: str  #: ``3.12.1``
     wanted: str  #: the wheel's file name; empty: the command must fail
-    got: str  #: what arrived, or the last line of the tool's complaint
+    got: str  #: what arrived, or the end of the tool's complaint
     passed: bool
     seconds: float
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
 LIMIT = 600
 
+#: How much of a complaint is shown: PDM and Poetry end theirs with advice.
+LINES = 3
+
 #: What begins the names of variables that are settings of these tools, or an environment that is not this one.
 _SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
 
@@ -66,12 +69,18 @@ def _lock(form: Project, program: Path, python: Python, wheel: WheelEntry, folde
     lock = folder / f"{form.tool}.lock"
     text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
     right = done.returncode == 0 and wheel.filename in text and wheel.sha256 in text
-    said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()[-1]
+    if right:
+        got = f"locked {wheel.filename}"
+    elif done.returncode == 0:
+        got = "a lock without that wheel"
+    else:
+        said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()
+        got = " / ".join(line.strip() for line in said[-LINES:])
     return ProbeStep(
         command=form,
         python=python.name,
         wanted=wheel.filename,
-        got=f"locked {wheel.filename}" if right else said if done.returncode != 0 else "a lock without that wheel",
+        got=got,
         passed=right,
         seconds=time.monotonic() - start,
     )

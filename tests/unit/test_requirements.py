@@ -25,7 +25,8 @@ LOCKS = {
 
 def locked(name: str) -> dict[str, str]:
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-    return {canonicalize_name(m[1]): m[2] for m in re.finditer(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)}
+    found = re.finditer(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;]+)", text, re.MULTILINE)
+    return {canonicalize_name(m[1]): m[2] for m in found}
 
 
 @pytest.mark.parametrize("lock", LOCKS)
