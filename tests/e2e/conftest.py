@@ -91,13 +91,21 @@ def sdk(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Sdk:
 
 
 @pytest.fixture(scope="session")
-def container() -> podman.Image:
+def contained(chosen: tuple[Release, list[Python]]) -> Python:
+    """The CPython in the container: of the version that the rehearsal takes, where that can be copied."""
+    if not (movable := podman.movable()):
+        pytest.skip(f"containers are not tested here: {podman.unusable()}")
+    return next((python for python in movable if python.tag == chosen[1][0].tag), movable[0])
+
+
+@pytest.fixture(scope="session")
+def container(contained: Python) -> podman.Image:
     """The image that stands for manylinux's, and a podman that can run it."""
     if reason := podman.unusable():
         # Loud on purpose: without these tests nothing shows that the production way works.
         sys.stderr.write(f"\n*** containers ARE NOT TESTED here: {reason} ***\n")
         pytest.skip(f"containers are not tested here: {reason}")
-    image = podman.prepare(cache_directory(), podman.movable()[:1])
+    image = podman.prepare(cache_directory(), [contained])
     probe = image.run(["podman", "run", "--rm", podman.NAME, "true"])
     if probe.returncode != 0:
         sys.stderr.write(f"\n*** containers ARE NOT TESTED here: podman cannot run: {probe.stderr} ***\n")

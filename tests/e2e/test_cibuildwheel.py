@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.wheels.inspect import inspect
-from tests.podman import image as podman
 
 if TYPE_CHECKING:
+    from mlir_release.host.pythons import Python
     from mlir_release.sdk.info import Sdk
+    from tests.podman import image as podman
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
-    container: podman.Image, sdk: Sdk, tmp_path: Path
+    container: podman.Image, contained: Python, sdk: Sdk, tmp_path: Path
 ) -> None:
     """``mlir-core``: all of MLIR but the code generators, the profile that is quickest to link."""
-    python = podman.movable()[0]
     output, log = tmp_path / "dist", tmp_path / "log"
     command: list[str | Path] = [
         *(sys.executable, "-m", "mlir_release", "wheels", "build", "--json", "--sdk", sdk.root, "--llvm", "mlir-core"),
-        *("--python", python.executable, "--backend", "cibuildwheel", "--output", output),
+        *("--python", contained.executable, "--backend", "cibuildwheel", "--output", output),
     ]
     with log.open("w") as file:
         done = subprocess.run(
@@ -43,7 +43,7 @@ def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
     assert report.external == ()
     assert report.distribution == "mlir-core"
     (tag,) = report.tags
-    assert tag == f"{python.tag}-{python.tag}-{report.true_platform_tag}"
+    assert tag == f"{contained.tag}-{contained.tag}-{report.true_platform_tag}"
     assert report.true_platform_tag.startswith("manylinux_2_")
     # The floor that the matrix asks for is older than packed relocations, so none may be there.
     assert not any(facts.packed_relocations for facts in report.elf.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,13 @@ class Pages:
         self.asked: list[str] = []
 
     def deploy(self, repository: str, folder: Path) -> str:
-        """Replace a repository's pages by a folder's files; returns their address."""
+        """Replace a repository's pages by a folder's files; returns :meth:`address`."""
         files = (path for path in folder.rglob("*") if path.is_file())
         self._deployed[repository] = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        return self.address(repository)
+
+    def address(self, repository: str) -> str:
+        """Where the pages of a repository are, or will be; it ends in a slash."""
         return f"{self._github.url}/pages/{repository}/"
 
     def serve(self, path: str) -> Answer:
@@ -41,8 +46,11 @@ class Pages:
             if since is None or now - since >= KEPT:
                 since, content = now, self._read(path)
                 self._cache[path] = (content, since)
-        age = {"Cache-Control": f"max-age={KEPT.seconds}", "Age": str(int((now - since).total_seconds()))}
-        return Answer(404, b"Not Found", age) if content is None else Answer(200, content, age)
+        headers = {"Cache-Control": f"max-age={KEPT.seconds}", "Age": str(int((now - since).total_seconds()))}
+        if content is None:
+            return Answer(404, b"Not Found", headers)
+        kind, _ = mimetypes.guess_type("index.html" if path.endswith("/") else path)
+        return Answer(200, content, headers | {"Content-Type": kind or "application/octet-stream"})
 
     def _read(self, path: str) -> bytes | None:
         owner, name, rest = path.removeprefix("/pages/").split("/", 2)

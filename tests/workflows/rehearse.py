@@ -82,7 +82,7 @@ class Runner:
 
     @property
     def pages(self) -> Path:
-        """Where the pages are deployed."""
+        """What is deployed, and then served by the server."""
         return self.workspace / "pages"
 
     def run_all(self, workflow: str, ref: str) -> None:
@@ -127,6 +127,8 @@ class Runner:
         for job, result in jobs:
             console.say(f"    {job}: {result}")
         self._clear(checkout)
+        if workflow == "pages.yml" and self.pages.is_dir():
+            self.github.deploy_pages(self.repository, self.pages)
         self.log.append((workflow, ref, done.returncode == 0))
         return done.returncode == 0
 
@@ -177,6 +179,7 @@ class Runner:
             "ARTIFACTS": str(self.artifacts(run_id)),
             "CACHES": str(self.workspace / "caches"),
             "PAGES": str(self.pages),
+            "PAGES_URL": self.github.pages.address(self.repository).rstrip("/"),
             "INSTALLED": os.environ.get("INSTALLED", str(self.workspace / "installed")),
             "PYTHONS": ":".join(str(python.executable) for python in installed()),
             "MLIR_RELEASE_CACHE": str(cache_directory()),
@@ -255,8 +258,8 @@ def install_from_pages(runner: Runner, tag: str) -> str:
     """Install a release as its users do, in a clean environment; returns the output of the first program."""
     _, (python, *_) = choose(available_releases(cache=cache_directory()))
     environment = venv.create(runner.workspace / "clean", python.executable)
-    page = runner.pages / "snapshots" / "latest" / "index.html"
-    environment.install("-f", str(page), "mlir>=20200101")
+    page = f"{runner.github.pages.address(runner.repository)}snapshots/latest/"
+    environment.install("-f", page, "mlir>=20200101")
     done = subprocess.run(
         [environment.python, "-I", "-c", FIRST_PROGRAM], capture_output=True, text=True, check=True,
         env=environment.variables(),
