@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option,
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from mlir_release.model.mlgo import Kind, ProblemName, Start
+    from mlir_release.mlgo.saved_model import SavedModel
+    from mlir_release.model.mlgo import Kind, Policy, ProblemName, Start
 
 #: ``llvm``: the prefix of an installed LLVM.
 llvm_option = click.option(
@@ -250,9 +252,29 @@ def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, 
     )
 
 
+tensorflow_option = click.option(
+    "--python", default="python3", show_default=True, help="With a saved model: a CPython that has its TensorFlow."
+)
+
+
+@contextmanager
+def _loaded(path: Path, python: str) -> Iterator[Policy | SavedModel]:
+    """A policy, by its file or by the folder of a saved model."""
+    if not path.is_dir():
+        from mlir_release.mlgo.evaluate import load_policy
+
+        yield load_policy(path)
+        return
+    from mlir_release.mlgo.saved_model import opened
+
+    with opened(path, python) as model:
+        yield model
+
+
 @mlgo.command("evaluate")
 @click.argument("corpus", type=EXISTING_FOLDER)
-@click.option("--policy", type=PATH, required=True, help="The policy.json to evaluate.")
+@click.option("--policy", type=PATH, required=True, help="The policy.json, or saved model, to evaluate.")
+@tensorflow_option
 @llvm_option
 @click.option("--programs", type=PATH, help="Also count the instructions of this file's programs, by callgrind.")
 @click.option(
@@ -270,6 +292,7 @@ def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, 
 def mlgo_evaluate(
     corpus: Path,
     policy: Path,
+    python: str,
     llvm: Path,
     programs: Path | None,
     training: bool,
@@ -283,26 +306,28 @@ def mlgo_evaluate(
     check_machine()
     from mlir_release.mlgo.compiling import Compiler
     from mlir_release.mlgo.corpus import load_corpus
-    from mlir_release.mlgo.evaluate import evaluate, load_policy, unseen
+    from mlir_release.mlgo.evaluate import evaluate, unseen
     from mlir_release.mlgo.instructions import counter
 
     if training and trained_on is not None:
         raise click.UsageError("--training and --trained-on exclude each other")
-    modules, judged, toolchain = load_corpus(corpus), load_policy(policy), Toolchain(llvm)
+    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
     count = counter(programs, toolchain, jobs) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
-    if trained_on is not None:
-        chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
-    else:
-        chosen, title = (
-            (modules.training, "the training modules") if training else (modules.held_out, "held-out modules")
-        )
-        if judged.corpus != modules.digest:
-            console.warn(
-                "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
+    with _loaded(policy, python) as judged:
+        if trained_on is not None:
+            chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
+        else:
+            chosen, title = (
+                (modules.training, "the training modules") if training else (modules.held_out, "held-out modules")
             )
-    with console.waiting(f"compiling {len(chosen)} modules twice" + (" and counting instructions" if count else "")):
-        found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
+            if judged.corpus != modules.digest:
+                console.warn(
+                    "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
+                )
+        counting = " and counting instructions" if count else ""
+        with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
+            found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
     if console.json_mode:
         console.result("", found.to_json())
         return
@@ -315,35 +340,44 @@ def mlgo_evaluate(
 @mlgo.command("embed")
 @click.argument("policy", type=PATH)
 @output_option("RegAllocEvictModel.h, .cpp and .o")
+@tensorflow_option
 @llvm_option
 @click.option("--source", type=EXISTING_FOLDER, help="llvm-project of the same version: also link OUTPUT/llc.")
 @click.option(
     "--check", type=EXISTING_FOLDER, metavar="CORPUS", help="With --source: compare this llc with the interactive mode."
 )
 @json_option
-def mlgo_embed(policy: Path, output: Path, llvm: Path, source: Path | None, check: Path | None) -> None:
+def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path | None, check: Path | None) -> None:
     """Write a policy as the header and object that LLVM's build takes, and link an llc with it from stock archives."""
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
+    from mlir_release.host.cache import cache_directory
+    from mlir_release.mlgo.ahead_of_time import provide_runtime
     from mlir_release.mlgo.corpus import load_corpus
-    from mlir_release.mlgo.embed import compare, embed, link_llc
-    from mlir_release.mlgo.evaluate import load_policy
+    from mlir_release.mlgo.embed import compare, embed, embed_saved_model, link_llc
+    from mlir_release.model.mlgo import Policy
     from mlir_release.sdk.upstream import read_source
 
     if check is not None and source is None:
         raise click.UsageError("--check compares the llc that --source links: give both")
-    toolchain, loaded = Toolchain(llvm), load_policy(policy)
-    found = embed(loaded, toolchain, output)
-    says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
-    if source is not None:
-        with console.step("linking llc with it"):
-            found = link_llc(found, toolchain, source, output, version=read_source(source).version)
-    if check is not None:
-        modules = load_corpus(check)
-        with console.waiting(f"compiling {len(modules.modules)} modules twice"):
-            found = compare(found, loaded, toolchain, modules, check, output)
-        says += f"\nllc gives the interactive mode's object for all {found.identical} modules"
+    toolchain, runtime = Toolchain(llvm), None
+    with _loaded(policy, python) as loaded:
+        if isinstance(loaded, Policy):
+            found = embed(loaded, toolchain, output)
+        else:
+            found = embed_saved_model(loaded, python, toolchain, output)
+            runtime = provide_runtime(python, toolchain, cache_directory()) if source else None
+        says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
+        if source is not None:
+            version = read_source(source).version
+            with console.step("linking llc with it"):
+                found = link_llc(found, toolchain, source, output, version=version, runtime=runtime)
+        if check is not None:
+            modules = load_corpus(check)
+            with console.waiting(f"compiling {len(modules.modules)} modules twice"):
+                found = compare(found, loaded, toolchain, modules, check, output)
+            says += f"\nllc gives the interactive mode's object for all {found.identical} modules"
     console.result(says, found.to_json())
 
 

@@ -15,10 +15,11 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import replacing, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.mlgo.ahead_of_time import compile_model
 from mlir_release.mlgo.compiling import Compiler, in_parallel
 from mlir_release.mlgo.conversation import converse
 from mlir_release.mlgo.cxx import model_sources
-from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.policies import maker
 from mlir_release.mlgo.problems import EVICTION, check_problem
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
 
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mlir_release.mlgo.ahead_of_time import Runtime
     from mlir_release.mlgo.features import Decision
+    from mlir_release.mlgo.policies import Answering
     from mlir_release.mlgo.protocol import Header
+    from mlir_release.mlgo.saved_model import SavedModel
     from mlir_release.mlgo.toolchain import Toolchain
     from mlir_release.model.mlgo import Corpus, Module, Policy
 
@@ -83,19 +87,7 @@ def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.mlgo.cxx.model_sources`
     :raises MachineError: ``mlgo-embedding-failed``
     """
-    if policy.problem != EVICTION.name:
-        raise UsageError(
-            "mlgo-embedding-problem",
-            f"only eviction policies can be embedded, and this one is for {policy.problem}",
-            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
-        )
-    if policy.llvm != toolchain.version:
-        raise VerificationError(
-            "mlgo-policy-other-llvm",
-            f"the policy is for LLVM {policy.llvm}, and --llvm is {toolchain.version}",
-            where=str(toolchain.prefix),
-            remedy="name the LLVM that it was trained with, or train one with this",
-        )
+    _check(policy, toolchain)
     header = asked(toolchain)
     for name, text in model_sources(policy, header).items():
         write_atomically(output / name, text)
@@ -114,11 +106,52 @@ def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     return Embedded(llvm=policy.llvm, policy=policy.digest, corpus=policy.corpus, files=files)
 
 
-def link_llc(embedded: Embedded, toolchain: Toolchain, source: Path, output: Path, *, version: str) -> Embedded:
+def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, output: Path) -> Embedded:
+    """Write a saved model's header and object, which need XLA's runtime. No wheel takes them: there is no source.
+
+    :param python: an interpreter that has TensorFlow
+    :raises UsageError: ``mlgo-embedding-problem``
+    :raises VerificationError: ``mlgo-policy-other-llvm``
+    :raises MachineError: ``mlgo-model-not-compiled``, ``mlgo-embedding-failed``
+    """
+    _check(model, toolchain)
+    (triple,) = _said(toolchain, "--host-target")
+    output.mkdir(parents=True, exist_ok=True)
+    compile_model(model.folder, python, triple, output)
+    files = {f"{MODEL}.{suffix}": sha256_of(output / f"{MODEL}.{suffix}") for suffix in ("h", "o")}
+    return Embedded(llvm=model.llvm, policy=model.digest, corpus=model.corpus, files=files)
+
+
+def _check(policy: Policy | Answering, toolchain: Toolchain) -> None:
+    if policy.problem != EVICTION.name:
+        raise UsageError(
+            "mlgo-embedding-problem",
+            f"only eviction policies can be embedded, and this one is for {policy.problem}",
+            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
+        )
+    if policy.llvm != toolchain.version:
+        raise VerificationError(
+            "mlgo-policy-other-llvm",
+            f"the policy is for LLVM {policy.llvm}, and --llvm is {toolchain.version}",
+            where=str(toolchain.prefix),
+            remedy="name the LLVM that it was trained with, or train one with this",
+        )
+
+
+def link_llc(
+    embedded: Embedded,
+    toolchain: Toolchain,
+    source: Path,
+    output: Path,
+    *,
+    version: str,
+    runtime: Runtime | None = None,
+) -> Embedded:
     """Link ``output/llc`` with the model that :func:`embed` wrote there.
 
     :param toolchain: with LLVM's archives and headers
     :param source: llvm-project, of LLVM ``version``
+    :param runtime: that the model needs; of a saved model
     :raises VerificationError: ``mlgo-source-other-llvm``
     :raises MachineError: ``mlgo-embedding-failed``
     """
@@ -134,11 +167,13 @@ def link_llc(embedded: Embedded, toolchain: Toolchain, source: Path, output: Pat
         def compiled(name: str) -> Path:
             target = folder / f"{name.replace('/', '_')}.o"
             extra = [_HAVE_MODEL, f"-I{output.absolute()}"] if name == ADVISOR else []
+            extra += [f"-I{runtime.include}"] if runtime and name == ADVISOR else []
             _run([*compiler(toolchain), *extra, source.absolute() / name, "-o", target])
             return target
 
         objects = in_parallel(compiled, (ADVISOR, *_LLC), None)
-        _run([*linker(toolchain), *objects, output / f"{MODEL}.o", *archives(toolchain), "-o", folder / "llc"])
+        model = [output / f"{MODEL}.o", *([runtime.archive] if runtime else [])]
+        _run([*linker(toolchain), *objects, *model, *archives(toolchain), "-o", folder / "llc"])
         with replacing(output / "llc") as temporary:
             shutil.copyfile(folder / "llc", temporary)
     (output / "llc").chmod(0o755)
@@ -156,7 +191,7 @@ def archives(toolchain: Toolchain) -> list[str]:
 
 
 def compare(
-    embedded: Embedded, policy: Policy, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+    embedded: Embedded, policy: Policy | Answering, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
 ) -> Embedded:
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 
@@ -165,12 +200,12 @@ def compare(
     :raises VerificationError: ``mlgo-embedding-differs``
     """
     check_problem(policy, corpus)
+    answering = maker(policy)
     stock = Compiler(toolchain, corpus, folder)
     linked = Compiler(toolchain, corpus, folder, program=output.absolute() / "llc", options=(EMBEDDED,))
-    scorer = Scorer(policy)
 
     def same(module: Module) -> bool:
-        return linked.compile(module, emit=True).sha256 == stock.compile(module, scorer.answering, emit=True).sha256
+        return linked.compile(module, emit=True).sha256 == stock.compile(module, answering, emit=True).sha256
 
     found = in_parallel(same, corpus.modules, None)
     if different := [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]:

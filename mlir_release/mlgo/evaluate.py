@@ -11,7 +11,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compare import Change, change
 from mlir_release.mlgo.compiling import in_parallel
-from mlir_release.mlgo.policies import Scorer
+from mlir_release.mlgo.policies import maker
 from mlir_release.mlgo.problems import check_problem, problem_of
 from mlir_release.model.mlgo import Policy, read_document
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mlir_release.mlgo.compiling import Compiled, Compiler
     from mlir_release.mlgo.instructions import Counted
+    from mlir_release.mlgo.policies import Answering
     from mlir_release.mlgo.problems import Problem
     from mlir_release.model.mlgo import Corpus, Module
 
@@ -142,7 +143,7 @@ class Evaluation:
         }
 
 
-def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy) -> tuple[Module, ...]:
+def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tuple[Module, ...]:
     """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
 
     :param trained_on: the corpus that it was trained on
@@ -167,7 +168,7 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy) -> tuple[Module, 
 
 
 def evaluate(
-    policy: Policy,
+    policy: Policy | Answering,
     modules: Sequence[Module],
     compiler: Compiler,
     corpus: Corpus,
@@ -184,7 +185,7 @@ def evaluate(
     :raises UsageError: ``mlgo-problem-differs``
     """
     check_problem(policy, corpus)
-    scorer = Scorer(policy)
+    answering = maker(policy)
     with scratch_folder("mlgo") as folder:
         objects = {way: [folder / f"{way}{index}.o" for index in range(len(modules))] for way in ("default", "policy")}
 
@@ -193,7 +194,7 @@ def evaluate(
             return Row(
                 module=module.name,
                 default=compiler.compile(module, emit=True, keep=default),
-                policy=compiler.compile(module, scorer.answering, emit=True, keep=learned),
+                policy=compiler.compile(module, answering, emit=True, keep=learned),
             )
 
         rows = in_parallel(compare, list(zip(modules, objects["default"], objects["policy"], strict=True)), jobs)

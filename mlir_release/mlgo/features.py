@@ -46,11 +46,13 @@ class Decision(NamedTuple):
     :param positions: what may be answered, ascending
     :param rows: features of each: (positions, features)
     :param default: the default's choice, an index of a position, where the compiler tells it
+    :param tensors: what the compiler sent, by name; a recorded decision has none
     """
 
     positions: NDArray[np.int64]
     rows: NDArray[np.float64]
     default: int | None = None
+    tensors: np.void | None = None
 
 
 class Layout(ABC):
@@ -79,12 +81,22 @@ class Layout(ABC):
             odd = sorted(set(self.features) ^ set(features))
             raise _differ(self._inputs, why=f"only one of both has {', '.join(odd)}" if odd else "their order differs")
 
+    def provide(self, inputs: Sequence[tuple[str, int]]) -> None:
+        """Refuse a compiler that does not send all that a model is given: names and elements of its tensors.
+
+        :raises VerificationError: ``mlgo-features-differ``
+        """
+        sent = {name: self._tensors[name].shape[0] for name in self._tensors.names or ()}
+        if missing := sorted(name for name, elements in inputs if sent.get(name) != elements):
+            raise _differ(self._inputs, why=f"it does not send {', '.join(missing)}, of the model's size")
+
     def read(self, memory: bytes) -> Decision:
         """A decision.
 
         :raises VerificationError: ``mlgo-features-nan``
         """
-        decision = self._decision(np.frombuffer(memory, self._tensors)[0])
+        tensors = np.frombuffer(memory, self._tensors)[0]
+        decision = self._decision(tensors)._replace(tensors=tensors)
         if np.isnan(decision.rows).any():
             self._repair(decision.rows)
         return decision

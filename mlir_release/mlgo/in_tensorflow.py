@@ -1,8 +1,9 @@
 """What needs TensorFlow. It runs in an interpreter that has it, from a checkout of google/ml-compiler-opt.
 
-So it imports nothing of the toolkit, and is given to that interpreter (CPython 3.10 or newer) as its standard input:
+So it imports nothing of the toolkit, and is given to that interpreter (CPython 3.10 or newer) as text:
 ``signature`` prints what ml-compiler-opt's model is asked, ``write TENSORS TARGET`` writes decisions as the trace that
 its programs read, and ``agreement TENSORS MODEL`` prints the share of decisions in which a saved model chooses alike.
+``serve MODEL`` answers decisions, and needs TensorFlow alone.
 """
 
 from __future__ import annotations
@@ -64,6 +65,33 @@ def agreement(tensors: str, model: str) -> float:
     return same / len(chosen)
 
 
+def serve(model: str) -> None:
+    """Write what a saved model is given, as a line; then answer decisions: all tensors in that order, by eight bytes.
+
+    A session runs models whose Python types are not installed, and takes a third of the time of a function.
+    """
+    tf: Any = importlib.import_module("tensorflow")
+    told, heard = sys.stdout.buffer, sys.stdin.buffer
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        action = tf.compat.v1.saved_model.loader.load(session, ["serve"], model).signature_def["action"]
+        given = {
+            name: (tf.as_dtype(tensor.dtype).name, [dimension.size for dimension in tensor.tensor_shape.dim])
+            for name, tensor in action.inputs.items()
+        }
+        (choice,) = action.outputs.values()
+        act = session.make_callable(choice.name, [action.inputs[name].name for name in given])
+        told.write(json.dumps([[name, *about] for name, about in given.items()]).encode() + b"\n")
+        told.flush()
+        layout = np.dtype([(name, *about) for name, about in given.items()])
+        while len(memory := heard.read(layout.itemsize)) == layout.itemsize:
+            tensors = np.frombuffer(memory, layout)[0]
+            told.write(np.ravel(act(*(tensors[name] for name in given))).astype(np.int64)[:1].tobytes())
+            told.flush()
+
+
 if __name__ == "__main__":
     functions: dict[str, Callable[..., Any]] = {"signature": signature, "write": write, "agreement": agreement}
-    print(json.dumps(functions[sys.argv[1]](*sys.argv[2:])))
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        print(json.dumps(functions[sys.argv[1]](*sys.argv[2:])))

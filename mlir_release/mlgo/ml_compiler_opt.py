@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,9 @@ from mlir_release.host.files import remove_folder, replacing, write_atomically
 from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.features import MASK
+from mlir_release.mlgo.saved_model import interpreter
 from mlir_release.mlgo.trace import load_decisions
+from mlir_release.model.mlgo import Trained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,16 +95,10 @@ class Checkout:
                 remedy="git clone https://github.com/google/ml-compiler-opt, and name the folder by --ml-compiler-opt",
             )
 
-    @property
-    def interpreter(self) -> str:
-        """Its path, because programs run in another folder."""
-        found = shutil.which(self.python)
-        return self.python if found is None else str(Path(found).absolute())
-
     def ask(self, *words: str | Path) -> Any:
         """Run a function of :mod:`~mlir_release.mlgo.in_tensorflow`. :raises MachineError: ``mlgo-trainer-python``"""
         script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
-        done = capture([self.interpreter, "-", *words], cwd=self.folder, text=script, encoding="utf-8")
+        done = capture([interpreter(self.python), "-", *words], cwd=self.folder, text=script, encoding="utf-8")
         if not done.ok:
             raise MachineError(
                 "mlgo-trainer-python",
@@ -116,7 +111,7 @@ class Checkout:
 
     def command(self, program: str, *options: str) -> tuple[str, ...]:
         """How one of its programs is called, in its folder."""
-        return (self.interpreter, "-m", f"compiler_opt.{program}", *options)
+        return (interpreter(self.python), "-m", f"compiler_opt.{program}", *options)
 
     def run(self, program: str, *options: str) -> None:
         """Run one of its programs. :raises MachineError: ``mlgo-trainer-failed``"""
@@ -166,6 +161,8 @@ def clone(
     write_atomically(into.cloning, gin("behavioral_cloning_nn_agent", vocabulary | {_STEPS: iterations}))
     write_atomically(into.ppo, gin("ppo_nn_agent", vocabulary | {"clang_path": clang, _WARM_START: into.model}))
     _run(trainer, into)
+    trained = Trained(problem=corpus.problem, llvm=corpus.llvm, corpus=corpus.digest)
+    write_atomically(into.model / trained.FILE, trained.to_text())
     return Cloned(
         model=into.model,
         decisions=len(recorded),

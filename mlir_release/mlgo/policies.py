@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.mlgo import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from mlir_release.mlgo.features import Decision, Layout
-    from mlir_release.model.mlgo import Kind, Policy
+    from mlir_release.model.mlgo import Kind, ProblemName
 
     Floats = NDArray[np.float64]
 
@@ -33,6 +34,34 @@ class Chooser(Protocol):
 
     def __call__(self, decision: Decision) -> int:
         """Which of the decision's positions to take: an index into its rows."""
+
+
+class Answering(Protocol):
+    """A policy that is no document of weights, and answers by itself."""
+
+    @property
+    def problem(self) -> ProblemName:
+        """That it decides."""
+
+    @property
+    def llvm(self) -> str:
+        """The version that it was trained with."""
+
+    @property
+    def corpus(self) -> str:
+        """Digest of what it was trained on."""
+
+    @property
+    def digest(self) -> str:
+        """Names it."""
+
+    def answering(self, layout: Layout) -> Chooser:
+        """What answers a compiler. :raises VerificationError: ``mlgo-features-differ``"""
+
+
+def maker(policy: Policy | Answering) -> Callable[[Layout], Chooser]:
+    """What answers compilers. :raises VerificationError: ``mlgo-policy-shape``"""
+    return (Scorer(policy) if isinstance(policy, Policy) else policy).answering
 
 
 def weight_count(kind: Kind, features: int, hidden: int) -> int:

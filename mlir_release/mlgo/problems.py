@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.mlgo.policies import Chooser
+    from mlir_release.mlgo.policies import Answering, Chooser
     from mlir_release.model.mlgo import Corpus, Policy, ProblemName
 
 
@@ -150,7 +150,7 @@ def problem_of(name: ProblemName) -> Problem:
     return _PROBLEMS[name]
 
 
-def check_problem(policy: Policy, corpus: Corpus) -> None:
+def check_problem(policy: Policy | Answering, corpus: Corpus) -> None:
     """Refuse a policy for another problem than a corpus is for. :raises UsageError: ``mlgo-problem-differs``"""
     if policy.problem != corpus.problem:
         ours, theirs = problem_of(policy.problem), problem_of(corpus.problem)

@@ -179,6 +179,15 @@ class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         return hashlib.sha256(self.to_text().encode()).hexdigest()
 
 
+class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What a saved model of TensorFlow's was trained on; it is a file of the model's folder."""
+
+    FILE: ClassVar[str] = "trained.json"
+
+    llvm: str
+    corpus: Sha256  #: :attr:`Corpus.digest`
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a training is asked for; a resumed one must be asked for the same."""
 

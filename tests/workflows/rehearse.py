@@ -204,6 +204,8 @@ class Runner:
             str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
             "--eventpath", str(self.workspace / "event.json"), "--platform", f"{RUNNER}=-self-hosted",
             "--secret-file", str(self.workspace / "secrets"), "--var", "MLIR_RELEASE_BACKEND=build",
+            # Poetry asks for each version of a dependency by an interface of PyPI's that not every mirror has.
+            "--var", "MLIR_RELEASE_INSTALLERS=uv pdm",
             "--no-skip-checkout", "--no-cache-server", "--action-cache-path", str(self.workspace / "act"),
             "--concurrent-jobs", "2",
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from mlir_release.host.cache import cache_directory
 from mlir_release.mlgo.compiling import Compiler, text_of
 from mlir_release.mlgo.corpus import load_corpus, make_corpus
 from mlir_release.mlgo.ml_compiler_opt import generating
 from mlir_release.mlgo.toolchain import Toolchain
+from mlir_release.sdk.releases import find_release
+from mlir_release.sdk.source import fetch_source
 from tests.integration.mlgo.conftest import mlgo, refused, said
 
 if TYPE_CHECKING:
@@ -51,6 +54,25 @@ def test_the_heuristic_is_cloned_into_a_saved_model(
     assert (saved / "output_spec.json").is_file()
     again = said(mlgo(*words, "--iterations", "1", "--json"))
     assert again["agreement"] < done["agreement"], "a second run begins anew"
+
+
+def test_the_saved_model_is_evaluated_and_embedded(
+    corpus: Path, clang: Path, trainer: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The compiler asks TensorFlow, and what TensorFlow compiled; both choose alike."""
+    words = ("-o", tmp_path / "run", "--llvm", clang, *trainer, "--iterations", "300", "--json")
+    model, python = str(said(mlgo("train", corpus, *words))["model"]), trainer[-1]
+    evaluated = said(mlgo("evaluate", corpus, "--policy", model, "--python", python, "--llvm", clang, "--json"))
+    assert sum(row["policy"]["decisions"] for row in evaluated["modules"]) > 10
+    assert [row["policy"]["sha256"] for row in evaluated["modules"]] != [
+        row["default"]["sha256"] for row in evaluated["modules"]
+    ]
+    source = fetch_source(find_release(Toolchain(clang).version), cache=cache_directory(), whole=True).root
+    linked = ("-o", tmp_path / "out", "--python", python, "--llvm", clang, "--source", source)
+    embedded = said(mlgo("embed", model, *linked, "--check", corpus, "--json"))
+    loaded = load_corpus(corpus)
+    assert embedded["identical"] == len(loaded.modules)
+    assert (embedded["policy"], embedded["corpus"]) == (evaluated["policy"], loaded.digest)
 
 
 def test_code_is_generated_for_the_trainer_as_llc_generates_it(corpus: Path, clang: Path, tmp_path: Path) -> None:
