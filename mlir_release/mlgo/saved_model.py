@@ -127,7 +127,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
     """A saved model that answers until the end of the block, or of this process.
 
     :param python: an interpreter that has TensorFlow
-    :raises UsageError: ``mlgo-model-unlabelled``, ``mlgo-document-invalid``
+    :raises UsageError: ``mlgo-model-missing``, ``mlgo-model-unlabelled``, ``mlgo-document-invalid``
     :raises MachineError: ``mlgo-tensorflow-failed``
     """
     trained = _trained(folder)
@@ -170,7 +170,7 @@ def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 def _trained(folder: Path) -> Trained:
     if not (folder / CONTENT).is_file():
         raise UsageError(
-            "mlgo-policy-missing",
+            "mlgo-model-missing",
             "this folder is no saved model of TensorFlow's",
             where=str(folder),
             why=f"it has no {CONTENT}",

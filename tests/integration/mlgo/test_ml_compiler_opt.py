@@ -60,7 +60,7 @@ def test_the_saved_model_is_evaluated_and_embedded(
     corpus: Path, clang: Path, trainer: tuple[str, ...], tmp_path: Path
 ) -> None:
     """The compiler asks TensorFlow, and what TensorFlow compiled; both choose alike."""
-    words = ("-o", tmp_path / "run", "--llvm", clang, *trainer, "--iterations", "300", "--json")
+    words: tuple[str | Path, ...] = ("-o", tmp_path / "run", "--llvm", clang, *trainer, "--iterations", "300", "--json")
     model, python = str(said(mlgo("train", corpus, *words))["model"]), trainer[-1]
     evaluated = said(mlgo("evaluate", corpus, "--policy", model, "--python", python, "--llvm", clang, "--json"))
     assert sum(row["policy"]["decisions"] for row in evaluated["modules"]) > 10

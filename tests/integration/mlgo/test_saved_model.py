@@ -144,7 +144,7 @@ def test_a_model_that_does_not_fit_is_refused(corpus: Path, llvm: Path, model: P
     assert refused(*words, model).id == "mlgo-document-invalid"
     (model / Trained.FILE).unlink()
     assert refused(*words, model).id == "mlgo-model-unlabelled"
-    assert refused(*words, tmp_path).id == "mlgo-policy-missing"
+    assert refused(*words, tmp_path).id == "mlgo-model-missing"
 
 
 def test_an_interpreter_without_tensorflow_is_named(

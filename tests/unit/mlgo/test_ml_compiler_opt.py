@@ -11,6 +11,7 @@ import pytest
 
 from mlir_release.errors import ReleaseError
 from mlir_release.mlgo.ml_compiler_opt import Checkout, Signature, generating, gin, tensors, write_corpus
+from mlir_release.mlgo.saved_model import interpreter
 from mlir_release.model.mlgo import Module
 from tests.unit.mlgo.policy_factory import FEATURES, decision
 
@@ -131,7 +132,7 @@ def test_an_interpreter_is_found_from_where_it_was_named(
     monkeypatch.chdir(tmp_path / "here")
     named = Checkout(checkout.folder, "./python", checkout.log)
     assert named.command("rl.train_bc")[0] == str(tmp_path / "here" / "python"), "a virtual environment's stays a link"
-    assert Checkout(checkout.folder, "no-such-python", checkout.log).interpreter == "no-such-python"
+    assert interpreter("no-such-python") == "no-such-python"
 
 
 def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
