@@ -377,7 +377,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
             modules = load_corpus(check)
             with console.waiting(f"compiling {len(modules.modules)} modules twice"):
                 found = compare(found, loaded, toolchain, modules, check, output)
-            says += f"\nllc gives the interactive mode's object for all {found.identical} modules"
+            says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
     console.result(says, found.to_json())
 
 

@@ -71,7 +71,9 @@ def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
         raise _failed("this CPython has no TensorFlow", python, "\n".join(done.complaint.splitlines()[-3:]))
     version, include = json.loads(done.stdout.splitlines()[-1])
     archive = cache / "xla" / f"tensorflow-{version}" / _LIBRARY
-    with locked(archive.parent.with_suffix(".lock"), waiting="another process compiles TensorFlow's runtime"):
+    with locked(
+        archive.parent.with_name(f"{archive.parent.name}.lock"), waiting="another process compiles TensorFlow's runtime"
+    ):
         if not archive.is_file():
             with console.step(f"compiling the runtime of TensorFlow {version}, once"):
                 _compile_runtime(Path(include).with_name(_SOURCES), toolchain.program("clang++"), archive, cache)

@@ -70,13 +70,13 @@ def test_a_page_of_inlining_shows_the_size_alone() -> None:
 
 
 def test_a_page_shows_everything_and_loads_nothing() -> None:
-    embedded = {"identical": 2, "files": {"RegAllocEvictModel.o": "5" * 64}}
+    embedded = {"identical": 2, "compared": 3, "files": {"RegAllocEvictModel.o": "5" * 64}}
     page = Page(report(CORPUS, TRACE, TRAINING, evaluation(LESS, SAME, LESS).to_json(), embedded))
     assert page.loaded == []
     assert page.tags.count("svg") == 2
     for wanted in (
         "Verdict: better than the default beyond the noise", "-2.00% (-3.00% to -1.00%)", "-2.500%", "1,234",
-        "all of 2 modules", "5" * 64, TRAINING.policy().digest, TRAINING.corpus,
+        "2 of 3 modules", "5" * 64, TRAINING.policy().digest, TRAINING.corpus,
     ):  # fmt: skip
         assert wanted in " ".join(page.said.split())
 
