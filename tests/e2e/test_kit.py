@@ -49,8 +49,7 @@ def test_cibuildwheel_builds_and_tests_an_extension(
     report = inspect(path)
     (needed,) = map(Requirement, report.requires_dist)
     assert (needed.name, needed.specifier) == ("mlir", SpecifierSet(f"=={inspect(rehearsed.wheel).version}"))
-    assert report.stable_abi
-    assert report.true_platform_tag.startswith("manylinux_2_")
+    assert all("-abi3-manylinux" in tag for tag in report.tags)
     assert report.external == ("libMLIRPythonCAPI.so",)  # which is in mlir, where the kit's repair leaves it
 
 
