@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option, json_option, output_option
+from mlir_release.cli.mlgo_options import check_trainer, llvm_option, loaded, tensorflow_option, trainer_options
+from mlir_release.cli.options import EXISTING_FOLDER, PATH, jobs_option, json_option, output_option
 from mlir_release.console import console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from mlir_release.mlgo.saved_model import SavedModel
-    from mlir_release.model.mlgo import Kind, Policy, ProblemName, Start
-
-#: ``llvm``: the prefix of an installed LLVM.
-llvm_option = click.option(
-    "--llvm",
-    type=EXISTING_FOLDER,
-    required=True,
-    help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
-)
-
-
-#: Parameters of ``mlgo train`` that only one trainer has.
-_EVOLUTION = frozenset(
-    {"kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs"}
-)
-_ELSEWHERE = frozenset({"checkout", "python", "iterations"})
-
-
-def trainer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``trainer``, and what ml-compiler-opt needs: ``checkout``, ``python``, ``iterations`` (by default its own)."""
-    only = "With --trainer ml-compiler-opt: "
-    for option in (
-        click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{only}steps."),
-        click.option("--python", default="python3", show_default=True, help=f"{only}a CPython that has TensorFlow."),
-        click.option(
-            "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
-            metavar="DIRECTORY", help=f"{only}its checkout.",
-        ),
-        click.option(
-            "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
-            help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+    from mlir_release.model.mlgo import Kind, ProblemName, Start
 
 
 @click.group()
@@ -196,7 +159,7 @@ def mlgo_train(
     from mlir_release.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
-    _check_trainer(trainer, other=_EVOLUTION if trainer == "ml-compiler-opt" else _ELSEWHERE)
+    check_trainer(trainer)
     if trainer == "ml-compiler-opt":
         _clone(corpus, output, llvm, checkout, python, iterations)
         return
@@ -217,15 +180,6 @@ def mlgo_train(
     with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
         done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
     console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
-
-
-def _check_trainer(trainer: str, *, other: frozenset[str]) -> None:
-    """Refuse options that only the other trainer has."""
-    context = click.get_current_context()
-    given = {name for name in other if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    options = [parameter.opts[-1] for parameter in context.command.params if parameter.name in given]
-    if options:
-        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(options)}")
 
 
 def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, iterations: int) -> None:
@@ -250,25 +204,6 @@ def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, 
         f"PPO is configured; with a clang that has TFLite, in {checkout}: {shlex.join(done.train)}",
         done,
     )
-
-
-tensorflow_option = click.option(
-    "--python", default="python3", show_default=True, help="With a saved model: a CPython that has its TensorFlow."
-)
-
-
-@contextmanager
-def _loaded(path: Path, python: str) -> Iterator[Policy | SavedModel]:
-    """A policy, by its file or by the folder of a saved model."""
-    if not path.is_dir():
-        from mlir_release.mlgo.evaluate import load_policy
-
-        yield load_policy(path)
-        return
-    from mlir_release.mlgo.saved_model import opened
-
-    with opened(path, python) as model:
-        yield model
 
 
 @mlgo.command("evaluate")
@@ -314,7 +249,7 @@ def mlgo_evaluate(
     modules, toolchain = load_corpus(corpus), Toolchain(llvm)
     count = counter(programs, toolchain, jobs) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
-    with _loaded(policy, python) as judged:
+    with loaded(policy, python) as judged:
         if trained_on is not None:
             chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
         else:
@@ -362,11 +297,11 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
     if check is not None and source is None:
         raise click.UsageError("--check compares the llc that --source links: give both")
     toolchain, runtime = Toolchain(llvm), None
-    with _loaded(policy, python) as loaded:
-        if isinstance(loaded, Policy):
-            found = embed(loaded, toolchain, output)
+    with loaded(policy, python) as chosen:
+        if isinstance(chosen, Policy):
+            found = embed(chosen, toolchain, output)
         else:
-            found = embed_saved_model(loaded, python, toolchain, output)
+            found = embed_saved_model(chosen, python, toolchain, output)
             runtime = provide_runtime(python, toolchain, cache_directory()) if source else None
         says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
         if source is not None:
@@ -376,7 +311,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
         if check is not None:
             modules = load_corpus(check)
             with console.waiting(f"compiling {len(modules.modules)} modules twice"):
-                found = compare(found, loaded, toolchain, modules, check, output)
+                found = compare(found, chosen, toolchain, modules, check, output)
             says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
     console.result(says, found.to_json())
 
