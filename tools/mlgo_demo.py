@@ -24,10 +24,12 @@ sys.path.insert(0, str(ROOT))
 
 from mlir_release.console import console  # noqa: E402
 from mlir_release.errors import ReleaseError  # noqa: E402
+from mlir_release.host import venv  # noqa: E402
 from mlir_release.host.cache import cache_directory  # noqa: E402
 from mlir_release.mlgo.corpus import load_corpus  # noqa: E402
 from mlir_release.mlgo.embed import SYSTEM_LIBRARIES, archives, compiler, linker  # noqa: E402
 from mlir_release.mlgo.toolchain import Toolchain  # noqa: E402
+from mlir_release.projects.mlir import SMOKE  # noqa: E402
 from mlir_release.sdk.debian import DebianPackages  # noqa: E402
 from mlir_release.sdk.releases import find_release  # noqa: E402
 from mlir_release.sdk.source import fetch_source  # noqa: E402
@@ -35,7 +37,8 @@ from mlir_release.sdk.source import fetch_source  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TOOLKIT = [sys.executable, "-m", "mlir_release", "mlgo"]
+MLIR_RELEASE = [sys.executable, "-m", "mlir_release"]
+TOOLKIT = [*MLIR_RELEASE, "mlgo"]
 
 #: Mangled names that llvm-cxxfilt reads in one run, and compile commands that yaml-bench reads.
 NAMES, ENTRIES = 400, 40
@@ -47,6 +50,15 @@ DIALECTS = ("Affine", "Arith", "Math", "MemRef")
 
 #: MLIR's archives that mlir-opt takes nothing from.
 NOT_IN_MLIR_OPT = re.compile("CAPI|Test")
+
+#: The library of a wheel's bindings, and what it exports to them.
+LIBRARY, EXPORTED = "libMLIRPythonCAPI.so", "{ global: mlir*; local: *; };\n"
+
+#: LLVM's components that the execution engine has beyond llc's.
+EXECUTION = ("orcjit", "perfjitevents")
+
+#: Two runs of one program must execute the same: sets of Python's in one order, and no threads that wait for work.
+STEADY = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def main() -> int:
@@ -79,7 +91,8 @@ def demonstrate(output: Path, minutes: float, limit: int | None) -> None:
     training = ("--batch", 32, "--minutes", minutes, "--generations", 1000)
     do(*TOOLKIT, "train", corpus, "-o", run, *llvm, *training)
     policy = run / "policy.json"
-    programs = write_programs(output / "programs", source, build, corpus, toolchain)
+    python = install_wheel(output, source, prefix)
+    programs = write_programs(output / "programs", source, build, corpus, toolchain, python)
     evaluated = keep(run / "evaluation.json", "evaluate", corpus, "--policy", policy, *llvm, "--programs", programs)
     embedding = ("-o", output / "embedded", "--source", source, "--check", corpus)
     embedded = keep(run / "embedded.json", "embed", policy, *llvm, *embedding)
@@ -111,7 +124,17 @@ def compile_libraries(source: Path, build: Path, prefix: Path) -> None:
     do("ninja", "-C", build, "LLVMDemangle", "LLVMSupport", "llvm-cxxfilt", "yaml-bench")
 
 
-def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolchain: Toolchain) -> Path:
+def install_wheel(output: Path, source: Path, prefix: Path) -> Path:
+    """Build the wheel of the bindings, and install it; returns the interpreter that has it."""
+    sdk, wheels = output / "sdk", output / "wheels"
+    do(*MLIR_RELEASE, "sdk", "import", prefix, "--source", source, "-o", sdk)
+    do(*MLIR_RELEASE, "wheels", "build", "--sdk", sdk, "--python", sys.executable, "--backend", "build", "-o", wheels)
+    environment = venv.create(output / "environment", Path(sys.executable))
+    environment.install(*wheels.glob("*.whl"))
+    return environment.python
+
+
+def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolchain: Toolchain, python: Path) -> Path:
     """The file of programs that instructions are counted of, and what they read.
 
     They are stripped, because valgrind reads all debug sections first, and not all that clang 22 writes. The stock
@@ -122,7 +145,9 @@ def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolch
     libraries = [build / "lib" / f"libLLVM{name}.a" for name in ("Option", "TargetParser", "Support", "Demangle")]
     link = linker(toolchain)
 
-    def program(name: str, objects: Sequence[Path], rest: Sequence[str | Path], runs: list[object]) -> object:
+    def program(
+        name: str, objects: Sequence[str | Path], rest: Sequence[str | Path], runs: list[object]
+    ) -> dict[str, object]:
         words = [*link, "-s", "-Wl,--allow-multiple-definition", *objects, "{modules}", *rest, "-o", "{program}"]
         return {"name": name, "link": [str(word) for word in words], "runs": runs}
 
@@ -134,12 +159,14 @@ def write_programs(folder: Path, source: Path, build: Path, corpus: Path, toolch
 
     names, entries = names_to_demangle(folder, build, toolchain), commands_to_parse(folder, build)
     llc, mlir_opt = compiled("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp"), compiled(MLIR_OPT)
-    stock = archives(toolchain)
+    stock, mlir = archives(toolchain), mlir_archives(toolchain)
     found = [
         program("llvm-cxxfilt", built("llvm-cxxfilt"), [*libraries, *SYSTEM_LIBRARIES], names),
         program("yaml-bench", built("yaml-bench"), [*libraries, *SYSTEM_LIBRARIES], entries),
         program("llc", llc, stock, modules_to_compile(corpus)),
-        program("mlir-opt", mlir_opt, [*mlir_archives(toolchain), *stock], files_to_canonicalize(source)),
+        program("mlir-opt", mlir_opt, [*mlir, *stock], files_to_canonicalize(source)),
+        program("wheel", shared(folder, toolchain), [*mlir, *archives(toolchain, *EXECUTION)], [{"name": "smoke test"}])
+        | smoke_test(python),
     ]
     (folder / "programs.toml").write_text(tomli_w.dumps({"program": found}))
     return folder / "programs.toml"
@@ -193,6 +220,21 @@ def files_to_canonicalize(source: Path) -> list[object]:
     options = ["--canonicalize", "--cse", "--allow-unregistered-dialect", "--split-input-file"]
     tests = {name: source / "mlir" / "test" / "Dialect" / name / "canonicalize.mlir" for name in DIALECTS}
     return [{"name": name, "arguments": [*options, str(path)]} for name, path in tests.items()]
+
+
+def shared(folder: Path, toolchain: Toolchain) -> list[str | Path]:
+    """The words that make a link that of the library of a wheel: MLIR's C API, all of it."""
+    exported = folder / "exported"
+    exported.write_text(EXPORTED)
+    api = sorted((toolchain.prefix / "lib").glob("libMLIRCAPI*.a"))
+    made = ("-shared", f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={exported}")
+    return [*made, "-Wl,--whole-archive", *api, "-Wl,--no-whole-archive"]
+
+
+def smoke_test(python: Path) -> dict[str, object]:
+    """The keys of a program that is a library: the smoke test of an interpreter's wheel runs with it."""
+    script = Path(__file__).with_name("mlgo_smoke.py")
+    return {"command": [str(python), str(script), str(SMOKE), "{program}"], "environment": STEADY}
 
 
 def modules_to_compile(corpus: Path) -> list[object]:

@@ -188,9 +188,9 @@ def linker(toolchain: Toolchain) -> list[str | Path]:
     return [toolchain.program("clang++"), f"--ld-path={toolchain.program('ld.lld')}", "-Wl,--gc-sections"]
 
 
-def archives(toolchain: Toolchain) -> list[str]:
-    """LLVM's archives that llc is linked with, and the libraries of the system."""
-    return [*_said(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS), *SYSTEM_LIBRARIES]
+def archives(toolchain: Toolchain, *more: str) -> list[str]:
+    """LLVM's archives that llc is linked with, and the libraries of the system. ``more``: further components"""
+    return [*_said(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS, *more), *SYSTEM_LIBRARIES]
 
 
 def compare(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.process import capture
+from mlir_release.host.surroundings import without_secrets
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.model.mlgo import Programs
@@ -113,9 +114,9 @@ class Counter:
         """Instructions, and what was printed."""
         file = path.with_name(f"{path.name}.{program.runs.index(run)}.callgrind")
         text = (self.folder / run.input).read_text(encoding="utf-8") if run.input else None
-        words = [self._filled(word) for word in run.arguments]
-        command: list[str | Path] = [self.valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", path, *words]
-        printed = self._run(program.name, command, text)
+        words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
+        counting = [self.valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
+        printed = self._run(program.name, counting, text, without_secrets() | program.environment)
         return int(_TOTALS.findall(file.read_text(encoding="utf-8"))[-1]), printed
 
     def _filled(self, word: str, **names: Path) -> str:
@@ -123,8 +124,10 @@ class Counter:
             word = word.replace(f"{{{name}}}", str(path))
         return word
 
-    def _run(self, name: str, command: Sequence[str | Path], text: str | None = None) -> str:
-        done = capture(command, cwd=self.folder, text=text, timeout=_LIMIT, encoding="utf-8")
+    def _run(
+        self, name: str, command: Sequence[str | Path], text: str | None = None, variables: dict[str, str] | None = None
+    ) -> str:
+        done = capture(command, cwd=self.folder, text=text, environment=variables, timeout=_LIMIT, encoding="utf-8")
         if not done.ok:
             raise VerificationError(
                 "mlgo-program-failed",

@@ -112,10 +112,15 @@ class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
     #: to write, ``{llvm}`` the prefix of the LLVM.
     link: Annotated[tuple[str, ...], Meta(min_length=1)]
+    #: What is run, with each run's arguments: the file itself, or what uses it, as an interpreter uses a library.
+    command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
+    environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
     runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
         _check_different("runs", [run.name for run in self.runs])
+        if not any("{program}" in word for word in self.command):
+            raise MalformedError("command", "does not use what is linked", "write {program} where its path belongs")
 
 
 class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -70,5 +70,6 @@ def test_the_demonstration_ends_with_a_report(tmp_path: Path) -> None:
     evaluated = json.loads((tmp_path / "run" / "evaluation.json").read_bytes())
     assert embedded["identical"] == 6
     assert embedded["policy"] == evaluated["policy"]
-    assert len(evaluated["runs"]) == 13  # of so few modules, llc compiles two
+    assert len(evaluated["runs"]) == 14  # of so few modules, llc compiles two
+    assert evaluated["runs"][-1]["run"] == "smoke test"
     assert evaluated["verdict"] in (tmp_path / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,18 @@ int main(int count, char **words) {{
   printf("%lld %s\\n", {called}, {said});
   return getchar() == 'x';
 }}
+"""
+
+
+#: Calls a function of a library: both are said from outside, the function by a variable.
+USER = """
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int count, char **words) {
+  void *library = dlopen(words[1], RTLD_NOW);
+  int (*called)(int, char **) = (int (*)(int, char **))dlsym(library, getenv("LIBRARY_HAS"));
+  return called(count - 1, words + 1);
+}
 """
 
 
@@ -81,6 +94,18 @@ def test_a_policy_that_never_evicts_executes_more(corpus: Path, clang: Path, tmp
 
 
 @pytest.mark.usefixtures("_valgrind")
+def test_a_library_is_counted_in_the_program_that_uses_it(corpus: Path, clang: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    (tmp_path / "user.c").write_text(USER)
+    subprocess.run([clang / "bin" / "clang", tmp_path / "user.c", "-o", user], check=True)
+    link = ["{llvm}/bin/clang", "-shared", "-fPIC", "main.c", "{modules}", "-o", "{program}"]
+    given: dict[str, Any] = {"link": link, "command": [str(user), "{program}"], "environment": {"LIBRARY_HAS": "main"}}
+    found = evaluated(corpus, clang, write_programs(tmp_path, **given), nothing=1)
+    assert len(found.runs) == 5
+    assert all(run.policy > run.default > 50_000 for run in found.runs)
+
+
+@pytest.mark.usefixtures("_valgrind")
 @pytest.mark.parametrize(
     ("changed", "where"),
     [
@@ -113,6 +138,8 @@ def test_a_program_that_prints_something_else_is_no_saving(corpus: Path, clang: 
         ({"runs": [{"name": "a"}, {"name": "a"}]}, "two of the same name"),
         ({"runs": [{"name": "a"}]}, "a confidence interval needs 5"),
         ({"links": []}, "links"),
+        ({"command": ["python3"]}, "write {program} where its path belongs"),
+        ({"environment": {"A": 1}}, "environment"),
     ],
 )
 def test_a_file_of_programs_that_is_wrong_is_explained(
