@@ -1,4 +1,4 @@
-"""The kit for downstreams as GitHub runs it: cibuildwheel builds our example on a release, in a container, with uv."""
+"""The kit for downstreams as GitHub runs it: cibuildwheel builds examples on a release, in a container, with uv."""
 
 from __future__ import annotations
 
@@ -15,19 +15,43 @@ from packaging.specifiers import SpecifierSet
 
 from mlir_release.downstream.write import write_kit
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.host import venv
+from mlir_release.host.cache import cache_directory
 from mlir_release.index.generate import generate
-from mlir_release.rehearsal.downstream import EXTENSION
+from mlir_release.rehearsal.downstream import EXTENSION, copy_standalone
+from mlir_release.rehearsal.run import Options, rehearse
+from mlir_release.sdk.provision import LLVM_PROJECT
+from mlir_release.sdk.source import fetch_source
 from mlir_release.wheels.inspect import inspect
+from tests.processes import run
 from tests.serving import serve
 
 if TYPE_CHECKING:
     from mlir_release.host.pythons import Python
+    from mlir_release.sdk.releases import Release
     from tests.e2e.conftest import Rehearsed
     from tests.podman import image as podman
 
 #: What a container must know of this machine to reach PyPI from it. Hosted runners need none of it.
 NETWORK = ("SSL_CERT_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "UV_DEFAULT_INDEX")
 CERTIFICATES = "/etc/ssl/certs"
+
+BACKEND = 'requires = ["scikit-build-core>=0.11"'
+
+BUNDLE = """
+[tool.scikit-build.build]
+targets = ["StandalonePythonModules"]
+
+[tool.scikit-build.install]
+components = ["StandalonePythonModules"]
+
+[tool.scikit-build.cmake.define]
+CMAKE_CXX_VISIBILITY_PRESET = "hidden"
+MLIR_ENABLE_BINDINGS_PYTHON = "ON"
+MLIR_BINDINGS_PYTHON_NB_DOMAIN = "mlir_standalone"
+MLIR_PYTHON_PACKAGE_PREFIX = "mlir_standalone"
+MLIR_BINDINGS_PYTHON_INSTALL_PREFIX = "mlir_standalone"
+"""
 
 
 def test_cibuildwheel_builds_and_tests_an_extension(
@@ -51,6 +75,45 @@ def test_cibuildwheel_builds_and_tests_an_extension(
     assert (needed.name, needed.specifier) == ("mlir", SpecifierSet(f"=={inspect(rehearsed.wheel).version}"))
     assert all("-abi3-manylinux" in tag for tag in report.tags)
     assert report.external == ("libMLIRPythonCAPI.so",)  # which is in mlir, where the kit's repair leaves it
+
+
+@pytest.mark.slow  # it compiles upstream's bindings, without a compiler cache
+def test_cibuildwheel_builds_and_tests_a_bundle(
+    release: Release, container: podman.Image, contained: Python, tmp_path: Path
+) -> None:
+    """Upstream's standalone example, but with the kit's ``pyproject.toml``: the pinned ``mlir-sdk`` is all its LLVM."""
+    options = Options(
+        workspace=tmp_path / "rehearsal", pythons=(str(contained.executable),), profiles=("host", "sdk", "sdk-tools")
+    )
+    tag = rehearse(options).tag
+    tree = fetch_source(release, cache=cache_directory(), directory=None, upstream=LLVM_PROJECT, whole=True)
+    project = copy_standalone(tree.root, tmp_path / "mlir-standalone")
+    (project / "pyproject.toml").unlink()
+    (tmp_path / "forge").symlink_to(options.workspace / "forge")
+    with serve(tmp_path) as served:
+        forge = LocalForge(tmp_path / "forge", base_url=f"{served.url}/forge/releases")
+        generate(forge, tmp_path / "pages", base_url=f"{served.url}/pages")
+        write_kit(forge, project, tag=tag, kind="bundle", site=f"{served.url}/pages")
+        add_to_bundle(project / "pyproject.toml")
+        run_cibuildwheel(container, project)
+        assert served.paths("mlir_sdk-") != []
+    (path,) = (project / "wheelhouse").glob("*.whl")
+    report = inspect(path)
+    assert (report.problems, report.external) == ((), ())
+    (released,) = (options.workspace / "dist" / tag).glob("mlir_sdk-*.whl")
+    assert report.sdk is not None
+    assert report.sdk.version == inspect(released).version
+    environment = venv.create(tmp_path / "environment", contained.executable)
+    environment.install(path, "numpy", "ml_dtypes")
+    program = "from mlir_standalone.ir import Context, Module; Module.parse('module {}', Context())"
+    run(environment.python, "-I", "-c", program)
+
+
+def add_to_bundle(file: Path) -> None:
+    """What a project with bindings of its own has beside the kit's: what upstream's own file says of this one."""
+    text = file.read_text(encoding="utf-8")
+    assert text.count(BACKEND) == 1
+    file.write_text(text.replace(BACKEND, f'{BACKEND}, "nanobind>=2.9,<3", "typing_extensions"') + BUNDLE)
 
 
 def run_cibuildwheel(container: podman.Image, project: Path) -> None:
