@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mlir_release.forge.base import RunJob
-    from mlir_release.model.matrix import Matrix, TestTarget, WheelTarget
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
+    from mlir_release.model.wheel_target import TestTarget, WheelTarget
     from mlir_release.release.draft import Draft
 
 #: Names of failed tests that are listed at most, and their length: GitHub refuses an issue of over 65536 characters.

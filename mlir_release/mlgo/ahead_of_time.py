@@ -62,7 +62,7 @@ def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
 
 
 def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
-    """The runtime of the interpreter's TensorFlow, compiled once: about 11 minutes of CPU.
+    """The runtime of the interpreter's TensorFlow, compiled once: about 8 minutes of CPU.
 
     :raises MachineError: ``mlgo-model-not-compiled``
     """

@@ -25,7 +25,7 @@ DISTRIBUTION_SUFFIXES = (".whl", SOURCE_SUFFIX)
 class Slot:
     """What a file name says it is for, a wheel's or a source distribution's; two in one slot would compete for users.
 
-    A row of the build matrix fills one, too: see :class:`mlir_release.model.matrix.WheelTarget`.
+    A row of the build matrix fills one, too: see :class:`mlir_release.model.wheel_target.WheelTarget`.
     """
 
     distribution: str  #: normalized

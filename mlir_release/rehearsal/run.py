@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.model.matrix import TestTarget, WheelTarget
     from mlir_release.model.targets import Profile
+    from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
 #: A user's first program.
 FIRST_PROGRAM = """

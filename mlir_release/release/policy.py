@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.model.manifest import Waiver
-    from mlir_release.model.matrix import Matrix, WheelTarget
+    from mlir_release.model.matrix import Matrix
     from mlir_release.model.names import Slot
     from mlir_release.model.test_report import TestReport
+    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.release.assets import Built
 
 

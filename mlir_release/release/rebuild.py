@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.matrix import WheelTarget
+    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.snapshot.state import TagState
     from mlir_release.wheels.backends import Backend
 

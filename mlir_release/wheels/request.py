@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.model.cpython import CPython
-    from mlir_release.model.matrix import WheelTarget
     from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
+    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.sdk.info import Sdk
 
 #: Of wheels that belong to no release.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.model.cpython import CPython
-    from mlir_release.model.matrix import WheelTarget
+    from mlir_release.model.wheel_target import WheelTarget
 
 WHEELS = [(wheel, wheel.python) for wheel in MATRIX.wheels if wheel.python is not None]
 

@@ -17,7 +17,8 @@ from tests.release_stage import Stage, make_stage
 from tests.wheel_factory import TAG, make_report, make_wheel
 
 if TYPE_CHECKING:
-    from mlir_release.model.matrix import Matrix, WheelTarget
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.model.wheel_target import WheelTarget
 
 #: What a fork has, but for signatures, which a forge on disk can't make.
 TARGETS = (

@@ -1,0 +1,181 @@
+"""The targets of the build matrix: a wheel, or a source distribution, and a run of a suite that gates it.
+
+Their names are derived from the words of ``targets.toml`` only, so they are stable as long as what they name is
+the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
+from mlir_release.model.filters import TAG
+from mlir_release.model.names import Slot
+from mlir_release.model.suites import needs_wheel
+from mlir_release.model.targets import SOURCE, Configuration, Profile, Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mlir_release.model.requirements import Override
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelTarget:
+    """One wheel of a release.
+
+    :param python: what it is built with; None for a wheel of an SDK, and a source distribution: for every CPython
+    :param serves: of a wheel for the stable ABI: the targets of single CPythons in whose place it is
+    """
+
+    configuration: Configuration
+    runtime: Runtime
+    python: CPython | None
+    required: bool
+    suites: tuple[str, ...]
+    tags: frozenset[str] = field(default_factory=frozenset)
+    overrides: tuple[Override, ...] = ()  #: of upstream's requirements; the same for all wheels of a release
+    serves: tuple[WheelTarget, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``mlir-linux-x86_64-cp312``, ``mlir-linux-x86_64-cp312-abi3``, or ``mlir-sdk-linux-x86_64-py3``."""
+        name = f"{self.configuration.name}-{self.place}"
+        return f"{name}-{STABLE_ABI}" if self.serves else name
+
+    @property
+    def parts(self) -> tuple[WheelTarget, ...]:
+        """A target for each CPython that it is for: itself, unless it serves several."""
+        return self.serves or (self,)
+
+    @property
+    def pythons(self) -> tuple[CPython, ...]:
+        """The CPythons that it is made for; none if it has nothing to do with any."""
+        return tuple(part.python for part in self.parts if part.python is not None)
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter tag of its file's name: ``cp312``, ``py3``."""
+        return self.python.tag if self.python is not None else ANY_PYTHON
+
+    @property
+    def place(self) -> str:
+        """Where it is installed: ``linux-x86_64-cp312``."""
+        return f"{self.runtime.name}-{self.interpreter}"
+
+    @property
+    def distribution(self) -> str:
+        """What pip calls it."""
+        return self.configuration.distribution
+
+    @property
+    def profile(self) -> Profile:
+        """What is linked in."""
+        return self.configuration.profile
+
+    @property
+    def slot(self) -> Slot:
+        """What its file's name will say that it is for."""
+        if self.profile == SOURCE:
+            return Slot.of_source(self.distribution)
+        return Slot(
+            distribution=canonicalize_name(self.distribution),
+            python=self.interpreter,
+            platform=self.runtime.tag.platform,
+            stable_abi=bool(self.serves),
+        )
+
+    def is_waived(self, waived: Collection[str]) -> bool:
+        """Whether waivers of these names, taken together, are for it."""
+        return self.name in waived or all(part.name in waived for part in self.parts)
+
+    @property
+    def tests(self) -> tuple[TestTarget, ...]:
+        """The test targets that gate this wheel, by suite and CPython; others may share some (:attr:`Matrix.tests`)."""
+        return merge_tests(
+            TestTarget(
+                suite=suite,
+                configuration=self.configuration,
+                runtime=self.runtime,
+                python=part.python if needs_wheel(suite) else None,
+                required=part.required,
+                wheels=(self.name,),
+            )
+            for part in self.parts
+            for suite in part.suites
+        )
+
+    def facts(self, wheel: WheelTarget) -> dict[str, frozenset[str]]:
+        """What filters see. ``wheel``: itself, or the one that serves its CPython, too."""
+        return {
+            "name": frozenset({self.name, wheel.name}),
+            "llvm": frozenset({self.configuration.name}),
+            "distribution": frozenset({self.distribution}),
+            "profile": frozenset({self.profile}),
+            "runtime": frozenset({self.runtime.name}),
+            "os": frozenset({self.runtime.os}),
+            "arch": frozenset({self.runtime.arch}),
+            "python": frozenset({self.interpreter}),
+            "suite": frozenset(self.suites),
+            TAG: self.tags | {"required" if self.required else "experimental", self.configuration.cadence},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestTarget:
+    """One run of a suite. ``python`` is None for suites that run once a platform, and for wheels of an SDK."""
+
+    __test__ = False  # not a pytest class, whatever its name
+
+    suite: str
+    configuration: Configuration
+    runtime: Runtime
+    python: CPython | None
+    required: bool
+    wheels: tuple[str, ...]  #: names of the wheel targets that it gates
+
+    @property
+    def name(self) -> str:
+        """Suite, LLVM configuration, runtime: a failure's name tells where to look."""
+        python = self.python.tag if self.python is not None else ANY_PYTHON
+        parts = [self.suite, self.configuration.name, self.runtime.name]
+        return "-".join([*parts, python] if self.needs_wheel else parts)
+
+    @property
+    def needs_wheel(self) -> bool:
+        """Whether it runs on a wheel; else on the SDK's tools."""
+        return needs_wheel(self.suite)
+
+    def is_waived(self, waived: Collection[str]) -> bool:
+        """Whether waivers of these names are for it, for its CPython, or for all wheels that it gates."""
+        own = {self.name, self.name.removeprefix(f"{self.suite}-")} if self.needs_wheel else {self.name}
+        return not own.isdisjoint(waived) or all(name in waived for name in self.wheels)
+
+
+def join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:
+    """One wheel for the stable ABI in the place of two, built with the older CPython."""
+    serves = tuple(sorted((*wheel.parts, *other.parts), key=lambda part: part.pythons))
+    return WheelTarget(
+        configuration=wheel.configuration,
+        runtime=wheel.runtime,
+        python=serves[0].python,
+        required=any(part.required for part in serves),
+        suites=tuple(dict.fromkeys(suite for part in serves for suite in part.suites)),
+        tags=frozenset().union(*(part.tags for part in serves)),
+        overrides=wheel.overrides,
+        serves=serves,
+    )
+
+
+def merge_tests(tests: Iterable[TestTarget]) -> tuple[TestTarget, ...]:
+    """Test targets, each name once: required if any of that name is, and for the wheels of all."""
+    found: dict[str, TestTarget] = {}
+    for test in tests:
+        if known := found.get(test.name):
+            wheels = tuple(dict.fromkeys((*known.wheels, *test.wheels)))
+            test = replace(test, required=test.required or known.required, wheels=wheels)
+        found[test.name] = test
+    return tuple(found.values())
