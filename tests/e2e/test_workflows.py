@@ -6,6 +6,7 @@ answers slowly; it does neither in the other tests that act runs.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from mlir_release.model.platforms import Platform
 from tests.github_server import GitHubServer
+from tests.processes import run
 from tests.sigstore.services import serve_sigstore
 from tests.workflows.rehearse import REPOSITORY, Runner, install_from_pages, make_runner
 
@@ -100,12 +102,16 @@ def test_everything_is_signed_in_jobs_of_their_own_and_verifies_from_outside(run
     ended = re.findall(r"^\[(.+?)\s*\] 🏁  Job succeeded", log, re.MULTILINE)
     attested = sorted(job.rpartition("publish: attest signed-")[2] for job in ended if "/Attest/" in job)
     assert attested == ["manifest", *(f"{kind}-{Platform.of_host()}" for kind in ("reports", "wheels"))]
-    assert runner.sigstore is not None
+    from_outside(runner, tmp_path, "verify", tag)
+
+
+def from_outside(runner: Runner, folder: Path, *words: str) -> None:
+    """Run a command of the toolkit that reads the releases, as somebody does who has no part in them."""
     environment = os.environ | runner.github.environment(REPOSITORY) | {
         "MLIR_RELEASE_TRUST_CONFIG": str(runner.workspace / "sigstore" / "trust-config.json")
     }  # fmt: skip
-    command = [sys.executable, "-m", "mlir_release", "verify", tag, "--forge", f"github:{REPOSITORY}", "--json"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "mlir_release", *words, "--forge", f"github:{REPOSITORY}", "--json"]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -129,3 +135,21 @@ def test_runs_after_publication_find_nothing_to_do(runner: Runner) -> None:
         "Release/report: update issues",
     }
     assert published(runner) == [tag]
+
+
+def test_the_pages_show_the_conda_channel_whose_index_is_committed(runner: Runner, tmp_path: Path) -> None:
+    (tag,) = published(runner)
+    checkout, origin = tmp_path / "checkout", runner.github.repositories[REPOSITORY].git.directory
+    run("git", "clone", "-q", "--branch", "main", origin, checkout)
+    from_outside(runner, checkout, "conda", "package", tag, "--output", ".github/conda")
+    (package,) = (path.name for path in (checkout / ".github" / "conda").rglob("*.conda"))
+    run("git", "-C", checkout, "add", ".github/conda/*/*/repodata.json")
+    run("git", "-C", checkout, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "-m", "Conda")
+    run("git", "-C", checkout, "push", "-q", "origin", "HEAD:main")
+    runner.settings["MLIR_RELEASE_CONDA_URL"] = "https://conda.example.org/{folder}"
+    assert runner.run("pages.yml", "main", {})
+    (repodata,) = (runner.pages / "snapshots" / "conda").glob("linux-*/repodata.json")
+    index = json.loads(repodata.read_bytes())
+    assert set(index["packages.conda"]) == {package}
+    assert index["info"]["base_url"] == f"https://conda.example.org/snapshots/{repodata.parent.name}/"
+    assert "conda install -c" in (runner.pages / "snapshots" / tag / "index.html").read_text()

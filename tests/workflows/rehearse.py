@@ -47,6 +47,12 @@ DISPATCHED = ("snapshot.yml", "release.yml", "compiler-caches.yml", "pages.yml",
 
 INSTALL, INSTALL_FOR_REAL = "tools/install.py", "tools/install_for_real.py"
 
+SETTINGS = {
+    "MLIR_RELEASE_BACKEND": "build",
+    # Poetry asks for each version of a dependency by an interface of PyPI's that not every mirror has.
+    "MLIR_RELEASE_INSTALLERS": "uv pdm",
+}
+
 STAND_INS = {
     "actions/checkout": "checkout",
     "actions/setup-python": "setup-python",
@@ -71,6 +77,7 @@ class Runner:
     stand_ins: dict[str, str] = field(default_factory=lambda: dict(STAND_INS))
     folders: dict[str, Path] = field(default_factory=dict)  #: of repositories that are there, by OWNER/NAME@REF
     variables: dict[str, str] = field(default_factory=dict)  #: environment of all steps
+    settings: dict[str, str] = field(default_factory=lambda: dict(SETTINGS))  #: variables of the repository
     real: RealActions | None = None  #: take the place of stand-ins
     sigstore: Services | None = None  #: where attest.yml signs
     log: list[tuple[str, str, bool]] = field(default_factory=list)  #: workflow, ref, success
@@ -203,11 +210,10 @@ class Runner:
         return [
             str(go_tool.provide("act")), "workflow_dispatch", "--workflows", f".github/workflows/{workflow}",
             "--eventpath", str(self.workspace / "event.json"), "--platform", f"{RUNNER}=-self-hosted",
-            "--secret-file", str(self.workspace / "secrets"), "--var", "MLIR_RELEASE_BACKEND=build",
-            # Poetry asks for each version of a dependency by an interface of PyPI's that not every mirror has.
-            "--var", "MLIR_RELEASE_INSTALLERS=uv pdm",
+            "--secret-file", str(self.workspace / "secrets"),
             "--no-skip-checkout", "--no-cache-server", "--action-cache-path", str(self.workspace / "act"),
             "--concurrent-jobs", "2",
+            *(word for name, value in self.settings.items() for word in ("--var", f"{name}={value}")),
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
             *(word for entry in mapped for word in ("--local-repository", entry)),
         ]  # fmt: skip
