@@ -13,9 +13,11 @@ from mlir_release.index.lockfiles import requirements_name
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import PlatformTag
+from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 
 if TYPE_CHECKING:
+    from mlir_release.model.llvm_facts import LlvmFacts
     from mlir_release.model.manifest import Manifest
 
 #: ``extension`` of the installed ``mlir``, or a ``bundle``: a package with its own MLIR, built against ``mlir-sdk``.
@@ -46,6 +48,7 @@ class Pin:
     manifest: Manifest
     site: str  #: URL of the pages, without a slash at the end
     repository: str  #: ``https://HOST/OWNER/NAME`` of the release repository; empty if it is on no host
+    bindings_need: tuple[str, ...]  #: what the release's bindings are compiled with, upstream's requirements
 
     @property
     def tag(self) -> str:
@@ -84,6 +87,12 @@ class Pin:
     def distributions(self) -> tuple[str, ...]:
         """What the downstream takes from the release, what it is built with first."""
         return DISTRIBUTIONS[self.kind]
+
+    @property
+    def requires(self) -> list[str]:
+        """``[build-system] requires``. A bundle has bindings that are compiled as upstream's are."""
+        needed = self.bindings_need if self.kind == "bundle" else ()
+        return ["scikit-build-core>=0.11", f"{self.distributions[0]}=={self.text}", *needed]
 
     @property
     def repository_name(self) -> str:
@@ -127,11 +136,20 @@ class Pin:
         return [min(map(PlatformTag.parse, wheel.platforms), key=lambda tag: tag.version or (0, 0)) for wheel in wheels]
 
 
-def make_pin(manifest: Manifest, *, name: str, kind: Kind, site: str = "", repository: str = "") -> Pin:
+def make_pin(
+    manifest: Manifest,
+    *,
+    name: str,
+    kind: Kind,
+    site: str = "",
+    repository: str = "",
+    facts: LlvmFacts | None = None,
+) -> Pin:
     """The pin of a published release.
 
     :param site: URL of the pages; empty: those of the repository on GitHub Pages
     :param repository: the release repository's address
+    :param facts: what the release's tag records of its revision; None: nothing
     :raises UsageError: ``downstream-name-invalid``, ``downstream-no-wheel``, ``downstream-index-unknown``
     """
     try:
@@ -151,7 +169,16 @@ def make_pin(manifest: Manifest, *, name: str, kind: Kind, site: str = "", repos
             why=f"it has: {', '.join(manifest.distributions) or 'none'}",
             remedy="choose a release that has them: docs/downstream.md, In releases",
         )
-    return Pin(name=canonical, kind=kind, manifest=manifest, site=_site(site, repository), repository=repository)
+    return Pin(
+        name=canonical,
+        kind=kind,
+        manifest=manifest,
+        site=_site(site, repository),
+        repository=repository,
+        bindings_need=tuple(of_names(facts.binding_requirements, facts.binding_library, "typing-extensions"))
+        if facts is not None
+        else (),
+    )
 
 
 def _site(given: str, repository: str) -> str:

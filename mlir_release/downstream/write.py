@@ -11,6 +11,7 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.release.remote import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
+from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,7 @@ def write_kit(
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`mlir_release.downstream.kit.make_kit`
     :raises UsageError: ``release-not-published``, ``downstream-…``
+    :raises NeedsPersonError: ``tag-not-ours``, ``tag-facts-invalid``
     :raises VerificationError: ``provenance-…``, ``manifest-…``
     :raises MachineError: ``downstream-not-written``
     """
@@ -66,7 +68,14 @@ def write_kit(
     with scratch_folder("downstream") as scratch:
         manifest = read_trusted(forge, release, scratch, signed_by).manifest
     home = forge.services.address if forge.services is not None else manifest.repository
-    pin = make_pin(manifest, name=name or directory.resolve().name, kind=kind, site=site, repository=home)
+    pin = make_pin(
+        manifest,
+        name=name or directory.resolve().name,
+        kind=kind,
+        site=site,
+        repository=home,
+        facts=find_state(forge, tag).facts if kind == "bundle" else None,
+    )
     if smoke and not pin.repository_name:
         raise UsageError(
             "downstream-no-repository",

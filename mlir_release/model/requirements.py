@@ -121,6 +121,13 @@ def required_names(requirements: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(canonical(Requirement(line).name) for line in requirements))
 
 
+def of_names(requirements: Iterable[str], *names: str) -> list[str]:
+    """Those of the requirements that are of the distributions with these canonical names."""
+    from packaging.requirements import Requirement
+
+    return [line for line in requirements if canonical(Requirement(line).name) in names]
+
+
 def applicable(requirements: Iterable[str], python: CPython, platform: Platform) -> tuple[str, ...]:
     """The requirements whose markers hold for a CPython on a platform, without the markers.
 

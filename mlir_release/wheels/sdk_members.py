@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
 from mlir_release.projects.mlir import SDK_WHEEL
 from mlir_release.sdk import cmake_exports
@@ -124,7 +125,7 @@ def facts_for_cmake(sdk: Sdk, info: SdkWheelInfo) -> str:
     processors = {
         name.lower() for name in platform.system.architectures if platform.system.architecture(name) == platform.arch
     }
-    required = next((line for line in info.binding_requirements if Requirement(line).name == "nanobind"), "")
+    required = next(iter(of_names(info.binding_requirements, "nanobind")), "")
     facts = {
         "MLIR_SDK_TITLE": info.title,
         "MLIR_SDK_DIGEST": info.digest,

@@ -19,7 +19,7 @@ from packaging.version import Version
 import mlir_release
 from mlir_release.errors import UsageError
 from mlir_release.model.platforms import PlatformTag
-from mlir_release.model.requirements import relaxed, wheel_requirements
+from mlir_release.model.requirements import of_names, relaxed, wheel_requirements
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.sdk.parts import BUILD, TOOLS
@@ -155,10 +155,10 @@ def build_requirements(request: WheelRequest) -> list[str]:
     """What building the wheel needs: ``[build-system] requires``."""
     info = request.sdk.info
     requirements = [BUILD_BACKEND, pin_binding_library(info.binding_requirements)]
-    requirements += [line for line in info.binding_requirements if Requirement(line).name == "typing_extensions"]
+    requirements += of_names(info.binding_requirements, "typing-extensions")
     if info.binding_library == "pybind11":
         # Upstream's CMake asks for NumPy's headers there, though the bindings do not compile against them.
-        requirements += [line for line in info.runtime_requirements if Requirement(line).name == "numpy"]
+        requirements += of_names(info.runtime_requirements, "numpy")
     if info.platform.os == "linux" or request.is_source:
         # Checks that nothing is needed that the wheel does not carry.
         requirements.append("pyelftools>=0.31" + ("; sys_platform == 'linux'" if request.is_source else ""))

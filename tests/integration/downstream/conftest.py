@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.downstream.pin import Kind
+    from mlir_release.model.llvm_facts import LlvmFacts
 
 TARGETS = make_targets(
     make_row(),
@@ -47,10 +48,10 @@ class World:
     def base(self) -> str:
         return f"{self.served.url}/pages"
 
-    def publish(self, tag: str, version: str, *, sdk: bool = False) -> None:
+    def publish(self, tag: str, version: str, *, sdk: bool = False, facts: LlvmFacts | None = None) -> None:
         """Publish a release, with or without wheels of its SDK, and show it on the pages."""
         if tag != TAG:
-            self.stage.add_tag(tag, version)
+            self.stage.add_tag(tag, version, facts=facts)
         folder = self.stage.fill(tag=tag, version=version)
         for distribution in (SDK, SDK_TOOLS) if sdk else ():
             self.stage.fill(tag=tag, version=version, pythons=[ANY_PYTHON], distribution=distribution)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tomllib
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from mlir_release.downstream.pin import Kind
 from mlir_release.downstream.write import write_kit
 from mlir_release.errors import MachineError, UsageError
 from tests.integration.downstream.conftest import NAME
+from tests.revision_factory import FACTS
 from tests.wheel_factory import TAG
 
 if TYPE_CHECKING:
@@ -53,6 +56,17 @@ def test_a_pyproject_that_is_there_is_kept_and_what_it_lacks_is_shown(world: Wor
     assert (tmp_path / "kit" / "pyproject.toml").read_text() == "[project]\nname = 'mine'\n"
     assert sorted(written.written) == [name for name in FILES if name != "pyproject.toml"]
     assert 'requires = ["scikit-build-core>=0.11", "mlir-sdk==20261120.02"]' in written.text()
+
+
+def test_a_bundle_is_built_with_what_the_bindings_of_its_llvm_are(world: World, tmp_path: Path) -> None:
+    world.publish("snapshot-20261121.01", "20261121.1", sdk=True, facts=FACTS)
+    requires = {}
+    for kind in get_args(Kind):
+        world.kit(tmp_path / kind, kind, tag="snapshot-20261121.01")
+        pyproject = tomllib.loads((tmp_path / kind / "pyproject.toml").read_text())
+        requires[kind] = pyproject["build-system"]["requires"][1:]
+    needed = ["nanobind>=2.9, <3.0", "typing_extensions>=4.12.2"]
+    assert requires == {"extension": ["mlir==20261121.01"], "bundle": ["mlir-sdk==20261121.01", *needed]}
 
 
 def test_what_could_not_be_written_whole_is_removed(world: World, tmp_path: Path) -> None:
