@@ -48,7 +48,7 @@ class Pin:
     manifest: Manifest
     site: str  #: URL of the pages, without a slash at the end
     repository: str  #: ``https://HOST/OWNER/NAME`` of the release repository; empty if it is on no host
-    bindings_need: tuple[str, ...]  #: what the release's bindings are compiled with, upstream's requirements
+    facts: LlvmFacts | None = None  #: of the release's revision, where upstream's bindings are compiled, too
 
     @property
     def tag(self) -> str:
@@ -90,9 +90,11 @@ class Pin:
 
     @property
     def requires(self) -> list[str]:
-        """``[build-system] requires``. A bundle has bindings that are compiled as upstream's are."""
-        needed = self.bindings_need if self.kind == "bundle" else ()
-        return ["scikit-build-core>=0.11", f"{self.distributions[0]}=={self.text}", *needed]
+        """``[build-system] requires``."""
+        found = ["scikit-build-core>=0.11", f"{self.distributions[0]}=={self.text}"]
+        if self.facts is not None:
+            found += of_names(self.facts.binding_requirements, self.facts.binding_library, "typing-extensions")
+        return found
 
     @property
     def repository_name(self) -> str:
@@ -149,7 +151,6 @@ def make_pin(
 
     :param site: URL of the pages; empty: those of the repository on GitHub Pages
     :param repository: the release repository's address
-    :param facts: what the release's tag records of its revision; None: nothing
     :raises UsageError: ``downstream-name-invalid``, ``downstream-no-wheel``, ``downstream-index-unknown``
     """
     try:
@@ -169,16 +170,8 @@ def make_pin(
             why=f"it has: {', '.join(manifest.distributions) or 'none'}",
             remedy="choose a release that has them: docs/downstream.md, In releases",
         )
-    return Pin(
-        name=canonical,
-        kind=kind,
-        manifest=manifest,
-        site=_site(site, repository),
-        repository=repository,
-        bindings_need=tuple(of_names(facts.binding_requirements, facts.binding_library, "typing-extensions"))
-        if facts is not None
-        else (),
-    )
+    place = _site(site, repository)
+    return Pin(name=canonical, kind=kind, manifest=manifest, site=place, repository=repository, facts=facts)
 
 
 def _site(given: str, repository: str) -> str:
