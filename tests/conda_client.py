@@ -1,9 +1,12 @@
-"""What pixi does with channels, by its own library: solve, download, install. And stand-ins for other packages."""
+"""What pixi does with channels, by its own library, and what it reads. And stand-ins for other packages."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import html
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
 
 import rattler
 from rattler.index import index_fs
@@ -35,6 +38,12 @@ def install(channels: Sequence[str], specs: Sequence[str], prefix: Path, cache: 
         return records
 
     return {record.name.normalized: record for record in asyncio.run(run())}
+
+
+def pixi_form(page: Path) -> dict[str, Any]:
+    """What a release's page says of its first package for ``pixi.toml``."""
+    blocks = re.findall("<pre><code>(.*?)</code></pre>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return tomllib.loads(next(html.unescape(block) for block in blocks if block.startswith("[workspace]")))
 
 
 def make_stand_ins(folder: Path, packages: Sequence[tuple[str, str, str]]) -> str:

@@ -6,6 +6,8 @@ PyPI's wheels.
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
 import sys
 from functools import partial
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import tomli_w
 
 from mlir_release.conda.channel import package_release, serve_channels
 from mlir_release.conda.write import write_recipe
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.cpython import CPython
-from tests.conda_client import install
+from tests.conda_client import install, pixi_form
 from tests.processes import run
 from tests.serving import serve
 
@@ -72,6 +75,10 @@ build:
   script: ["$PREFIX/bin/python -m pip install --no-deps --no-index --find-links . {name}"]
 requirements: {{host: [python, pip], run: [python]}}
 """
+
+
+PROGRAM = "import mlir.ir as ir\nwith ir.Context():\n    print(ir.Type.parse('memref<2x?xf32>'))"
+PRINTED = "memref<2x?xf32>"
 
 
 class Channel:
@@ -139,9 +146,34 @@ def test_the_channel_of_the_pages_is_installed_from(rehearsed: Rehearsed, channe
         assert len(files.paths(".conda")) == 1
 
 
+@pytest.mark.skipif(shutil.which("pixi") is None, reason="pixi is not installed, and no package of PyPI's")
+def test_pixi_locks_and_installs_from_the_pages(rehearsed: Rehearsed, channel: Channel, tmp_path: Path) -> None:
+    forge = LocalForge(rehearsed.options.workspace / "forge")
+    packaged = package_release(forge, rehearsed.report.tag, tmp_path / "channels")
+    project = tmp_path / "project"
+    project.mkdir()
+    with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
+        add = partial(serve_channels, tmp_path / "channels", f"{files.url}/{{folder}}")
+        generate(forge, tmp_path / "site", base_url=site.url, add_conda=add)
+        form = pixi_form(tmp_path / "site" / "snapshots" / packaged.tag / "index.html")
+        channels = [channel.url if name == "conda-forge" else name for name in form["workspace"]["channels"]]
+        content = {
+            # Older ones know [project] alone, newer ones both.
+            "project": {"name": "mine", "channels": channels, "platforms": ["linux-64"]},
+            # Else pixi supposes an old one, whatever the machine has.
+            "system-requirements": {"libc": platform.libc_ver()[1]},
+            "dependencies": form["dependencies"],
+        }
+        (project / "pixi.toml").write_text(tomli_w.dumps(content))
+        manifest = ("--manifest-path", project / "pixi.toml")
+        variables = os.environ | {"RATTLER_CACHE_DIR": str(tmp_path / "cache")}
+        run("pixi", "install", *manifest, variables=variables)
+        assert run("pixi", "run", *manifest, "python", "-c", PROGRAM, variables=variables).strip() == PRINTED
+    assert packaged.packages[0][1] in (project / "pixi.lock").read_text()
+
+
 def check_mlir(channels: list[str], spec: str, folder: Path) -> None:
     prefix = folder / "prefix"
     install(channels, [spec], prefix, folder / "cache")
-    program = "import mlir.ir as ir\nwith ir.Context():\n    print(ir.Type.parse('memref<2x?xf32>'))"
-    assert run(prefix / "bin" / "python", "-c", program, variables={"PATH": "/nowhere"}).strip() == "memref<2x?xf32>"
+    assert run(prefix / "bin" / "python", "-c", PROGRAM, variables={"PATH": "/nowhere"}).strip() == PRINTED
     shutil.rmtree(prefix)

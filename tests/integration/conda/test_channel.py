@@ -22,7 +22,7 @@ from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from tests.conda_client import install, make_stand_ins
+from tests.conda_client import install, make_stand_ins, pixi_form
 from tests.release_stage import REQUIRED_TARGETS, Stage, make_stage
 from tests.revision_factory import FACTS
 from tests.serving import serve
@@ -143,6 +143,7 @@ def test_the_index_has_what_is_offered_and_says_where_it_is(stage: Stage, tmp_pa
     page = site / "snapshots" / TAG / "index.html"
     command = f"conda install -c {site.as_uri()}/snapshots/conda -c conda-forge {NAME}=={VERSION}"
     assert command in page.read_text()
+    assert pixi_form(page)["dependencies"] == {NAME: f"=={VERSION}"}
     (wheel,) = (path.name for path in stage.dist.rglob(f"mlir-*-{PYTHON}-*.whl"))
     yank(stage.forge, TAG, "miscompiles", branch="main", file=wheel)
     pages(stage, site, tmp_path / "channels")
