@@ -1,6 +1,6 @@
 """Build an SDK from llvm-project's sources: only what bindings and downstream projects need.
 
-Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then ``install-distribution`` into a
+Configured with Ninja, a compiler cache and ``LLVM_DISTRIBUTION_COMPONENTS``; then :data:`INSTALL` into a
 prefix, which the importer turns into an SDK as it does with any other installed LLVM. Compilers run in a
 :mod:`~mlir_release.sdk.build_environment`: this machine, or a manylinux container. The build folder is kept until
 the SDK is complete, so a stopped build can be resumed.
@@ -42,11 +42,14 @@ if TYPE_CHECKING:
 
     from mlir_release.sdk.regalloc_model import ModelFolder
 
+#: Upstream's target. Symbols are a quarter of the programs' bytes; libraries keep theirs.
+INSTALL = "install-distribution-stripped"
+
 #: Processor time of one step, averaged over a whole build, in seconds; measured on 2.6 GHz cores with GCC 12.
 _SECONDS_A_STEP = 5.7
 
-#: What a build takes at its largest: objects, static libraries twice (build and prefix), programs. An estimate: the
-#: stage log of a whole build (:mod:`~mlir_release.sdk.stages`) has the real size.
+#: What a build takes at its largest: objects, and static libraries and programs three times (build, prefix, SDK).
+#: LLVM 23.1.1 took 10.0 GB (:mod:`~mlir_release.sdk.stages`), with GCC 12 and symbols.
 _DISK_NEEDED = 12_000_000_000
 
 #: What must be free in any case, however much is built already: what is linked and installed last.
@@ -83,7 +86,7 @@ class BuildTree:
 
     @property
     def prefix(self) -> Path:
-        """Where ``install-distribution`` puts what an SDK is made of."""
+        """Where :data:`INSTALL` puts what an SDK is made of."""
         return self.root / "prefix"
 
     def ninja(self, *words: str) -> list[str]:
@@ -115,11 +118,11 @@ def build_sdk(tree: BuildTree, *, revision: str, budget: float | None = None) ->
 def _build(tree: BuildTree, stages: StageLog, *, revision: str, budget: float | None) -> Sdk:
     deadline = None if budget is None else time.monotonic() + budget
     configure(tree, stages)
-    steps = count_steps(tree, "install-distribution")
+    steps = count_steps(tree, INSTALL)
     duration = format_seconds(estimate(steps, tree.jobs))
     console.say(f"    {steps} steps left on {tree.jobs} cores: about {duration} if the compiler cache is cold")
     others = not_installed(tree.source)
-    for name, targets in (("build", ["distribution", *others]), ("install", ["install-distribution"])):
+    for name, targets in (("build", ["distribution", *others]), ("install", [INSTALL])):
         left = None if deadline is None else max(1.0, deadline - time.monotonic())
         run_target(tree, *targets, stages=stages, name=name, budget=left)
     for name in others:

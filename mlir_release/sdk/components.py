@@ -1,4 +1,4 @@
-"""What a build from source makes: the components of upstream's ``install-distribution``, and the settings of CMake.
+"""What a build from source makes: the components of upstream's distribution, and the settings of CMake.
 
 Nothing that a wheel would have to bundle is used (zlib, zstd, libxml2, …), nor anything that a build would find on one
 machine and not on another.

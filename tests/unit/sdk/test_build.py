@@ -86,7 +86,7 @@ def write_project(source: Path, *, distribution: str, sources: dict[str, str]) -
         "cmake_minimum_required(VERSION 3.20)\nproject(llvm LANGUAGES CXX)\n"
         f"add_library(some STATIC {' '.join(sources)})\n"
         f"add_custom_target(distribution {distribution})\n"
-        "add_custom_target(install-distribution DEPENDS distribution)\n"
+        f"add_custom_target({build.INSTALL} DEPENDS distribution)\n"
     )
     for name, text in sources.items():
         (folder / name).write_text(text)
