@@ -6,11 +6,11 @@ The archives are made by rattler-build's library, and their index by rattler's. 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.conda.index import index
 from mlir_release.conda.package import packages
 from mlir_release.conda.recipe import LICENSE, PACKAGES, no_wheel
 from mlir_release.console import console
@@ -56,14 +56,12 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
 
     The channel is ``snapshots`` or ``releases``, and can be served as it is. The same wheels give the same bytes.
 
-    :raises UsageError: ``release-not-published``, ``conda-no-wheel``
+    :raises UsageError: ``release-not-published``, ``conda-no-wheel``, ``conda-index-failed``
     :raises VerificationError: ``provenance-…``, ``manifest-…``, ``release-not-its-manifest``, ``asset-corrupt``,
         ``conda-wheel-unusable``
     :raises MachineError: ``conda-extra-missing``
     """
     _need_rattler()
-    from rattler.index import index_fs
-
     release = need_published(forge, tag)
     with scratch_folder("conda") as scratch:
         trusted = read_trusted(forge, release, scratch, signed_by)
@@ -77,7 +75,7 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
             wheel = fetch_published_wheel(forge, release, package.wheel, scratch)
             trusted.check(wheel.name, package.wheel.sha256)
             _add(_assemble(package, manifest, wheel, scratch), channel / package.subdir)
-    asyncio.run(index_fs(channel, write_zst=False, write_shards=False))
+    index(channel)
     return Packaged(
         tag=tag,
         version=manifest.version,

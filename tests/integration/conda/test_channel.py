@@ -9,12 +9,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rattler.exceptions import SolverError
 
 from mlir_release.conda.channel import package_release, serve_channels
+from mlir_release.conda.index import index
 from mlir_release.errors import MachineError, ReleaseError, UsageError
 from mlir_release.index.generate import IndexOutcome, generate
 from mlir_release.model.cpython import ANY_PYTHON
@@ -28,9 +30,6 @@ from tests.revision_factory import FACTS
 from tests.serving import serve
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MINOR = f"3.{sys.version_info.minor}"
 NAME = "mlir-python-bindings"
@@ -129,6 +128,28 @@ def test_the_index_is_of_the_files_that_are_there(stage: Stage, tmp_path: Path) 
     (folder / "repodata.json").write_text(index.replace(digest, "0" * 64))
     package_release(stage.forge, TAG, tmp_path / "channels")
     assert json.loads((folder / "repodata.json").read_bytes())["packages.conda"][PACKAGE]["sha256"] == digest
+
+
+def test_the_program_that_indexes_ends_well_each_time(stage: Stage, tmp_path: Path) -> None:
+    """Where rattler's threads outlive the interpreter, a third of such programs crash as they end."""
+    packaged = package_release(stage.forge, TAG, tmp_path)
+    repodata = tmp_path / "snapshots" / "linux-64" / "repodata.json"
+    for _ in range(12):
+        repodata.unlink()
+        index(Path(packaged.channel))
+        assert PACKAGE in json.loads(repodata.read_bytes())["packages.conda"]
+
+
+def test_what_is_no_package_in_a_channel_is_an_error(stage: Stage, tmp_path: Path) -> None:
+    strange = tmp_path / "snapshots" / "linux-64" / "half-1-0.conda"
+    strange.parent.mkdir(parents=True)
+    strange.write_bytes(b"PK")
+    with pytest.raises(UsageError) as caught:
+        package_release(stage.forge, TAG, tmp_path)
+    assert caught.value.id == "conda-index-failed"
+    assert "could not open conda file" in str(caught.value).lower()
+    strange.unlink()
+    assert package_release(stage.forge, TAG, tmp_path).packages
 
 
 def test_the_index_has_what_is_offered_and_says_where_it_is(stage: Stage, tmp_path: Path) -> None:
