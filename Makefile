@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow setup setup-tests lint types unit clean
+.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow setup setup-tests setup-slow lint types unit clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
@@ -12,6 +12,7 @@ help:
 	@echo "make mlgo-demo           train an eviction policy on LLVM's own libraries, and embed it (ARGS='--minutes 20')"
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
+	@echo "                         (one file: ARGS=tests/e2e/test_distributions.py)"
 	@echo "make unit                only the tests that take seconds"
 	@echo "make lint types          only ruff and the workflow checks; only mypy"
 	@echo "make clean               remove .venv and build/ (caches are kept)"
@@ -21,6 +22,9 @@ setup:
 
 setup-tests:
 	@$(PYTHON) tools/bootstrap.py --tests
+
+setup-slow:
+	@$(PYTHON) tools/bootstrap.py --slow
 
 rehearsal-actions: setup
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m tests.workflows.rehearse $(ARGS)
@@ -56,8 +60,8 @@ test: setup-tests lint types
 	$(VENV)/pytest -q tests/unit tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
 	$(VENV)/pytest -q tests/e2e --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: setup-tests
-	$(VENV)/pytest -q -m slow $(ARGS)
+test-slow: setup-slow
+	$(VENV)/pytest -q -m slow --numprocesses auto --dist loadgroup $(ARGS)
 
 clean:
 	rm -rf .venv build

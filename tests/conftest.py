@@ -20,6 +20,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In parallel processes, keep the tests of a file together, which share what is slow to make, but for some."""
+    if config.getoption("loadgroup", False):
+        for item in items:
+            if item.get_closest_marker("spread") is None:
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(autouse=True)
 def as_in_a_new_process() -> None:
     """What a command before has switched on is off: commands that tests call share this process."""

@@ -33,6 +33,8 @@ PACKAGES = (
 )
 #: What the tests need besides: a container engine for cibuildwheel, and root file systems, of Debian on Ubuntu as well.
 TEST_PACKAGES = ("podman", "crun", "debootstrap", "debian-archive-keyring")
+#: What the slow tests need besides: a Windows and its CPython, and an emulated machine of another architecture.
+SLOW_PACKAGES = ("wine", "maven", "qemu-user-static", "g++-aarch64-linux-gnu")
 #: What ``make mlgo-demo`` needs besides: callgrind.
 MLGO_PACKAGES = ("valgrind",)
 #: What pip prints where it does not trust the package index.
@@ -51,6 +53,7 @@ def main() -> None:
     """Parse arguments, then set up what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", action="store_true", help="also what the tests need")
+    parser.add_argument("--slow", action="store_true", help="also what the slow tests need")
     parser.add_argument("--mlgo", action="store_true", help="also what MLGO's demonstration needs")
     arguments = parser.parse_args()
     if sys.version_info[:2] < OLDEST:
@@ -60,19 +63,21 @@ def main() -> None:
             f"Python {wanted} or newer is needed; {sys.executable} is {found}",
             remedy="install a newer Python and run: make PYTHON=python3.12 ...",
         )
-    packages = PACKAGES + (TEST_PACKAGES if arguments.tests else ()) + (MLGO_PACKAGES if arguments.mlgo else ())
-    install_packages(packages, optional=TEST_PACKAGES)
+    tests, mlgo = arguments.tests or arguments.slow, arguments.mlgo or arguments.slow
+    install_packages(
+        PACKAGES + (MLGO_PACKAGES if mlgo else ()),
+        optional=(TEST_PACKAGES if tests else ()) + (SLOW_PACKAGES if arguments.slow else ()),
+    )
     install_toolkit()
 
 
 def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = ()) -> None:
     """Install the packages that are missing; say what to do where that is impossible."""
+    wanted = packages + optional
     if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
-        print(
-            "not a Debian or Ubuntu machine: make sure that these are installed: " + " ".join(packages), file=sys.stderr
-        )
+        print("not a Debian or Ubuntu machine: make sure that it has " + " ".join(wanted), file=sys.stderr)
         return
-    missing = [name for name in packages if not is_installed(name)]
+    missing = [name for name in wanted if not is_installed(name)]
     if not missing:
         return
     print("==> installing packages: " + " ".join(missing), file=sys.stderr, flush=True)
@@ -88,14 +93,16 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
     update = run([*apt, "update", "-qq"], environment)
     command = [*apt, "install", "-y", "-qq", "--no-install-recommends"]
     done = run([*command, *missing], environment)
+    if done.returncode == 0:
+        return
     needed = [name for name in missing if name not in optional]
-    if done.returncode != 0 and needed != missing:
-        if needed:
-            done = run([*command, *needed], environment)
-        if not needed or done.returncode == 0:
-            print("warning: not installed: " + " ".join(n for n in missing if n in optional), file=sys.stderr)
-            return
-    if done.returncode != 0:
+    if len(needed) < len(missing):
+        done = run([*command, *needed], environment)  # all that is needed, whatever becomes of the rest
+    if done.returncode == 0:
+        rest = [name for name in missing if name in optional]
+        refused = [name for name in rest if run([*command, name], environment).returncode != 0]
+        print("warning: not installed: " + " ".join(refused), file=sys.stderr)
+    else:
         raise SetupError(
             "packages-failed",
             "apt-get could not install " + " ".join(needed),
@@ -106,7 +113,7 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
 
 def is_installed(package: str) -> bool:
     """Whether dpkg has the package, or a program of that name is there anyway (cmake from elsewhere, say)."""
-    program = {"ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
+    program = {"maven": "mvn", "ninja-build": "ninja", "xz-utils": "xz"}.get(package, package)
     if package not in ("python3-venv", "python3-dev") and shutil.which(program):
         return True
     if package == "python3-venv" and can_make_environments():

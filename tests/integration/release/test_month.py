@@ -70,6 +70,7 @@ def test_a_fortnight_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
+@pytest.mark.spread
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_month_ends_well(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -150,6 +151,7 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.spread
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_toolkit_is_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = MUTATIONS[name]
