@@ -128,6 +128,13 @@ def of_names(requirements: Iterable[str], *names: str) -> list[str]:
     return [line for line in requirements if canonical(Requirement(line).name) in names]
 
 
+def of_other_names(requirements: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    """Those of the requirements that are of other distributions than these canonical names."""
+    from packaging.requirements import Requirement
+
+    return tuple(line for line in requirements if canonical(Requirement(line).name) not in names)
+
+
 def applicable(requirements: Iterable[str], python: CPython, platform: Platform) -> tuple[str, ...]:
     """The requirements whose markers hold for a CPython on a platform, without the markers.
 

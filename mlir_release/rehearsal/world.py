@@ -72,7 +72,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     """
     from mlir_release.host.pythons import describe, find_pythons
     from mlir_release.host.resolver import Wanted, resolve
-    from mlir_release.snapshot.installable import needed_by_tests
+    from mlir_release.snapshot.installable import with_tests
 
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]
@@ -81,7 +81,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     for requirements in (facts.runtime_requirements, relaxed):
         fitting: list[Python] = []
         for python in candidates:
-            answer = resolve((*requirements, *needed_by_tests()), Wanted(python.cpython, PlatformTag.of_host()))
+            answer = resolve(with_tests(requirements), Wanted(python.cpython, PlatformTag.of_host()))
             if answer.installable is False:
                 refusals.append(f"{python.cpython}: {answer.why}")
                 continue

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.locked import choose
 from mlir_release.host.resolver import Wanted, resolve_all
-from mlir_release.model.requirements import wheel_requirements
+from mlir_release.model.requirements import of_other_names, required_names, wheel_requirements
 from mlir_release.model.suites import BINDINGS
 from mlir_release.projects.mlir import TEST_REQUIREMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.model.cpython import CPython
     from mlir_release.model.llvm_facts import LlvmFacts
@@ -36,9 +36,13 @@ class Answers:
     unknown: tuple[str, ...]  #: what could not be asked
 
 
-def needed_by_tests() -> tuple[str, ...]:
-    """What upstream's tests import beyond the wheels' requirements, in the locked versions that they run with."""
-    return tuple(pin.requirement for pin in choose(TEST_REQUIREMENTS).pins)
+def with_tests(requirements: Sequence[str]) -> tuple[str, ...]:
+    """The wheels' requirements, and what upstream's tests import beyond them, locked as it is where they run.
+
+    What both name (PyYAML, before LLVM 22) is not locked: the tests take the version that users would get.
+    """
+    beyond = choose(of_other_names(TEST_REQUIREMENTS, required_names(requirements)))
+    return (*requirements, *(pin.requirement for pin in beyond.pins))
 
 
 def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
@@ -48,7 +52,7 @@ def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
     """
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
     if any(BINDINGS in wheel.suites for wheel in matrix.wheels):
-        requirements += needed_by_tests()
+        requirements = with_tests(requirements)
     places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels if wheel.python}
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}

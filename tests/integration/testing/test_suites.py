@@ -13,6 +13,7 @@ import pytest
 from mlir_release.console import format_seconds
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host import venv
+from mlir_release.host.locked import read_lock
 from mlir_release.model.platforms import Platform
 from mlir_release.model.suites import CORE_MINUTES, SUITES
 from mlir_release.sdk.info import Sdk, SdkInfo
@@ -53,6 +54,7 @@ class Module:
         if "broken" in text: raise MLIRError("1:1: it is broken")
         return Module(text)
 """
+(LOCKED_YAML,) = (pin.version for pin in read_lock() if pin.name == "pyyaml")
 FAKE_FILES = {"mlir/ir.py": FAKE_IR, "mlir/dialects/__init__.py": b"", "mlir/dialects/llvm.py": b""}
 
 
@@ -149,6 +151,25 @@ def test_a_crash_is_told(sdk: Sdk, tmp_path: Path) -> None:
     (result,) = [result for result in report.results if result.name == "runs-to-the-end"]
     assert result.outcome is TestOutcome.FAIL
     assert "exit code -6" in result.message
+
+
+@pytest.mark.parametrize(("requires", "version"), [(("PyYAML<6.0.3",), "6.0.2"), ((), LOCKED_YAML)])
+def test_upstreams_tests_run_with_what_users_get_and_else_with_what_is_locked(
+    sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requires: tuple[str, ...], version: str
+) -> None:
+    (sdk.source / "test").mkdir(parents=True)
+    (sdk.source / "test" / "lit.site.cfg.py.in").touch()
+    environment = venv.create(tmp_path / "environment", PYTHON)
+    environment.install(make_wheel(tmp_path, python=TAG, platform=PLATFORM, files=FAKE_FILES, requires=requires))
+    seen: list[dict[str, str]] = []
+
+    def run_lit(*about: object, **options: object) -> list[TestResult]:
+        seen.append(environment.installed())
+        return []
+
+    monkeypatch.setattr("mlir_release.testing.lit.run_lit", run_lit)
+    suites.bindings(suites.Subject(sdk=sdk, workdir=tmp_path / "work", environment=environment))
+    assert [(installed["pyyaml"], "lit" in installed) for installed in seen] == [(version, True)]
 
 
 def test_a_wheel_of_another_revision_is_refused(sdk: Sdk, tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.platforms import Platform
-from mlir_release.model.requirements import Override, applicable, relaxed, required_names, wheel_requirements
+from mlir_release.model.requirements import (
+    Override,
+    applicable,
+    of_other_names,
+    relaxed,
+    required_names,
+    wheel_requirements,
+)
 from tests.targets_factory import make_row, make_targets
 
 #: mlir/python/requirements.txt of LLVM 22.1.8.
@@ -92,6 +99,7 @@ def test_markers_are_those_of_the_target_and_not_of_this_interpreter(
 
 def test_names() -> None:
     assert required_names(UPSTREAM) == ("numpy", "ml-dtypes")
+    assert of_other_names(["ml_dtypes>=0.5", "PyYAML"], required_names(UPSTREAM)) == ("PyYAML",)
 
 
 class TestTargets:

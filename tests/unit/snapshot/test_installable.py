@@ -75,6 +75,11 @@ def test_what_upstream_s_tests_import_is_asked_for_where_they_run(index: Index) 
     assert locked.startswith("pyyaml==")  # the version that the tests run with, and no newer one
 
 
+def test_the_tests_take_the_version_that_the_wheel_requires_itself(index: Index) -> None:
+    ask(MATRIX, replace(FACTS, runtime_requirements=(*UPSTREAM, "PyYAML>=5.3.1, <=6.0.1")))
+    assert index.asked == [("numpy<=2.1.2,>=2.1.0", "PyYAML<=6.0.1,>=5.3.1")]
+
+
 def test_a_dry_run_says_it_before_anything_is_pinned(index: Index) -> None:
     forge = make_forge()
     planned = snapshot(forge, REVISION, MATRIX, request_id="r1", dry_run=True)
