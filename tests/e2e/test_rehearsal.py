@@ -13,13 +13,16 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.rehearsal.run import rehearse
+from mlir_release.host.cache import cache_directory
+from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.release.rebuild import rebuild
+from mlir_release.sdk.provision import available_releases
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.inspect import inspect
 
 if TYPE_CHECKING:
     from mlir_release.sdk.info import Sdk
+    from mlir_release.sdk.releases import Release
     from tests.e2e.conftest import Rehearsed
 
 
@@ -103,6 +106,16 @@ def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: 
     with pytest.raises(UsageError) as caught:
         rehearse(replace(rehearsed.options, downstream=True))
     assert caught.value.id == "rehearsed-without-sdk"
+
+
+@pytest.mark.slow  # it compiles everything, once for each
+def test_the_other_llvms_that_the_distribution_has_are_released_too(release: Release, tmp_path: Path) -> None:
+    others = [one for one, _ in available_releases(cache=cache_directory()) if one.version != release.version]
+    if not others:
+        pytest.skip("this machine has packages of one LLVM only")
+    for other in others:
+        report = rehearse(Options(workspace=tmp_path / other.version, llvm=other.version))
+        assert report.rows[-1][1].startswith(f"MLIR {other.version} of snapshot-")
 
 
 @pytest.mark.slow  # it packs the SDK, and compiles upstream's bindings once more
