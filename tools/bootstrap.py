@@ -101,7 +101,8 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
     if done.returncode == 0:
         rest = [name for name in missing if name in optional]
         refused = [name for name in rest if run([*command, name], environment).returncode != 0]
-        print("warning: not installed: " + " ".join(refused), file=sys.stderr)
+        if refused:
+            print("warning: not installed: " + " ".join(refused), file=sys.stderr)
     else:
         raise SetupError(
             "packages-failed",
