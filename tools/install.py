@@ -22,11 +22,15 @@ def main() -> None:
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")
     if not (scripts / "installed").exists():
         venv.create(folder, with_pip=True, clear=True)
-        pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # What has no wheel would be built, by packages that nothing locks.
-        subprocess.run([*pip, "--require-hashes", "--only-binary=:all:", "-r", str(lock)], check=True)
+        pip = [str(scripts / "python"), "-m", "pip", "--disable-pip-version-check"]
+        # The lock is whole, so nothing is resolved: of a distribution that is locked without the extra that another one
+        # asks for, pips before 23.3 take the newest, which isn't locked, and give up. What has no wheel would be built,
+        # by packages that nothing locks.
+        install = [*pip, "install", "--quiet", "--no-deps"]
+        subprocess.run([*install, "--require-hashes", "--only-binary=:all:", "-r", str(lock)], check=True)
         # What builds the toolkit itself is in the lock too, so nothing unlocked is fetched for it.
-        subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(ROOT)], check=True)
+        subprocess.run([*install, "--no-build-isolation", str(ROOT)], check=True)
+        subprocess.run([*pip, "check"], check=True, stdout=sys.stderr)  # that the lock is whole
         (scripts / "installed").touch()
     if path := os.environ.get("GITHUB_PATH"):
         with Path(path).open("a", encoding="utf-8") as file:

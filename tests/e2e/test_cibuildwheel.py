@@ -24,6 +24,7 @@ def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
 ) -> None:
     """``mlir-core``: all of MLIR but the code generators, the profile that is quickest to link."""
     output, log = tmp_path / "dist", tmp_path / "log"
+    before = containers(container)  # of runs that were killed
     command: list[str | Path] = [
         *(sys.executable, "-m", "mlir_release", "wheels", "build", "--json", "--sdk", sdk.root, "--llvm", "mlir-core"),
         *("--python", contained.executable, "--backend", "cibuildwheel", "--output", output),
@@ -47,10 +48,10 @@ def test_a_real_wheel_is_built_repaired_and_tested_in_a_container(
     assert report.true_platform_tag.startswith("manylinux_2_")
     # The floor that the matrix asks for is older than packed relocations, so none may be there.
     assert not any(facts.packed_relocations for facts in report.elf.values())
-    assert not leftover_containers(container)
+    assert not containers(container) - before
 
 
-def leftover_containers(container: podman.Image) -> list[str]:
+def containers(container: podman.Image) -> set[str]:
     done = container.run(["podman", "ps", "--all", "--format", "{{.Names}}"])
     assert done.returncode == 0, done.stderr
-    return [name for name in done.stdout.split() if name.startswith("cibuildwheel-")]
+    return {name for name in done.stdout.split() if name.startswith("cibuildwheel-")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,8 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.files import sha256_of
 from mlir_release.host.locked import Chosen, choose
+from mlir_release.model.cpython import ANY_PYTHON
+from tests.wheel_factory import make_wheel
 
 ROOT = Path(__file__).parents[3]
 
@@ -75,3 +78,72 @@ def test_nothing_of_the_toolkits_lock_is_built(tmp_path: Path) -> None:
     assert "No matching distribution found for x==1" in done.stderr
     assert not marker.exists()
     assert not (tmp_path / "environment" / "bin" / "installed").exists()
+
+
+#: A checkout whose build needs no other package.
+TOOLKIT = {
+    "backend.py": """
+import zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    info, name = "toolkit-1.dist-info", "toolkit-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        metadata = "Metadata-Version: 2.1\\nName: toolkit\\nVersion: 1\\nRequires-Dist: asks\\n"
+        wheel.writestr(f"{info}/METADATA", metadata)
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+""",
+    "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+}
+
+
+class Checkout:
+    """A toolkit that asks for ``asks``, which asks for ``plain`` with an extra; of both there are newer ones."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.wheels, self.environment = root / "checkout", root / "wheels", root / "environment"
+        for name, text in TOOLKIT.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        (self.root / "tools").mkdir()
+        shutil.copy(ROOT / "tools" / "install.py", self.root / "tools")
+        requires = {"asks": ("plain[extra]>=1",), "plain": ()}
+        self.pins = {
+            f"{name}=={version}": make_wheel(
+                self.wheels, distribution=name, version=version, python=ANY_PYTHON, platform="any", requires=needs
+            )
+            for name, needs in requires.items()
+            for version in ("1", "2")
+        }
+
+    def install(self, *pins: str) -> subprocess.CompletedProcess[str]:
+        lock = self.root / "requirements" / "toolkit.txt"
+        lock.parent.mkdir()
+        lock.write_text("".join(f"{pin} --hash=sha256:{sha256_of(self.pins[pin])}\n" for pin in pins))
+        return subprocess.run(
+            [sys.executable, self.root / "tools" / "install.py", self.environment],
+            env=os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "GITHUB_PATH": ""},
+            capture_output=True,
+            text=True,
+        )
+
+    def installed(self) -> dict[str, str]:
+        return venv.VirtualEnvironment(root=self.environment).installed()
+
+
+def test_a_release_of_today_does_not_touch_what_is_locked(tmp_path: Path) -> None:
+    """``plain`` is locked without its extra, as uv writes locks: pip must not look for a newer one that has it."""
+    checkout = Checkout(tmp_path)
+    done = checkout.install("asks==1", "plain==1")
+    assert done.returncode == 0, done.stderr
+    assert {"asks": "1", "plain": "1", "toolkit": "1"}.items() <= checkout.installed().items()
+
+
+def test_a_lock_that_lacks_something_is_refused(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
+    done = checkout.install("asks==1")
+    assert done.returncode != 0
+    assert "asks 1 requires plain, which is not installed" in done.stderr
+    assert "plain" not in checkout.installed()
+    assert not (checkout.environment / "bin" / "installed").exists()
