@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements" / "dev.txt"
 OLDEST = (3, 11)
 
 #: What building a wheel needs of the machine; LLVM itself is unpacked into the cache, never installed.
@@ -140,10 +141,10 @@ def can_make_environments() -> bool:
 
 
 def install_toolkit() -> None:
-    """Make the virtual environment; install the toolkit, editable, when pyproject.toml or the Python changed."""
+    """Make the virtual environment; install the toolkit, editable, when pyproject.toml, lock or Python changed."""
     python = VENV / "bin" / "python"
     wanted = hashlib.sha256(
-        (ROOT / "pyproject.toml").read_bytes() + sys.version.encode() + str(ROOT).encode()
+        (ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes() + sys.version.encode() + str(ROOT).encode()
     ).hexdigest()
     stamp = VENV / "bootstrap.stamp"
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
@@ -153,7 +154,9 @@ def install_toolkit() -> None:
     for command in (
         [sys.executable, "-m", "venv", "--clear", str(VENV)],
         [*pip, "--upgrade", "pip"],
-        [*pip, "--editable", f"{ROOT}[wheels,github,integrate,apidocs,conda,mlgo,dev]"],
+        # What has no wheel for this machine (of a new CPython, say) is built.
+        [*pip, "--no-deps", "--require-hashes", "--requirement", str(LOCK)],
+        [*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
     ):
         done = run(command)
         if done.returncode != 0:

@@ -35,7 +35,7 @@ FOREIGN: Mapping[str, str] = {
     "make": "this repository's tests, upstream's build",
     ".venv/bin/pytest": "this repository's tests, upstream's build",
     "python -m pytest": "this repository's tests",
-    "python -m pip install": "packages without a lock",
+    "python -m pip install": "what builds packages from source",
 }
 OURS = frozenset({
     "attest", "index", "integrate gather", "integrate plan", "integrate run", "integrate start", "matrix", "number",

@@ -55,7 +55,7 @@ def test_a_failed_installation_leaves_no_environment(bootstrap: ModuleType, monk
     monkeypatch.setattr(bootstrap, "run", run)
     with pytest.raises(bootstrap.SetupError, match="why: ERROR: no space left\n"):
         bootstrap.install_toolkit()
-    assert len(commands) == 3
+    assert len(commands) == 4
     assert not bootstrap.VENV.exists()
 
 

@@ -1,4 +1,4 @@
-"""The lock file that workflows install from fits pyproject.toml."""
+"""The lock files that workflows and ``make`` install from fit pyproject.toml."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ LOCKS = {
     "installers": (*_TOOLKIT, "installers"),
     "integrate": ("integrate",),
     "mlgo": ("mlgo",),
+    "dev": tuple(EXTRAS.keys() - {"installers"}),
 }
 
 
@@ -42,3 +43,4 @@ def test_every_requirement_is_locked(lock: str) -> None:
 
 def test_locks_agree() -> None:
     assert locked("integrate").items() <= locked("toolkit").items() <= locked("installers").items()
+    assert locked("toolkit").items() <= locked("dev").items()
