@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import being_made
 
 if TYPE_CHECKING:
@@ -27,8 +27,13 @@ def changed_paths(git: Git) -> list[str]:
 
 def current_branch(git: Git) -> str | None:
     """The short name of the branch that is checked out; None while HEAD is detached."""
-    done = git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False)
-    return os.fsdecode(done.stdout.strip()) if done.returncode == 0 else None
+    asked = ("symbolic-ref", "--quiet", "--short", "HEAD")
+    try:
+        return os.fsdecode(git.run(*asked).stdout.strip())
+    except GitError as error:
+        if error.returncode == 1:
+            return None
+        raise
 
 
 def place_worktree(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
@@ -37,7 +42,7 @@ def place_worktree(git: SharedGit, path: Path, commit: str, *, lock: int) -> Non
     :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in; git
         inherits it, so a git lock file found there is a dead process's
     """
-    inside = Git(path)
+    inside = Git(path, lazy=git.lazy)
     private = _private_folder(inside, git) if (path / ".git").is_file() else None
     if private is not None:
         (private / "index.lock").unlink(missing_ok=True)

@@ -69,13 +69,13 @@ def update(project: Project) -> None:
     """Check out the submodules that are :func:`wanted` in the checkout, each at the commit that it points at."""
     others = wanted(project)
     if others:
-        project.outer.run("submodule", "--quiet", "update", "--init", "--", *others)
+        project.outer.run("submodule", "--quiet", "update", "--init", "--", *others, remote="")
 
 
 def repository(project: Project, path: str) -> Git:
     """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
     clone(project.outer, path)
-    return SharedGit(project.outer.directory / path)
+    return SharedGit(project.outer.directory / path, lazy=True)
 
 
 #: The note about a complete clone whose commit is still to be checked out.
@@ -110,7 +110,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
             update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-            done = outer.run(*update, check=False, pass_fds=(lock,))
+            done = outer.run(*update, check=False, pass_fds=(lock,), remote="")
             if not (folder / ".git").exists():
                 begun.unlink(missing_ok=True)
                 raise MachineError(
@@ -166,13 +166,13 @@ def populate(project: Project, outer: Git, lock: int) -> None:
     if not others:
         return
     update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
-    if outer.run(*update, check=False, pass_fds=(lock,)).returncode == 0:
+    if outer.run(*update, check=False, pass_fds=(lock,), remote="").returncode == 0:
         return
     for target in project.config.export.also:
         inner = Git(outer.directory / target.path)
         if (inner.directory / ".git").exists():
             fetch_export(inner, target, pass_fds=(lock,))
-    outer.run(*update, pass_fds=(lock,))
+    outer.run(*update, pass_fds=(lock,), remote="")
 
 
 def fetchable(project: Project, path: str, commit: str) -> bool:
@@ -187,6 +187,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
         *("fetch", "--quiet", "--no-tags", "--", there, f"+refs/heads/*:{_THERE}/heads/*"),
         f"+refs/tags/*:{_THERE}/tags/*",
         check=False,
+        remote=there,
     )
     for target in project.config.export.also:
         if target.path == path:
