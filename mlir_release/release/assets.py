@@ -4,8 +4,6 @@ uploaded."""
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
@@ -107,20 +106,18 @@ def read_wheel(path: Path) -> Wheel:
     if slot is None:
         raise corrupt(path, "its file name is not a wheel's")
     try:
-        with WheelFile.open(path) as source:
+        with open_zip(path) as archive:
+            source = WheelFile(archive)
             source.validate_record(validate_contents=True)
-            metadata = source.read_dist_info("METADATA").encode()
-        with zipfile.ZipFile(path) as archive:
             # The bytes as they are: what pip compares with the .metadata file's hash.
-            name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-            metadata = archive.read(name)
+            metadata = archive.read(f"{source.dist_info_dir}/METADATA")
             ours = wheel_info_in(archive.namelist())
             info = archive.read(ours) if ours is not None else None
         core = Metadata.from_email(metadata, validate=False)
         fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
     except InvalidMetadata as error:
         raise corrupt(path, f"its METADATA is wrong: {error}") from error
-    except (InstallerError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, StopIteration, ValueError) as error:
+    except (InstallerError, ArchiveError, KeyError) as error:
         raise corrupt(path, str(error) or type(error).__name__) from error
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
