@@ -15,6 +15,7 @@ from mlir_release.conda.package import packages
 from mlir_release.conda.recipe import LICENSE, PACKAGES, no_wheel
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import CONDA_FOLDER, FOLDERS, REPODATA
@@ -144,9 +145,9 @@ def _unpack(wheel: Path, root: Path) -> list[Path]:
     schemes = {"purelib": str(site), "platlib": str(site)}  # wheels of the bindings have nothing else
     destination = SchemeDictionaryDestination(schemes, interpreter="python", script_kind="posix")
     try:
-        with WheelFile.open(wheel) as source:
-            installer.install(source, destination, {"INSTALLER": b"conda\n"})
-    except (InstallerError, KeyError, ValueError) as error:
+        with open_zip(wheel) as archive:
+            installer.install(WheelFile(archive), destination, {"INSTALLER": b"conda\n"})
+    except (InstallerError, ArchiveError) as error:
         raise VerificationError(
             "conda-wheel-unusable",
             f"{wheel.name} can't be made a conda package",

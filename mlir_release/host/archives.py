@@ -1,7 +1,7 @@
 """Archives that others may have made: names are checked once, and no member is read without a bound.
 
-Sizes that an archive declares are not believed: a few megabytes on disk can unpack to gigabytes. Nothing here reads more
-than a bound into memory, and the reader of a zip archive can be given to libraries that read members by themselves.
+Sizes that an archive declares are not believed: a few megabytes on disk can unpack to gigabytes. Nothing here reads
+more than a bound into memory. The reader of a zip archive can be given to libraries that read members by themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,23 @@ _DAMAGE = (
 )
 
 
+#: How the system refuses an offset before a file's begin, and a member below another one that is a file.
+_IMPOSSIBLE = {errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+
+
+class Readable(Protocol):
+    """What a decompressor yields."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, ``size`` at most; none at the end."""
+
+
 class ArchiveError(ValueError):
     """An archive can't be read to its end, or it is not one that should be. The message says why."""
+
+
+class UnsafeNameError(ArchiveError):
+    """A member has a name that it could be written elsewhere by."""
 
 
 @contextmanager
@@ -70,21 +85,21 @@ def reading() -> Iterator[None]:
     except _DAMAGE as error:
         raise ArchiveError(str(error) or type(error).__name__) from error
     except OSError as error:
-        if error.errno == errno.EINVAL:  # an offset before the file's begin
+        if error.errno in _IMPOSSIBLE:
             raise ArchiveError(str(error)) from error
         raise
 
 
 def check_name(name: str) -> None:
     """Refuse the name of a member that could be written elsewhere than below the folder that it is unpacked to, on any
-    system. :raises ArchiveError:"""
+    system. :raises UnsafeNameError:"""
     parts = name.removesuffix("/").split("/")
     if not name or "\0" in name:
-        raise ArchiveError(f"a member's name is empty or has a NUL character: {name[:80]!r}")
+        raise UnsafeNameError(f"a member's name is empty or has a NUL character: {name[:80]!r}")
     if len(name.encode(errors="surrogateescape")) > _PATH_LIMIT or any(len(part) > _NAME_LIMIT for part in parts):
-        raise ArchiveError(f"a member's name is too long: {name[:80]}…")
+        raise UnsafeNameError(f"a member's name is too long: {name[:80]}…")
     if ".." in parts or "" in parts or "\\" in name or ":" in parts[0]:
-        raise ArchiveError(f"a member would be unpacked elsewhere: {name}")
+        raise UnsafeNameError(f"a member would be unpacked elsewhere: {name}")
 
 
 # -- zip --------------------------------------------------------------------------------------------------------------
@@ -115,11 +130,11 @@ class GuardedZip(zipfile.ZipFile):
             raise _too_large("all of it together", _TOTAL_LIMIT)
 
     def read(self, name: str | zipfile.ZipInfo, pwd: bytes | None = None) -> bytes:
-        """The content of a member that is a document. :raises ArchiveError: if it has too many bytes :raises KeyError:"""
+        """The content of a member that is a document. :raises ArchiveError: if it is too large :raises KeyError:"""
         return b"".join(self.chunks(name, limit=TEXT_LIMIT))
 
     def chunks(self, name: str | zipfile.ZipInfo, *, limit: int = MEMBER_LIMIT) -> Iterator[bytes]:
-        """A member's content in pieces. :raises ArchiveError: once it has more than ``limit`` bytes :raises KeyError:"""
+        """A member's content in pieces, of ``limit`` bytes at most. :raises ArchiveError: :raises KeyError:"""
         info = name if isinstance(name, zipfile.ZipInfo) else self.getinfo(name)
         with self.open(info) as member:
             # Without a number of bytes, it would unpack all that is there, whatever size the archive declares.
@@ -148,7 +163,7 @@ def open_zip(path: Path) -> Iterator[GuardedZip]:
 class GuardedTar:
     """The members of a tar archive in their order; each is read before the next. Made by :func:`open_tar`."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Readable) -> None:
         self._stream = _Forward(stream)
         self._tar = tarfile.TarFile(fileobj=self._stream)  # type: ignore[arg-type]
 
@@ -171,12 +186,18 @@ class GuardedTar:
                 raise _too_large(member.name, MEMBER_LIMIT)
             yield member
 
-    def read(self, member: tarfile.TarInfo, *, limit: int = TEXT_LIMIT) -> bytes:
-        """The content of the member that the iteration is at, a regular file. :raises ArchiveError: if it has more"""
+    def read(self, member: tarfile.TarInfo) -> bytes:
+        """The content of the member that the iteration is at, a document. :raises ArchiveError: if it is too large"""
+        return b"".join(self._chunks(member, TEXT_LIMIT))
+
+    def copy(self, member: tarfile.TarInfo, destination: Path) -> None:
+        """Write the content of the member that the iteration is at into a file; of a folder or a link, nothing."""
+        with destination.open("wb") as file:
+            file.writelines(self._chunks(member, MEMBER_LIMIT))
+
+    def _chunks(self, member: tarfile.TarInfo, limit: int) -> Iterator[bytes]:
         file = self._tar.extractfile(member) if member.isreg() else None
-        if file is None:
-            raise ArchiveError(f"{member.name} is no regular file")
-        return b"".join(_bounded(file, member.name, limit))
+        return iter(()) if file is None else _bounded(file, member.name, limit)
 
     def extract(self, member: tarfile.TarInfo, folder: Path) -> None:
         """Write the member that the iteration is at below a folder, as ``tarfile``'s filter ``data`` allows it."""
@@ -184,7 +205,7 @@ class GuardedTar:
 
 
 @contextmanager
-def open_tar(stream: IO[bytes]) -> Iterator[GuardedTar]:
+def open_tar(stream: Readable) -> Iterator[GuardedTar]:
     """Read a tar archive from what a decompressor yields, forwards only. Errors as of :func:`open_zip`."""
     with reading():
         yield GuardedTar(stream)
@@ -193,7 +214,7 @@ def open_tar(stream: IO[bytes]) -> Iterator[GuardedTar]:
 class _Forward:
     """A stream as ``tarfile`` reads it. Headers, which it reads whole, have a bound."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Readable) -> None:
         self._stream = stream
         self._position = 0
         self.left: int | None = _HEADER_LIMIT  #: bytes that may still be read; None: as many as there are
@@ -229,7 +250,7 @@ def gunzip(content: bytes, *, limit: int) -> bytes:
         return b"".join(_bounded(file, "the file", limit))
 
 
-def _bounded(file: IO[bytes], name: str, limit: int) -> Iterator[bytes]:
+def _bounded(file: Readable, name: str, limit: int) -> Iterator[bytes]:
     """The pieces of a stream."""
     left = limit
     while part := file.read(min(_CHUNK, left + 1)):

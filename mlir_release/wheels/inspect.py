@@ -165,7 +165,9 @@ def _inspect(
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
-    problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(errors="replace"), tags, actual, elf, tuple(digests), binaries)
+    problems += check_tags(
+        archive.read(f"{dist_info}/WHEEL").decode(errors="replace"), tags, actual, elf, tuple(digests), binaries
+    )
     problems += check_stable_abi(path, tags)
     release = _release(archive)
     if release is not None:  # others may do so

@@ -364,8 +364,8 @@ def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         "snapshot-20261120.02",
         upstream=f"https://github.com/llvm/{HOSTILE}",
         llvm_version=HOSTILE,
-        waivers=(Waiver(target=HOSTILE, reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
-        left_out=(LeftOut(target=HOSTILE, reason=HOSTILE),),
+        waivers=(Waiver(target="a", reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
+        left_out=(LeftOut(target="b", reason=HOSTILE),),
         **SMALL,  # type: ignore[arg-type]
     )
     found = site(tmp_path, manifest, title=HOSTILE)
