@@ -244,10 +244,13 @@ class _Forward:
 # -- gzip -------------------------------------------------------------------------------------------------------------
 
 
-def gunzip(content: bytes, *, limit: int) -> bytes:
+def gunzip(content: bytes, *, limit: int) -> bytearray:
     """What gzip made of at most ``limit`` bytes. :raises ArchiveError: if there are more, or it is damaged"""
+    found = bytearray()
     with reading(), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-        return b"".join(_bounded(file, "the file", limit))
+        for part in _bounded(file, "the file", limit):
+            found += part
+    return found
 
 
 def _bounded(file: Readable, name: str, limit: int) -> Iterator[bytes]:

@@ -95,6 +95,7 @@ class Published:
     published_at: datetime
     urls: Mapping[str, str]  #: asset name -> URL
     yanks: tuple[Yank, ...] = field(default=())  #: those of this release
+    bundle: bytes | None = None  #: of the manifest's signature
 
     @property
     def tag(self) -> str:

@@ -204,6 +204,19 @@ def from_json(content: str | bytes, kind: type[T], *, limit: int = DOCUMENT_LIMI
     return convert(parse_json(content, limit=limit), kind)
 
 
+def from_large_json(content: bytes | bytearray, kind: type[T]) -> T:
+    """Read a JSON document of the toolkit's own that may have more values than :func:`from_json` takes.
+
+    What the type does not name is passed over, and takes no memory. The caller has a bound for its size.
+
+    :raises MalformedError: without a path
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedError("", f"can't be read: {error}") from None
+
+
 def from_toml(content: str | bytes, kind: type[T]) -> T:
     """Read a TOML document. :raises MalformedError: for the first mistake"""
     return convert(parse_toml(content), kind, table="a table")
