@@ -18,7 +18,7 @@ from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, room
-from mlir_release.host.files import replacing
+from mlir_release.host.files import read_document, replacing
 from mlir_release.sdk.importer import check_output
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, LISTS, list_of
@@ -192,7 +192,7 @@ def _leaves(target: str, folder: PurePosixPath) -> bool:
 def _description(file: Path, archive: Path) -> SdkInfo:
     if not file.is_file():
         raise _damaged(archive, f"it does not begin with {DESCRIPTION}")
-    return SdkInfo.from_json(file.read_text(encoding="utf-8"), where=str(archive))
+    return SdkInfo.from_json(read_document(file), where=str(archive))
 
 
 def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
@@ -200,7 +200,7 @@ def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
     there = output / DESCRIPTION
     if not there.is_file():
         return
-    other = SdkInfo.from_json(there.read_text(encoding="utf-8"), where=str(there))
+    other = SdkInfo.from_json(read_document(there), where=str(there))
     if other != info:
         raise UsageError(
             "sdk-part-of-another",
