@@ -54,9 +54,7 @@ def pypi(
 
     url = repository_url or PYPI_UPLOAD
     if check_only:
-        found = staging.check(
-            forge, tag, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by
-        )
+        found = staging.check(forge, tag, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by)
         console.outcome(found, title=f"{tag} on PyPI")
     elif folder is not None:
         staged = staging.stage(

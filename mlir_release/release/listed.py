@@ -53,34 +53,35 @@ def _is_waiver(name: str) -> bool:
 
 
 def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
-    """Refuse a release that has more, or less, than it should.
+    """Refuse a release whose files, as the forge records them, are not those of its manifest.
 
     :raises VerificationError: ``release-not-its-manifest``, which names every such file
     """
-    present = {asset.name for asset in release.assets}
-    missing = [file.filename for file in manifest.files if file.filename not in present]
-    more = unlisted_files(release, manifest)
-    if missing or more:
-        why = [f"there is no {name}" for name in missing] + [f"nothing lists {name}" for name in more]
-        raise not_its_manifest(forge, release.tag, "the set of its files", "; ".join(why))
+    listed = listed_files(manifest)
+    recorded = {asset.name: asset.sha256 for asset in release.assets}
+    why = [f"there is no {file.filename}" for file in manifest.files if file.filename not in recorded]
+    why += [f"it does not list {name}" for name in unlisted_files(release, manifest)]
+    why += [
+        f"{name} has the sha256 {sha256}, not {listed[name]}"
+        for name, sha256 in recorded.items()
+        if listed.get(name) not in ("", None, sha256)
+    ]
+    if why:
+        raise not_its_manifest(forge, release.tag, "the set of files", "; ".join(why))
 
 
 def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
-    """Download a file of a release, checked by the manifest, or by what it is made from; and by its signature.
+    """Download a file of a release that :func:`need_listed` accepts, and check its content and its signature.
 
     :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``, ``provenance-…``, ``waiver-invalid``
     """
     release, name = trusted.release, asset.name
-    listed = listed_files(trusted.manifest)
-    digest = listed.get(name) or asset.sha256
-    if asset.sha256 != digest:
-        raise not_its_manifest(forge, release.tag, name, f"{asset.sha256}, not {digest}")
     path = fetch(forge, release, asset, folder)
     if name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)):
         trusted.check(name, asset.sha256)
     elif name.endswith(PROVENANCE_SUFFIX) and trusted.signatures is not None:
         signed = name.removesuffix(PROVENANCE_SUFFIX)
-        trusted.check(signed, listed[signed])
+        trusted.check(signed, listed_files(trusted.manifest)[signed])
         if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
             raise not_its_manifest(forge, release.tag, name, "it is not made from the bundle of its file")
     elif _is_waiver(name):

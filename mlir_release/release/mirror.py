@@ -136,6 +136,9 @@ def _copy(
     )
     if not copy.release.draft:
         return copy.release
+    for asset in copy.release.assets:
+        if release.asset(asset.name) is None:  # an earlier try took more than was listed
+            destination.delete_asset(copy.release, asset)
     return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
 
 

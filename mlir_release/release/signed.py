@@ -118,6 +118,7 @@ class TrustedRelease:
     manifest: Manifest
     signatures: Signatures | None = None
     signer: Signer | None = None  #: of the manifest
+    self_named: bool = False  #: only the release itself says whose signature counts
 
     def check(self, name: str, sha256: str) -> Signer | None:
         """Check another of its files. :raises VerificationError: ``provenance-…``"""
@@ -178,13 +179,16 @@ def read_trusted(
     asset = release.asset(MANIFEST_NAME)
     assert asset is not None  # else there were no manifest
     signer = signatures.check(MANIFEST_NAME, asset.sha256)
-    if warn and forge.services is None and not signed_by.repository:
+    self_named = forge.services is None and not signed_by.repository
+    if self_named and warn:
         console.warn(
             f"{release.tag} is signed by {policy.repository}, which only the release itself names: a mirror can offer "
             "the signed files of any repository. If that is the one that you trust, say so: "
             f"--signed-by {policy.repository}"
         )
-    return TrustedRelease(release=release, manifest=manifest, signatures=signatures, signer=signer)
+    return TrustedRelease(
+        release=release, manifest=manifest, signatures=signatures, signer=signer, self_named=self_named
+    )
 
 
 def _expects(forge: Forge, branch: str) -> bool:
