@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -210,12 +210,13 @@ class Manifests:
 
     :param required: whether the releases of that forge must be signed (:func:`is_required`)
     :param branch: the protected branch of the repository that signs
+    :param signed_by: who must have signed, where that is asked for
     """
 
-    def __init__(self, forge: Forge, *, required: bool, branch: str) -> None:
+    def __init__(self, forge: Forge, *, required: bool, branch: str, signed_by: SignedBy = AS_DECLARED) -> None:
         self._forge = forge
         self._required = required
-        self._signed_by = SignedBy(branch=branch)
+        self._signed_by = replace(signed_by, branch=branch)
 
     @cached_property
     def _trust(self) -> Trust:
