@@ -46,6 +46,7 @@ class Installed:
     python: str  #: path of the interpreter
     provenance: bool  #: who built it was verified
     signer: str = ""  #: the workflow that signed it, where that was verified
+    self_named: bool = False  #: only the release itself says that this repository's signature counts
     sdk: tuple[str, ...] = ()  #: the files of the SDK's wheels, where those were asked for
     cmake_dir: str = ""  #: of the SDK, with ``MLIRConfig.cmake``; empty if it was not installed
     dry_run: bool = False
@@ -57,7 +58,8 @@ class Installed:
         line = f"{verb} {files} of {self.tag} ({self.revision[:12]}) for {self.python}"
         if not self.provenance:
             return f"{line}; digest verified; not signed, or not checked who signed it"
-        return f"{line}; digest and provenance verified\n  signed by {self.signer}"
+        said = ", as only the release itself says" if self.self_named else ""
+        return f"{line}; digest and provenance verified\n  signed by {self.signer}{said}"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; the keys are the action's outputs, too."""
@@ -117,6 +119,7 @@ def install(
         python=str(python),
         provenance=signer is not None,
         signer=signer.workflow if signer is not None else "",
+        self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
         cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
         dry_run=dry_run,
