@@ -25,14 +25,13 @@ from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
 from mlir_release.git.worktrees import place_worktree, put_back
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mlir_release.integrate.config import Config
     from mlir_release.integrate.project import Project
 
 #: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
@@ -143,7 +142,8 @@ def smoke_test(
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
-    environment = {**_environment(config), SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    environment = foreign_environment(named=config.smoke.environment)
+    environment |= {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()
@@ -159,14 +159,6 @@ def smoke_test(
         exits.append(code)
         verdict = _VERDICTS.get(code, Verdict.BAD)
     return SmokeResult(verdict, tuple(exits), time.monotonic() - start)
-
-
-def _environment(config: Config) -> dict[str, str]:
-    """What a smoke test, foreign code, finds in the environment: no secrets, unless the downstream asks."""
-    asked = set(config.smoke.environment)
-    kept_back = {config.notify.variable} - asked
-    visible = without_secrets(keep=asked)
-    return {k: v for k, v in visible.items() if k not in kept_back and not k.startswith("GIT_DIR")}
 
 
 def _run(
