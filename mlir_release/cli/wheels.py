@@ -311,5 +311,5 @@ def wheels_test(
         console.result("", [run.report for run in found])
     if not all(report.passed for report in found):
         if note := withheld():
-            console.say(note)
+            console.say(note.removeprefix("; "))
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

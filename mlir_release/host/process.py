@@ -157,11 +157,11 @@ def _keep(log: Path, title: str, *, after: int) -> None:
         console.warn(f"{log} can't be kept: {error}")
 
 
-def whole_log(log: Path, *then: str) -> str:
-    """For the remedy of a failed step: where all of its log is, what to do ``then``, and what was withheld from it."""
+def whole_log(log: Path) -> str:
+    """Where all of a failed step's log is, for an error's remedy: the end of it, with what was withheld."""
     folder = os.environ.get(LOGS)
     there = f"the artifact {Path(folder).name} of this run has the whole log" if folder else f"{log} has all of it"
-    return "; ".join(filter(None, (there, *then, withheld())))
+    return there + withheld()
 
 
 @contextmanager

@@ -148,9 +148,9 @@ def withheld(
     named: Collection[str] = (),
     place: str = "environment of [release] in targets.toml",
 ) -> str:
-    """For the message about a foreign program that failed: the names (no values) of what it did not get.
+    """The end of a remedy for a foreign program that failed: the names (no values) of what it did not get.
 
-    ``variables withheld from the program: A, B (12 more); …``, with the remedy; empty if it got all. Parameters: see
+    ``; variables withheld from the program: A, B (12 more); name …``; empty if it got all. Parameters: see
     :func:`foreign_environment`.
 
     :param place: where a person can name variables that are to be passed
@@ -162,4 +162,4 @@ def withheld(
     shown = [name for name in hidden if _PLAUSIBLE.fullmatch(name)][:_SHOWN]
     more = f" ({len(hidden) - len(shown)} more)" if len(hidden) > len(shown) else ""
     names = ", ".join(shown) or "their names can't be shown"
-    return f"variables withheld from the program: {names}{more}; name in {place} those that it needs"
+    return f"; variables withheld from the program: {names}{more}; name in {place} those that it needs"

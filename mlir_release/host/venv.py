@@ -109,7 +109,7 @@ def pip_failed(action: str, *, where: Path, why: str) -> MachineError:
         f"pip could not {action}",
         where=str(where),
         why=why,
-        remedy="; ".join(filter(None, ("check the network, or name a folder of wheels in PIP_FIND_LINKS", withheld()))),
+        remedy=f"check the network, or name a folder of wheels in PIP_FIND_LINKS{withheld()}",
     )
 
 

@@ -254,13 +254,13 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
     result = smoke_test(walk.project, slot, there.base, log)
     if result.verdict is not st.Verdict.GOOD:
         errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
-        again = f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
         raise NeedsPersonError(
             "fix-fails",
             f"the smoke test of {there.head[:12]} is {result.verdict}",
             where=str(slot.outer),
             why="\n".join(errors[:25]),
-            remedy="; ".join(filter(None, (again, walk.project.config.smoke.withheld))),
+            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
+            f"{walk.project.config.smoke.withheld}",
         )
     return structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
 

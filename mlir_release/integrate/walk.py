@@ -110,7 +110,7 @@ class Walk:
         self.tests += len(result.exits)
         console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
         if result.verdict is st.Verdict.BAD and (withheld := self.project.config.smoke.withheld):
-            console.say(f"    {withheld}")
+            console.say(f"    {withheld.removeprefix('; ')}")
         findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
         return structs.replace(
             question,

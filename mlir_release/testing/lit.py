@@ -188,7 +188,7 @@ def run_lit(
             "the test runner stopped before it had run the tests",
             where=str(log),
             why=tail(log, 15),
-            remedy=whole_log(log, f"lit ended with exit code {returncode}"),
+            remedy=f"lit ended with exit code {returncode}; {whole_log(log)}",
         )
     return read_results(json.loads(output.read_text(encoding="utf-8")))
 

@@ -50,7 +50,7 @@ def test_a_job_shows_the_output_of_each_program_in_a_group_and_keeps_the_whole_l
     log, kept = tmp_path / "cp312" / "build.log", tmp_path / "logs" / "log-mlir-cp312"
     log.parent.mkdir()
     monkeypatch.delenv(LOGS, raising=False)
-    assert whole_log(log, "look there").startswith(f"{log} has all of it; look there; variables withheld from the ")
+    assert whole_log(log).startswith(f"{log} has all of it; variables withheld from the program: ")
     monkeypatch.setattr(console, "in_actions", True)
     monkeypatch.setenv(LOGS, str(kept))
     run_logged([sys.executable, "-c", "print('::error::one')"], log=log)

@@ -106,7 +106,7 @@ def test_an_address_without_credentials_is_passed(name: str, value: str) -> None
 def test_a_message_names_what_was_withheld_and_shows_no_value_and_no_odd_name() -> None:
     environ = {f"VARIABLE_{number:02}": "secret" for number in range(15)} | {"PATH": "p", "A\n::error::x": "secret"}
     said = withheld(environ)
-    assert said.startswith("variables withheld from the program: VARIABLE_00, VARIABLE_01, ")
+    assert said.startswith("; variables withheld from the program: VARIABLE_00, VARIABLE_01, ")
     assert "VARIABLE_11 (4 more); name in environment of [release] in targets.toml those that it needs" in said
     assert "secret" not in said
     assert "::error" not in said
