@@ -1,4 +1,4 @@
-"""Run the smoke test at one upstream commit: in a linked work tree of its own, so that several run side by side.
+"""Run the smoke test at one upstream commit: in a slot of its own, so that several run side by side.
 
 Slots (folders of work trees) are reused by later probes, so that builds in ignored folders are incremental.
 """
@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
-from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
-from mlir_release.git.worktrees import place_worktree, put_back
+from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.integrate.strategy import Verdict
@@ -97,9 +96,9 @@ def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
 
 def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
     """Check out both work trees of ``slot``, whatever was there."""
-    place_worktree(project.outer, slot.outer, outer_commit, lock=slot.lock)
-    place_worktree(project.upstream, slot.sources, llvm, lock=slot.lock)
-    populate(project, Git(slot.outer), slot.lock)
+    place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
+    place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
+    populate(project, slot.outer, outer_commit, slot.lock)
     return slot
 
 
@@ -137,7 +136,7 @@ def smoke_test(
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
 
     :param log: file that receives the output of the last attempt, bytes as they come
-    :param needed: asked all the time; once it says no, all processes of the test are ended, its work tree is put back
+    :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises SmokeCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
@@ -148,12 +147,7 @@ def smoke_test(
     verdict = Verdict.BAD
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
-        try:
-            code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
-        except SmokeCancelled:
-            for tree in (slot.outer, slot.sources):
-                put_back(Git(tree), lock=slot.lock)
-            raise
+        code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
         if code != 0:
             _refuse_full_disk(slot, log)
         exits.append(code)

@@ -109,8 +109,6 @@ class Walk:
             result = smoke_test(self.project, slot, upstream, log, needed=needed)
         self.tests += len(result.exits)
         console.say(f"    {upstream[:12]} is {result.verdict} after {format_seconds(result.seconds)}")
-        if result.verdict is st.Verdict.BAD and (withheld := self.project.config.smoke.withheld):
-            console.say(f"    {withheld.removeprefix('; ')}")
         findings = findings_in(log.read_bytes()) if result.verdict is st.Verdict.BAD else []
         return structs.replace(
             question,
