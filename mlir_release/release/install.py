@@ -15,6 +15,7 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import read_yanks
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.pythons import describe
+from mlir_release.host.surroundings import INDEXES, foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
@@ -181,9 +182,10 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
 
 
 def _install(python: Path, paths: Sequence[Path], manifest: Manifest, options: Sequence[str]) -> None:
-    # The caller's surroundings say which index the dependencies come from, so pip sees all of the environment.
+    # The caller's surroundings say which index the dependencies come from, and who may read it.
+    environment = foreign_environment(named=INDEXES)
     pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
-    done = capture([*pip, *options, *paths])
+    done = capture([*pip, *options, *paths], environment=environment)
     if not done.ok:
         raise _failed("install-failed", f"pip does not install {', '.join(path.name for path in paths)}", python, done)
     done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
