@@ -12,7 +12,8 @@ from mlir_release.provenance.policy import Statement, Subject
 
 #: Type of the payload of an envelope that holds a statement.
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+#: Type of a statement.
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
 
 def is_about(bundle: bytes, sha256: str) -> bool:
@@ -29,8 +30,8 @@ def read_statement(payload: bytes) -> Statement:
     """Read an in-toto statement. :raises VerificationError: ``provenance-malformed``"""
     try:
         data: dict[str, Any] = json.loads(payload)
-        if data["_type"] != _STATEMENT_TYPE:
-            raise malformed(f"it is a {data['_type']}, not a {_STATEMENT_TYPE}")
+        if data["_type"] != STATEMENT_TYPE:
+            raise malformed(f"it is a {data['_type']}, not a {STATEMENT_TYPE}")
         return Statement(
             predicate_type=str(data["predicateType"]),
             subjects=tuple(

@@ -23,6 +23,7 @@ from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
+from mlir_release.release.latest import copy_pointer
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import RemoteRelease, fetch, release_of
 from mlir_release.release.signed import SignedBy, read_trusted
@@ -44,6 +45,7 @@ class MirrorOutcome:
     present: int  #: releases that the mirror had
     size: int  #: bytes of the copied releases
     yanks: bool  #: the list of yanks was brought up to date
+    pointer: bool = False  #: the signed pointer to the newest snapshot was brought up to date
     dry_run: bool = False
 
     def text(self) -> str:
@@ -53,6 +55,8 @@ class MirrorOutcome:
         lines += [f"  {tag}" for tag in self.copied]
         if self.yanks:
             lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
+        if self.pointer:
+            lines.append(f"  the signed latest {'differs' if self.dry_run else 'brought up to date'}")
         return "\n".join(lines)
 
 
@@ -74,11 +78,14 @@ def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = Fa
                 _ensure_tag(source, destination, tags[release.tag], branch)
                 present.append(_copy(source, destination, release, present, branch))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    # Last: it must name nothing that is not there yet.
+    pointer = copy_pointer(source, destination, SignedBy(branch=branch), dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
         size=size,
         yanks=yanks,
+        pointer=pointer,
         dry_run=dry_run,
     )
 

@@ -33,6 +33,11 @@ class SignedBy:
     trust: Trust | None = None  #: None: :func:`~mlir_release.provenance.trust.load_trust`, when it is needed
     expectation: Expectation = "auto"
 
+    @property
+    def required(self) -> bool:
+        """Whether a signature is asked for, whatever the release says."""
+        return self.expectation == "require" or bool(self.repository) or self.trust is not None
+
 
 #: As the release's repository and its manifest say.
 AS_DECLARED = SignedBy()
