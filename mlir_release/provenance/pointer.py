@@ -8,7 +8,6 @@ was seen). It is a statement with a predicate type of its own, which no file of 
 from __future__ import annotations
 
 import base64
-import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from mlir_release.errors import VerificationError
-from mlir_release.model.decode import MalformedError, Sha1, Sha256, convert, doc
+from mlir_release.model.decode import MalformedError, Sha1, Sha256, convert, doc, parse_json
 from mlir_release.model.manifest import format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.provenance.bundle import STATEMENT_TYPE, malformed, read_statement
@@ -98,9 +97,9 @@ def pointer_policy(repository: str, branch: str) -> Policy:
 def claimed_repository(bundle: bytes) -> str:
     """The repository that a pointer says it is of, of which nothing is proven; empty if it says none."""
     try:
-        payload = json.loads(bundle[:LIMIT])["dsseEnvelope"]["payload"]
-        return str(json.loads(base64.b64decode(payload, validate=True))["predicate"]["repository"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        payload = base64.b64decode(parse_json(bundle, limit=LIMIT)["dsseEnvelope"]["payload"], validate=True)
+        return str(parse_json(payload)["predicate"]["repository"])
+    except (ValueError, KeyError, TypeError):
         return ""
 
 
@@ -124,7 +123,7 @@ def _read(payload: bytes, policy: Policy) -> Pointer:
     statement = read_statement(payload)
     check_predicate(statement, POINTER_TYPE)
     try:
-        pointer = convert(json.loads(payload).get("predicate"), Pointer)
+        pointer = convert(parse_json(payload).get("predicate"), Pointer)
     except MalformedError as error:
         raise malformed(f"its predicate can't be read: {error}") from error
     if statement.subjects != (pointer.subject,):

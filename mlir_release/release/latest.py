@@ -23,6 +23,7 @@ from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import parse_json
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
@@ -182,9 +183,9 @@ class _Seen:
 
     def _read(self) -> tuple[str, str]:
         try:
-            found = json.loads(read_if_there(self._path) or b"null")
+            found = parse_json(read_if_there(self._path) or b"null")
             return str(found["tag"]), format_time(parse_time(found["issued"]))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError):
             return "", ""
 
     def check(self, pointer: Pointer, *, where: str) -> None:
