@@ -15,9 +15,10 @@ from mlir_release.cli.app import app
 from mlir_release.errors import VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.manifest import format_time
+from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.release import install
-from mlir_release.release.latest import LATEST_BRANCH, POINTER_FILE
+from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.mirror import mirror
 from tests.integration.release.signed_stage import TAG, SignedStage, signed_stage
 from tests.sigstore.instance import branch_claims

@@ -11,8 +11,9 @@ import pytest
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import read_yanks
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import Yank, format_yanks
-from mlir_release.release.latest import LATEST_BRANCH, follow_pointer
+from mlir_release.release.latest import follow_pointer
 from mlir_release.release.signed import SignedBy, read_trusted
 from tests.attacks.latest_stage import NEW, OLD, World, digest, latest_world
 from tests.sigstore.instance import statement_of
