@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Type of the payload of an envelope that holds a statement.
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+#: Type of a statement.
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
 
 class _Envelope(Struct, frozen=True):

@@ -23,6 +23,7 @@ from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
+from mlir_release.release.latest import copy_pointer
 from mlir_release.release.listed import fetch_listed, need_listed
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import RemoteRelease, release_of
@@ -48,6 +49,7 @@ class MirrorOutcome:
     size: int  #: bytes of the copied releases
     yanks: bool  #: the list of yanks was brought up to date
     signed_by: tuple[str, ...] = ()  #: the repositories that signed what was copied; none: nobody did
+    pointer: bool = False  #: the signed pointer to the newest snapshot was brought up to date
     dry_run: bool = False
 
     def text(self) -> str:
@@ -59,6 +61,8 @@ class MirrorOutcome:
             lines.append(f"  signed by {', '.join(self.signed_by) or 'nobody, or that was not checked'}")
         if self.yanks:
             lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
+        if self.pointer:
+            lines.append(f"  the signed latest {'differs' if self.dry_run else 'brought up to date'}")
         return "\n".join(lines)
 
 
@@ -91,12 +95,15 @@ def mirror(
                 _ensure_tag(source, destination, tags[release.tag], branch)
                 present.append(_copy(source, destination, trusted, present, folder))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    # Last: it must name nothing that is not there yet.
+    pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
         size=size,
         yanks=yanks,
         signed_by=tuple(signers),
+        pointer=pointer,
         dry_run=dry_run,
     )
 
