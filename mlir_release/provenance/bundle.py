@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from mlir_release.errors import VerificationError
-from mlir_release.provenance.policy import Statement, Subject
+from mlir_release.provenance.policy import REVISION_NAME, Statement, Subject
 
 #: Type of the payload of an envelope that holds a statement.
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -37,9 +37,19 @@ def read_statement(payload: bytes) -> Statement:
                 Subject(name=str(subject.get("name", "")), sha256=str(subject["digest"].get("sha256", "")))
                 for subject in data["subject"]
             ),
+            revision=_revision(data.get("predicate")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise malformed(f"its statement can't be read: {error!r}") from error
+
+
+def _revision(predicate: Any) -> str:
+    """The llvm-project commit that a predicate names among what was built from; empty if it names none."""
+    definition = predicate.get("buildDefinition", {}) if isinstance(predicate, dict) else {}
+    for source in definition.get("resolvedDependencies", ()):
+        if source.get("name") == REVISION_NAME:
+            return str(source["digest"]["gitCommit"])
+    return ""
 
 
 def malformed(why: str) -> VerificationError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
@@ -49,8 +49,9 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
     payload_type, payload = signed.payload(trust)
     if payload_type != PAYLOAD_TYPE:
         raise malformed(f"what is signed is a {payload_type}, not a {PAYLOAD_TYPE}")
-    check_statement(read_statement(payload), subject)
-    return signed.signer
+    statement = read_statement(payload)
+    check_statement(statement, subject, policy)
+    return replace(signed.signer, revision=statement.revision)
 
 
 def _read(bundle: bytes) -> Bundle:

@@ -137,6 +137,7 @@ def read_trusted(
         repository=signed_by.repository or repository_of(forge, manifest.repository),
         tag=release.tag,
         commit=commit or manifest.commit,
+        revision=manifest.revision,
         branch=signed_by.branch,
     )
     signatures = Signatures(RemoteRelease(forge, release), policy, signed_by.trust)
@@ -186,6 +187,7 @@ class Manifests:
             repository=repository_of(self._forge, manifest.repository),
             tag=manifest.tag,
             commit=manifest.commit,
+            revision=manifest.revision,
             branch=self._branch,
         )
         subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
