@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
@@ -46,8 +46,9 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
             remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
         )
     payload, signer = verify_payload(bundle, policy, trust)
-    check_statement(read_statement(payload), subject)
-    return signer
+    statement = read_statement(payload)
+    check_statement(statement, subject, policy)
+    return replace(signer, revision=statement.revision)
 
 
 def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
