@@ -76,6 +76,12 @@ def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Pa
     :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``, ``provenance-…``, ``waiver-invalid``
     """
     release, name = trusted.release, asset.name
+    if name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None:
+        bundle = trusted.signatures.bundle(name.removesuffix(BUNDLE_SUFFIX))
+        if bundle is not None:  # it was read to check its file, and GitHub counts each download
+            path = folder / name
+            path.write_bytes(bundle)
+            return path
     path = fetch(forge, release, asset, folder)
     if name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)):
         trusted.check(name, asset.sha256)
