@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mlir_release.errors import ConflictError, MachineError
-from mlir_release.host.surroundings import is_secret, without_secrets
+from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ class Git:
             self.__dict__.pop("left_out", None)
             self.__dict__.pop("_owing", None)
         if check and done.returncode != 0:
-            raise self._error(args, done)
+            raise self.failure(args, done)
         return done
 
     def _start(
@@ -141,7 +141,7 @@ class Git:
         pass_fds: tuple[int, ...] = (),
     ) -> subprocess.CompletedProcess[bytes]:
         options = [word for setting in (*_NO_PROGRAMS, *reach.settings) for word in ("-c", setting)]
-        inherited = os.environ if reach.secrets else without_secrets(keep=_kept())
+        inherited = os.environ if reach.secrets else _without_secrets()
         environment = {
             **{name: value for name, value in inherited.items() if name not in _REPOSITORY_VARIABLES},
             "LC_ALL": "C.UTF-8",
@@ -167,7 +167,8 @@ class Git:
                 remedy="install git ≥ 2.34 and check the path",
             ) from error
 
-    def _error(self, args: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> GitError:
+    def failure(self, args: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> GitError:
+        """The error for a command that failed here."""
         return GitError(tuple(args), done.returncode, done.stderr.decode(errors="replace"), self.directory)
 
     def text(self, *args: str, **kwargs: Mapping[str, str] | str | None) -> str:
@@ -222,7 +223,7 @@ class Git:
             return False
         done = self.run("rev-parse", "--git-dir", check=False)
         if done.returncode != 0 and b"not a git repository" not in done.stderr:
-            raise self._error(("rev-parse", "--git-dir"), done)
+            raise self.failure(("rev-parse", "--git-dir"), done)
         return done.returncode == 0
 
     def resolve(self, revision: str) -> str | None:
@@ -238,7 +239,7 @@ class Git:
         if done.returncode == 0:
             return done.stdout.decode().strip()
         if done.returncode != 1 and not names_nothing(done):
-            raise self._error(asked, done)
+            raise self.failure(asked, done)
         ref = name.partition("^")[0]
         if ref.startswith("refs/"):  # git is silent about one that is damaged, or leads to an object that is not there
             self.refs(glob.escape(ref))
@@ -253,7 +254,7 @@ class Git:
         tree = self._object_at(f"{revision}^{{tree}}")
         listed = self.run("ls-tree", "-z", "--full-tree", tree, "--", path).stdout if tree is not None else b""
         if b" blob " in listed.partition(b"\t")[0]:
-            raise self._error(asked, done)
+            raise self.failure(asked, done)
         return None
 
     def objects(self, names: Sequence[str]) -> list[tuple[str, bytes] | None]:
@@ -266,7 +267,7 @@ class Git:
         asked = "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
         done = self.run("cat-file", "--batch", input=asked)
         if b"error: " in done.stderr:  # a damaged object is listed as missing, too
-            raise self._error(("cat-file", "--batch"), done)
+            raise self.failure(("cat-file", "--batch"), done)
         output = done.stdout
         found: list[tuple[str, bytes] | None] = []
         offset = 0
@@ -290,7 +291,7 @@ class Git:
         fields = "%(refname)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(taggerdate:unix)%00%(contents)%00%01"
         done = self.run("for-each-ref", f"--format={fields}", *patterns)
         if b"ignoring broken ref" in done.stderr:
-            raise self._error(("for-each-ref", *patterns), done)
+            raise self.failure(("for-each-ref", *patterns), done)
         found = []
         for record in done.stdout.decode(errors="surrogateescape").split("\0\1\n"):
             if not record:
@@ -337,7 +338,7 @@ class Git:
             if blocking is None:
                 if (self._object_at(ref) or NO_OBJECT) != expected:
                     return False
-                raise self._error(("update-ref", ref), done)
+                raise self.failure(("update-ref", ref), done)
             if time.monotonic() > deadline:
                 break
             # The .lock file of a killed process would block the ref for ever; a living process removes its own soon.
@@ -412,11 +413,24 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _kept() -> set[str]:
-    """Variables that git itself reads, but for its secrets and for configuration, which may hold some."""
-    files = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "EMAIL")
-    own = (name for name in os.environ if name.startswith("GIT_") and not name.startswith("GIT_CONFIG_"))
-    return {*files, *(name for name in own if not is_secret(name))}
+#: What git reads besides what every program may, and holds no secrets.
+_READ = re.compile(
+    r"EMAIL|GIT_(?:CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TRACE\w*|EXEC_PATH"
+    r"|TEMPLATE_DIR|ATTR_NOSYSTEM|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|OPTIONAL_LOCKS)"
+)
+
+#: Tables of settings in variables that hold no secrets either; containers of jobs give ``safe.directory`` so.
+_HARMLESS = ("safe.", "user.", "core.", "init.")
+
+
+def _without_secrets() -> dict[str, str]:
+    """The environment of a git that contacts no server."""
+    given = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
+    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    rows = [tuple(os.environ.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in range(number)]
+    kept = [row for row in rows if row[0].lower().startswith(_HARMLESS)]
+    given |= {f"GIT_CONFIG_{part}_{n}": row[i] for n, row in enumerate(kept) for i, part in enumerate(("KEY", "VALUE"))}
+    return given | ({"GIT_CONFIG_COUNT": str(len(kept))} if kept else {})
 
 
 #: Variables that would redirect git into another repository, for example when run from a hook.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.git import locks
 from mlir_release.git.repository import Git
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     import subprocess
@@ -71,7 +72,7 @@ class SharedGit(Git):
             if done.returncode >= 0:  # else it was killed, and the next process cleans up
                 os.ftruncate(held, 0)
         if check and done.returncode != 0:
-            raise self._error(args, done)
+            raise self.failure(args, done)
         return done
 
     @cached_property
@@ -111,7 +112,7 @@ class SharedGit(Git):
             if path.name != "mlir-release.lock":
                 path.unlink(missing_ok=True)
         try:
-            directory, command, *args = json.loads(interrupted)
+            directory, command, *args = parse_json(interrupted)
         except ValueError:  # killed before it was written: before git began
             return
         if command == "worktree":

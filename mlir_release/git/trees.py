@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
-from mlir_release.git.repository import GitError, Signature, names_nothing
+from mlir_release.git.repository import Signature, names_nothing
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ def is_ancestor(git: Git, ancestor: str, descendant: str) -> bool:
 
 
 def _common(git: Git, *args: str) -> subprocess.CompletedProcess[bytes]:
-    done = git.run("merge-base", *args, check=False)
+    asked = ("merge-base", *args)
+    done = git.run(*asked, check=False)
     if done.returncode not in (0, 1) and not names_nothing(done):
-        raise GitError(("merge-base", *args), done.returncode, done.stderr.decode(errors="replace"), git.directory)
+        raise git.failure(asked, done)
     return done

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta, field, structs
 
 from mlir_release.errors import UsageError
+from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.model.decode import MalformedError, doc, from_toml
 
@@ -111,7 +111,7 @@ class SmokeTable(_Table, frozen=True):
     attempts: Annotated[
         int, Meta(ge=1, le=10, title="a whole number from 1 to 10"), doc("Failures in a row before a commit is bad.")
     ] = 2
-    environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on.")] = ()
+    environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on; it sees these, too.")] = ()
     submodules: Annotated[
         tuple[str, ...] | None,
         doc(
@@ -128,6 +128,11 @@ class SmokeTable(_Table, frozen=True):
             raise MalformedError("command", f"can't be split into words: {error}") from None
         if not words:
             raise MalformedError("command", "is empty")
+
+    @property
+    def withheld(self) -> str:
+        """What a smoke test that failed did not see. See :func:`~mlir_release.host.surroundings.withheld`."""
+        return withheld(named=self.environment, place=f"environment of [smoke] in {CONFIG_FILE}")
 
     @property
     def timeout(self) -> float:
@@ -248,11 +253,11 @@ def load_config(directory: Path) -> Config:
 def read_config(content: bytes, *, where: str) -> Config:
     """The configuration in a file's content. :raises UsageError: naming the first mistake."""
     try:
-        return from_toml(content.decode("utf-8"), Config)
-    except UnicodeDecodeError as error:
-        what = f"{CONFIG_FILE} is not UTF-8: {error}"
-    except tomllib.TOMLDecodeError as error:
-        what = f"{CONFIG_FILE} is not TOML: {error}"
+        return from_toml(content, Config)
     except MalformedError as error:
-        what = f"{CONFIG_FILE}: {error}"
-    raise UsageError("integrate-config-invalid", what, where=where, remedy="correct the file (docs/integrate.md)")
+        raise UsageError(
+            "integrate-config-invalid",
+            f"{CONFIG_FILE}: {error}",
+            where=where,
+            remedy="correct the file (docs/integrate.md)",
+        ) from None
