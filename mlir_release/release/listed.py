@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from mlir_release.model.decode import MalformedError, parse_json
@@ -112,6 +111,6 @@ def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Pa
 def _is_json(path: Path, wanted: bytes) -> bool:
     """Whether a file holds the same JSON document: another version of a library may write it with other spaces."""
     try:
-        return bool(parse_json(path.read_bytes()) == json.loads(wanted))
+        return bool(parse_json(path.read_bytes()) == parse_json(wanted))
     except MalformedError:
         return False
