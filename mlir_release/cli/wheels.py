@@ -81,7 +81,7 @@ def wheels_build(
     """
     from dataclasses import replace
 
-    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
     from mlir_release.model.platforms import Platform
@@ -94,6 +94,7 @@ def wheels_build(
     from mlir_release.wheels.sdk_wheels import write_release_wheels
     from mlir_release.wheels.source import write_source
 
+    pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
     if tag is None:
         matrix = matrix_of_checkout(repository)
@@ -171,8 +172,10 @@ def wheels_rebuild(
     With the toolkit, the SDK and the container image that the release's manifest names, and nothing that was compiled
     before. Where the two differ, the members that do are listed.
     """
+    from mlir_release.forge.checkout import pass_named_variables
     from mlir_release.release.rebuild import rebuild
 
+    pass_named_variables()
     if sdk is not None and origin == "source":
         raise click.UsageError("--sdk names an SDK that was made before, and --from source makes it again")
     rebuilt = rebuild(
@@ -260,7 +263,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
             [[file.name, format_bytes(file.compressed), format_bytes(file.size)] for file in report.files],
         )
     for problem in report.problems:
-        click.echo(f"problem[{problem.id}]: {problem.message}")
+        console.show(f"problem[{problem.id}]: {problem.message}")
 
 
 @wheels.command("test")
@@ -298,10 +301,13 @@ def wheels_test(
     workdir: Path,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
+    from mlir_release.forge.checkout import pass_named_variables
+    from mlir_release.host.surroundings import withheld
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.propose import write_proposal
     from mlir_release.testing.run import run_suites
 
+    pass_named_variables()
     sdk = Sdk.load(sdk_folder)
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
@@ -312,9 +318,10 @@ def wheels_test(
             report.write_junit(reports)
     for report in found:
         console.summary(report.markdown())
-        if not console.json_mode:
-            click.echo(report.markdown())
+        console.show(report.markdown())
     if console.json_mode:
         console.result("", [run.report for run in found])
     if not all(report.passed for report in found):
+        if note := withheld():
+            console.say(note.removeprefix("; "))
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

@@ -81,6 +81,7 @@ class Policy:
     commit: str = ""  #: of the tag; empty where nothing but the signature tells it
     revision: str = ""  #: of llvm-project; empty where nothing but the signature tells it
     branch: str = "main"  #: the protected branch that the signer comes from
+    ref: str = ""  #: that the run has to be on; empty: that of the tag
 
 
 def check_signer(signer: Signer, policy: Policy) -> None:
@@ -118,6 +119,14 @@ def check_signer(signer: Signer, policy: Policy) -> None:
 
 
 def _check_source(signer: Signer, policy: Policy) -> None:
+    if policy.ref:
+        if signer.ref != policy.ref:
+            raise _refused(
+                "provenance-ref",
+                "it was signed in a run on another branch or tag",
+                f"the run was on {signer.ref or 'no ref'}, not on {policy.ref}",
+            )
+        return
     tag = signer.ref.removeprefix(_TAGS)
     if not signer.ref.startswith(_TAGS) or (tag != policy.tag if policy.tag else parse_tag(tag) is None):
         raise _refused(
@@ -135,12 +144,7 @@ def _check_source(signer: Signer, policy: Policy) -> None:
 
 def check_statement(statement: Statement, subject: Subject, policy: Policy) -> None:
     """Check what was signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
-    if statement.predicate_type != PREDICATE_TYPE:
-        raise _refused(
-            "provenance-predicate",
-            "what was signed says something else than how it was built",
-            f"its type is {statement.predicate_type}, not {PREDICATE_TYPE}",
-        )
+    check_predicate(statement, PREDICATE_TYPE)
     if len(statement.subjects) != 1:
         raise _refused(
             "provenance-subjects",
@@ -163,6 +167,16 @@ def check_statement(statement: Statement, subject: Subject, policy: Policy) -> N
             "provenance-commit",
             "it was built from another llvm-project commit",
             f"signed was {statement.revision}, and the release is of {policy.revision}",
+        )
+
+
+def check_predicate(statement: Statement, expected: str) -> None:
+    """Refuse a statement of another kind. :raises VerificationError: ``provenance-predicate``"""
+    if statement.predicate_type != expected:
+        raise _refused(
+            "provenance-predicate",
+            "what was signed is a statement of another kind",
+            f"its type is {statement.predicate_type}, not {expected}",
         )
 
 

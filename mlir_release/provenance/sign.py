@@ -99,13 +99,7 @@ def attest(
     :raises ForgeError: ``sigstore-failed``
     """
     files = choose(_files(folder, kinds))
-    policy = Policy(
-        repository=f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}",
-        tag=tag,
-        commit=commit,
-        revision=revision,
-        branch=branch,
-    )
+    policy = Policy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
     signatory = Signatory(environ, policy, upstream)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
@@ -124,6 +118,11 @@ def attest(
         if subject.name.endswith(DISTRIBUTIONS):
             write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
     return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
+
+
+def own_repository(environ: Mapping[str, str]) -> str:
+    """The address of the repository that a workflow runs in."""
+    return f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}"
 
 
 def _server(environ: Mapping[str, str]) -> str:
@@ -178,8 +177,11 @@ class Signatory:
     _signer: Signer | None = None
     _claims: dict[str, Any] = field(default_factory=dict)
 
-    def sign(self, subject: Subject) -> bytes:
-        """The bundle of a statement about one file. :raises ForgeError: ``sigstore-failed``"""
+    def sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
+        """The bundle of a statement about how a file was built, or of another statement.
+
+        :raises ForgeError: ``sigstore-failed``
+        """
         from sigstore._internal.fulcio import ExpiredCertificate
         from sigstore.oidc import ExpiredIdentity
 
@@ -192,10 +194,15 @@ class Signatory:
 
         return _patiently(once)
 
-    def _sign(self, subject: Subject) -> bytes:
+    def _sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
+        from sigstore.dsse import Statement
+
         if self._signer is None:
             self._signer = self._new_signer()
-        statement = _statement(subject, self._claims, revision=self.policy.revision, upstream=self.upstream)
+        if isinstance(subject, Subject):
+            statement = _statement(subject, self._claims, revision=self.policy.revision, upstream=self.upstream)
+        else:
+            statement = Statement(json.dumps(subject).encode())
         return self._signer.sign_dsse(statement).to_json().encode()
 
     def _new_signer(self) -> Signer:

@@ -227,6 +227,7 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         toolkit_version=state.toolkit_version,
         provenance="none" if signed is None else "required",
         repository="" if signed is None else signed.policy.repository,
+        signed_latest=signed is not None,
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",
