@@ -153,10 +153,12 @@ def sdk_provide(
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_pinned
+    from mlir_release.snapshot.pinned import check_pinned
     from mlir_release.snapshot.state import find_state
 
     pass_named_variables(repository)
     state = find_state(forge, tag)
+    check_pinned(forge, state)
     matrix = matrix_at(forge, state.commit)
     try:
         made = provide_pinned(

@@ -10,14 +10,15 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git
 from mlir_release.host.files import read_if_there, remove_folder
 from mlir_release.host.surroundings import has_credentials
 from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
+    from mlir_release.git.repository import Git
     from mlir_release.git.shared import SharedGit
 
 
@@ -44,8 +45,8 @@ def current_branch(git: Git) -> str | None:
 def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
     """Give ``path`` the files of ``commit``, whatever was there; ignored files (builds) survive.
 
-    It gets a git folder of its own, made again each time, that borrows the objects of ``git``: that is for what runs in
-    there. Our own git works from ``git``'s folder and obeys its configuration alone.
+    It gets a git folder of its own, made again each time, that borrows the objects of ``git``. That is for what runs in
+    there; our own git does not read it (:func:`in_slot`).
 
     :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in, which
         git inherits
@@ -54,32 +55,35 @@ def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
         path.unlink(missing_ok=True)
         path.mkdir(parents=True)
     _make_folder(git, path, commit)
-    inside, env, index = Git(path), from_outside(git, path), path / ".git" / _INDEX
-    files = (*_PLAIN, "read-tree", "--reset", "-u", "--no-sparse-checkout", "--no-recurse-submodules", commit)
-    if inside.run(*files, env=env, check=False, pass_fds=(lock,)).returncode != 0:
-        index.unlink(missing_ok=True)  # it may be what git stumbled over
-        index.with_name("index.lock").unlink(missing_ok=True)
-        inside.run(*files, env=env, pass_fds=(lock,))
-    inside.run(*_PLAIN, "clean", "-ffdq", env=env, pass_fds=(lock,))
+    files = ("read-tree", "--reset", "-u", "--no-sparse-checkout", "--no-recurse-submodules", commit)
+    if in_slot(git, path, *files, check=False, pass_fds=(lock,)).returncode != 0:
+        for name in (_INDEX, "index.lock"):  # it may be what git stumbled over
+            (path / ".git" / name).unlink(missing_ok=True)
+        in_slot(git, path, *files, pass_fds=(lock,))
+    in_slot(git, path, "clean", "-ffdq", pass_fds=(lock,))
+
+
+def in_slot(
+    git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git on the files of a slot, but from the folder of ``git``. :raises GitError: if it fails, and ``check``
+
+    Of what is in the slot's own folder, it reads what git knows of the files.
+    """
+    options = ("-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")  # or git in there could not read the index
+    place = (f"--git-dir={git.common}", f"--work-tree={path}")
+    env = {"GIT_INDEX_FILE": str(path / ".git" / _INDEX)}
+    return git.run(*place, *options, *args, env=env, check=check, pass_fds=pass_fds)
 
 
 #: What of a slot's git folder is kept: git's record of the files that are there, or it would write all of them again.
 _INDEX = "index"
-
-#: These would make the index one that git in the slot can't read.
-_PLAIN = ("-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")
 
 #: What git in a slot has to know of the repository, and may.
 _KNOWN = (
     r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|autocrlf|eol|longpaths)|user\.(name|email)"
     r"|remote\..*\.(url|promisor|partialclonefilter))$"
 )
-
-
-def from_outside(git: SharedGit, path: Path) -> dict[str, str]:
-    """The variables for git to see the files of a slot, but nothing else that is in there."""
-    index = path / ".git" / _INDEX
-    return {"GIT_DIR": str(git.common), "GIT_WORK_TREE": str(path), "GIT_INDEX_FILE": str(index)}
 
 
 def _make_folder(git: SharedGit, path: Path, commit: str) -> None:

@@ -19,9 +19,8 @@ from mlir_release.console import console
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.git.remotes import UnreachableError
-from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor, merge_base
-from mlir_release.git.worktrees import adopt, from_outside, head_of, take_over
+from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.integrate import loop
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.open import open_walk
@@ -173,7 +172,7 @@ def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
     changed.
     """
     asked = ("ls-files", "--others", "--exclude-standard", "-z")
-    listed = Git(slot.outer).run(*asked, env=from_outside(project.outer, slot.outer)).stdout.split(b"\0")[:-1]
+    listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
     new = [name for name in map(os.fsdecode, listed) if slot.outer / name != slot.sources]
     inside = _different(project.upstream, slot.sources, project.pin(there))
     return [
@@ -187,7 +186,7 @@ def _different(git: SharedGit, path: Path, commit: str) -> list[str]:
     if not (path / ".git").is_dir():
         return []
     asked = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z", commit, "--")
-    return [os.fsdecode(name) for name in Git(path).run(*asked, env=from_outside(git, path)).stdout.split(b"\0")[:-1]]
+    return [os.fsdecode(name) for name in in_slot(git, path, *asked).stdout.split(b"\0")[:-1]]
 
 
 def _by_a_person(project: Project, commit: str, head: str) -> bool:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git import locks
+from mlir_release.git.remotes import fetch
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.trees import entry_at
 from mlir_release.git.worktrees import place_slot
@@ -76,10 +77,10 @@ def update(project: Project) -> None:
         project.outer.run("submodule", "--quiet", "update", "--init", "--", *others)
 
 
-def repository(project: Project, path: str) -> Git:
+def repository(outer: SharedGit, path: str) -> SharedGit:
     """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
-    clone(project.outer, path)
-    return SharedGit(project.outer.directory / path)
+    clone(outer, path)
+    return SharedGit(outer.directory / path)
 
 
 #: The note about a complete clone whose commit is still to be checked out.
@@ -165,7 +166,7 @@ def populate(project: Project, slot: Path, commit: str, lock: int) -> None:
     They are cloned in the checkout, where their remotes and credentials are known, and lend the slot their objects.
 
     :param lock: descriptor that git inherits
-    :raises GitError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
+    :raises UnreachableError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
     """
     exports = {target.path: target for target in project.config.export.also}
     _populate(project.outer, slot, commit, wanted(project), exports, lock)
@@ -178,14 +179,12 @@ def _populate(
         entry = entry_at(outer, commit, path)
         if entry is None or entry.kind != "commit":
             continue
-        clone(outer, path)
-        inner = SharedGit(outer.directory / path)
-        if inner.resolve(entry.oid) is None:
-            inner.run("fetch", "--quiet", check=False)
+        inner = repository(outer, path)
         if inner.resolve(entry.oid) is None and path in exports:
             fetch_export(inner, exports[path])
-        if inner.resolve(entry.oid) is None:
-            inner.run("fetch", "--quiet", "origin", entry.oid)
+        for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
+            if inner.resolve(entry.oid) is None:
+                fetch(inner, "origin", refspec)
         place_slot(inner, slot / path, entry.oid, lock=lock)
         _populate(inner, slot / path, entry.oid, listed(inner, entry.oid), {}, lock)
 
@@ -195,7 +194,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
 
     :raises MachineError: if the submodule can't be cloned
     """
-    inner = repository(project, path)
+    inner = repository(project.outer, path)
     _forget(inner)  # old refs prove nothing
     there = inner.text("config", "--get", "remote.origin.url")
     inner.run(

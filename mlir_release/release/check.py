@@ -1,4 +1,4 @@
-"""Signing the files of a release, and saying of a file, or of a release's, who made it."""
+"""Saying of a file, or of a release's, who made it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
-from mlir_release.provenance.sign import attest
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.listed import listed_files, unlisted_files
 from mlir_release.release.remote import fetch, fetch_published_wheel, need_published, not_its_manifest
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
-from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.snapshot.pinned import check_facts
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release
     from mlir_release.provenance.policy import Signer
-    from mlir_release.provenance.sign import Attested
     from mlir_release.provenance.trust import Trust
     from mlir_release.release.signed import TrustedRelease
 
@@ -46,10 +43,11 @@ class CheckedFile:
             "repository": self.signer.repository,
             "release": self.signer.ref.removeprefix("refs/tags/"),
             "commit": self.signer.commit,
+            "llvm-project": self.signer.revision or "not said",
             "signed by": self.signer.workflow,
             "run": self.signer.run,
         }
-        return "\n".join(f"{name:<10} {value}" for name, value in rows.items())
+        return "\n".join(f"{name:<12} {value}" for name, value in rows.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,22 +110,6 @@ class CheckedRelease:
         }
 
 
-def attest_release(
-    forge: Forge, tag: str, folder: Path, output: Path, *, kinds: Sequence[str], branch: str
-) -> Attested:
-    """Sign the files of a release, if its tag is one of ours that only pins a revision.
-
-    Whoever can push can make a tag whose workflows call the one that signs. So this is where a signature is refused,
-    and a signature proves that the tag was checked, at the run's commit: a tag that was moved meanwhile names another.
-
-    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; see :func:`attest`, too
-    """
-    state = find_state(forge, tag)
-    check_pinned(forge, state)
-    store = forge.services.keep_attestation if forge.services is not None else None
-    return attest(tag, folder, output, commit=state.commit, kinds=kinds, branch=branch, store=store)
-
-
 def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) -> CheckedFile:
     """Check a file by the bundle beside it. :raises VerificationError: ``provenance-…``"""
     content = read_if_there(bundle or path.with_name(path.name + BUNDLE_SUFFIX))
@@ -145,7 +127,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
     commit = ""
     if signs_itself(forge, signed_by.repository):  # a mirror's commits are its own
         state = find_state(forge, tag)
-        check_pinned(forge, state)
+        check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was signed
         commit = state.commit
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, folder, signed_by, commit=commit)

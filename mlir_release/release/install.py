@@ -21,6 +21,7 @@ from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import best_wheel, check_import
+from mlir_release.release.latest import follow_pointer
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
@@ -93,14 +94,18 @@ def install(
     :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``release-not-published``,
         ``python-missing``
     :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
-        ``provenance-…``, ``install-failed``, ``import-failed``
+        ``provenance-…``, ``latest-stale``, ``latest-clock``, ``install-failed``, ``import-failed``
     """
     python = _executable(python)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
-        release = _find(forge, tag, read_yanks(forge, signed_by.branch))
+        yanks = read_yanks(forge, signed_by.branch)
+        release = _find(forge, tag, yanks)
         with console.step(f"check who made {release.tag}"):
             trusted = read_trusted(forge, release, folder, signed_by)
+            if tag == LATEST:
+                trusted = follow_pointer(forge, trusted, yanks, folder, signed_by)
+                release = trusted.release
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, interpreter, name) for name in names]

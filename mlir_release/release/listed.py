@@ -70,12 +70,29 @@ def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
         raise not_its_manifest(forge, release.tag, "the set of files", "; ".join(why))
 
 
+def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: str) -> None:
+    """Refuse a tag that says something else than the manifest: nobody signs a tag, and a mirror's can say anything.
+
+    :param revision: that the tag names, and the version of the wheels
+    :raises VerificationError: ``release-not-its-manifest``
+    """
+    if (revision, version) != (manifest.revision, manifest.version):
+        why = f"it is of {revision or 'no revision'}, version {version or 'none'}, and the manifest"
+        raise not_its_manifest(forge, manifest.tag, "the tag", f"{why} of {manifest.revision}, {manifest.version}")
+
+
 def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
     """Download a file of a release that :func:`need_listed` accepts, and check its content and its signature.
 
     :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``, ``provenance-…``, ``waiver-invalid``
     """
     release, name = trusted.release, asset.name
+    if name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None:
+        bundle = trusted.signatures.bundle(name.removesuffix(BUNDLE_SUFFIX))
+        if bundle is not None:  # it was read to check its file, and GitHub counts each download
+            path = folder / name
+            path.write_bytes(bundle)
+            return path
     path = fetch(forge, release, asset, folder)
     if name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)):
         trusted.check(name, asset.sha256)

@@ -18,21 +18,23 @@ from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.release_tags import parse_tag
+from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERSION, parse_tag
 from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.model.trailers import format_message
+from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
-from mlir_release.release.listed import fetch_listed, need_listed
+from mlir_release.release.latest import copy_pointer
+from mlir_release.release.listed import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.model.manifest import Manifest
     from mlir_release.release.signed import SignedBy, TrustedRelease
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
@@ -48,6 +50,7 @@ class MirrorOutcome:
     size: int  #: bytes of the copied releases
     yanks: bool  #: the list of yanks was brought up to date
     signed_by: tuple[str, ...] = ()  #: the repositories that signed what was copied; none: nobody did
+    pointer: bool = False  #: the signed pointer to the newest snapshot was brought up to date
     dry_run: bool = False
 
     def text(self) -> str:
@@ -59,6 +62,8 @@ class MirrorOutcome:
             lines.append(f"  signed by {', '.join(self.signed_by) or 'nobody, or that was not checked'}")
         if self.yanks:
             lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
+        if self.pointer:
+            lines.append(f"  the signed latest {'differs' if self.dry_run else 'brought up to date'}")
         return "\n".join(lines)
 
 
@@ -86,17 +91,21 @@ def mirror(
             with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
                 trusted = read_trusted(source, release, folder, signed_by, warn=not signers)
                 need_listed(source, release, trusted.manifest)
+                tag = _tag_of(source, trusted.manifest, tags)
                 if trusted.signer is not None:
                     signers[trusted.signer.repository] = None
-                _ensure_tag(source, destination, tags[release.tag], branch)
+                _ensure_tag(source, destination, tag, branch)
                 present.append(_copy(source, destination, trusted, present, folder))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    # Last: it must name nothing that is not there yet.
+    pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
         size=size,
         yanks=yanks,
         signed_by=tuple(signers),
+        pointer=pointer,
         dry_run=dry_run,
     )
 
@@ -140,6 +149,16 @@ def _copy(
         if release.asset(asset.name) is None:  # an earlier try took more than was listed
             destination.delete_asset(copy.release, asset)
     return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
+
+
+def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:
+    """The tag of a release, if it says the same. :raises VerificationError: ``release-not-its-manifest``"""
+    tag = tags.get(manifest.tag)
+    said = parse_trailers(tag.message) if tag is not None else {}
+    revision, version = said.get(TRAILER_REVISION, ""), said.get(TRAILER_WHEEL_VERSION, "")
+    need_its_tag(source, manifest, revision=revision, version=version)
+    assert tag is not None  # else it had named no revision
+    return tag
 
 
 def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:

@@ -11,6 +11,7 @@ from mlir_release.forge.refusals import check_name
 from mlir_release.host.files import read_document, sha256_of
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import DOCUMENT_LIMIT
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
@@ -185,7 +186,19 @@ class RemoteRelease:
         return fetch(self.forge, self.release, asset, folder)
 
     def content(self, asset: Asset) -> bytes:
-        """The content of a small asset. It is downloaded once, however often it is asked for."""
+        """The content of a small asset. It is downloaded once, however often it is asked for.
+
+        :raises VerificationError: ``asset-too-large``: nothing that is read whole is that large
+        """
+        if asset.size > DOCUMENT_LIMIT:
+            raise VerificationError(
+                "asset-too-large",
+                f"{asset.name} is larger than such a file can be",
+                where=asset.url,
+                why=f"it has {asset.size:,} bytes, and {DOCUMENT_LIMIT:,} are read at most",
+                remedy="do not use that release; in a draft of yours, discard the file: mlir-release publish "
+                f"{self.tag} --discard {asset.name}",
+            )
         if asset.sha256 not in self._small:
             with scratch_folder("asset") as folder:
                 self._small[asset.sha256] = read_document(self.fetch(asset, folder))

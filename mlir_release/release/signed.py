@@ -149,6 +149,7 @@ def find_policy(
         repository=signed_by.repository or repository_of(forge, manifest.repository),
         tag=manifest.tag,
         commit=commit or manifest.commit,
+        revision=manifest.revision,
         branch=signed_by.branch,
     )
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.git.repository import Git
+from mlir_release.model.llvm_facts import FactsError, LlvmFacts
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
@@ -171,6 +173,43 @@ def test_the_manifest_of_another_release_is_refused(honest: Mirror, tmp_path: Pa
         assert run(*command).id == "manifest-of-another", command
     assert not (tmp_path / "recipe").exists()
     assert not list((tmp_path / "site").rglob("*.html"))
+
+
+# -- tags, which nobody signs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [("LLVM-Revision", "d" * 40), ("Wheel-Version", "99999999.9"), None], ids=str)
+def test_a_tag_that_says_something_else_is_not_copied(
+    honest: Mirror, tmp_path: Path, change: tuple[str, str] | None
+) -> None:
+    tag = LocalForge(honest.root).tag(TAG)
+    assert tag is not None
+    git = Git(honest.root / "repository.git")
+    git.run("update-ref", "-d", f"refs/tags/{TAG}")
+    if change is not None:
+        lines = [line for line in tag.message.splitlines() if not line.startswith(change[0])]
+        message = "\n".join([*lines, ": ".join(change)]) + "\n"
+        LocalForge(honest.root).create_tag(TAG, tag.commit, message)
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert (destination.tags(), destination.releases()) == ([], [])
+    rebuild = ("wheels", "rebuild", TAG, f"mlir-linux-x86_64-{PYTHON}", "--forge", honest.address)
+    answer = run(*rebuild, *honest.named["both"], "-o", str(tmp_path / "rebuilt"))
+    assert answer.id == ("tag-missing" if change is None else "release-not-its-manifest")
+    assert not (tmp_path / "rebuilt").exists()
+
+
+def test_a_tag_names_no_address_that_a_downstream_would_install_from() -> None:
+    facts = LlvmFacts(
+        version="22.1.8", minimum_python="3.10", binding_requirements=("nanobind>=2.9",), runtime_requirements=(),
+        has_stable_abi=True, has_python_sources=True,
+    )  # fmt: skip
+    trailers = facts.trailers()
+    assert LlvmFacts.from_trailers(trailers) == facts
+    address = "nanobind @ https://evil.example/n.whl"
+    evil = {key: value.replace("nanobind>=2.9", address) for key, value in trailers.items()}
+    with pytest.raises(FactsError, match="it names an address"):
+        LlvmFacts.from_trailers(evil)
 
 
 # -- honest releases ---------------------------------------------------------------------------------------------------

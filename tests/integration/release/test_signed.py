@@ -15,7 +15,8 @@ from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.pep740 import publish_provenance
-from mlir_release.release.check import attest_release, check_release
+from mlir_release.release.attest import attest_release
+from mlir_release.release.check import check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
