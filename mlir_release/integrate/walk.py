@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,7 @@ class Walk:
             verdict=result.verdict,
             exits=result.exits,
             seconds=round(result.seconds, 1),
-            findings=tuple(Finding(**asdict(finding)) for finding in findings[:50]),
+            findings=tuple(Finding(kind=each.kind, where=each.where, text=each.text) for each in findings[:50]),
         )
 
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
