@@ -114,12 +114,9 @@ def test_a_bad_verdict_does_not_stay(tmp_path: Path) -> None:
     finding = Finding(kind="compiler", where="a.cpp", text="error: x")
     record = Record(verdict=Verdict.BAD, **fields, findings=(finding,))
     # A job of a walk pushed it: a finding without its place made every report fail, and nothing replaced the verdict.
-    for content in (
-        b'{"findings": [{"text": 1}]}',
-        b"[" * 100_000,
-        json.dumps({**fields, "verdict": "bad", "findings": [{}]}),
-    ):
-        hostile = content.encode() if isinstance(content, str) else content
+    findings: tuple[Any, ...] = ([{}], [{"text": 1}], [{"kind": "a", "where": [], "text": ""}], 7)
+    documents = [json.dumps({**fields, "verdict": "bad", "findings": found}).encode() for found in findings]
+    for hostile in (*documents, b"[" * 100_000, b""):
         commit = commit_files(git, git.resolve(store.ref), {record.key: hostile}, "Push a verdict\n", who)
         assert git.update_ref(store.ref, commit, expected=git.resolve(store.ref) or NO_OBJECT)
         assert store.load() == {}
