@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import is_dataclass
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -20,7 +21,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 import msgspec
@@ -343,8 +343,8 @@ def _inner(kind: Any, key: str | int) -> Any:
     """The type of a field, of a mapping's values, or of a list's items."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
-    if is_typeddict(kind):
-        return get_type_hints(kind, include_extras=True)[key]
+    if is_dataclass(kind):
+        return get_type_hints(kind, include_extras=True)[str(key)]
     return get_args(kind)[1 if isinstance(key, str) else 0]
 
 

@@ -27,7 +27,7 @@ from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import sha256_of, write_all
 from mlir_release.index.archive import unpack as unpack_archive
-from mlir_release.integrate.state import Finding, ProbeStore, Record
+from mlir_release.integrate.state import LogFinding, ProbeStore, Record
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
@@ -110,8 +110,8 @@ def test_a_bad_verdict_does_not_stay(tmp_path: Path) -> None:
     git.run("init", "--quiet", "--bare")
     who = Signature(name="x", email="x@example.com", when=datetime(2026, 11, 20, tzinfo=UTC))
     store = ProbeStore(git, "main", lambda: who)
-    fields = dict.fromkeys(("upstream", "upstream_tree", "pristine_tree", "outer", "setting"), "a" * 40)
-    finding = Finding(kind="compiler", where="a.cpp", text="error: x")
+    fields: dict[str, Any] = dict.fromkeys(("upstream", "upstream_tree", "pristine_tree", "outer", "setting"), "a" * 40)
+    finding = LogFinding(kind="compiler", where="a.cpp", text="error: x")
     record = Record(verdict=Verdict.BAD, **fields, findings=(finding,))
     # A job of a walk pushed it: a finding without its place made every report fail, and nothing replaced the verdict.
     findings: tuple[Any, ...] = ([{}], [{"text": 1}], [{"kind": "a", "where": [], "text": ""}], 7)
