@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.host.files import write_atomically
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.state import Record
 from mlir_release.model.decode import from_json
@@ -37,6 +38,8 @@ def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -
 def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
     """Test one upstream commit and record the verdict, in the file ``record_to`` too."""
     record = walk.probe(walk.observer.look(), walk.project.upstream.commit(revision).sha)
+    if record.verdict is st.Verdict.BAD:
+        console.say(f"    it is bad{walk.project.config.smoke.withheld}")
     walk.store.record(record)
     if walk.publish:
         walk.store.push(walk.project.config.downstream.remote)
@@ -58,7 +61,7 @@ def gather(walk: Walk, folder: Path) -> int:
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            record = from_json(path.read_bytes(), Record)
+            record = from_json(read_document(path), Record)
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
         if record.upstream not in ahead or not walk.observer.asks(seen, record):

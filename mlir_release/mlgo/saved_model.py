@@ -5,7 +5,6 @@ process of an interpreter of the user's that has TensorFlow, for as long as it i
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shutil
 import subprocess
@@ -18,8 +17,9 @@ import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import sha256_of
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import parse_json
 from mlir_release.model.mlgo import Trained, read_document
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
         command = [interpreter(python), "-c", script, "serve", str(folder.absolute())]
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=without_secrets()
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=foreign_environment()
             )
         except OSError as error:
             raise _failed(python, str(error)) from None
@@ -148,7 +148,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
                     errors.seek(0)
                     said = errors.read().decode(errors="replace").splitlines()
                     raise _failed(python, "\n".join(said[-3:]))
-                yield SavedModel(folder, trained, process, [Input(*each) for each in json.loads(line)])
+                yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
             finally:
                 with suppress(OSError):
                     told.close()  # which ends it

@@ -85,6 +85,13 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
 
 
+#: A variable that builds and tests may see. Never the job's own tokens and files: those are not for foreign programs.
+VariableName = Annotated[
+    str,
+    text(r"(?!(?:ACTIONS|GH|GITHUB|MLIR_RELEASE|TWINE)_)[A-Za-z_][A-Za-z0-9_]*", "the name of a variable of your own"),
+]
+
+
 class GreenPolicy(_Table, frozen=True):
     """What "green" means for `snapshot --policy green`: a revision on which every check has succeeded."""
 
@@ -132,6 +139,10 @@ class ReleaseConfig(_Table, frozen=True):
     linked_days: Annotated[
         Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
     ] = LINKED_DAYS
+    environment: Annotated[
+        tuple[VariableName, ...],
+        doc("Variables that builds and tests see besides those that compilers, CMake and Python need."),
+    ] = ()
     latest_lifetime_days: Annotated[
         Days,
         doc(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import VerificationError
+from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.host.files import sha256_of
-from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, read_statement
+from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, parse_bundle, read_statement
 from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer, check_statement
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
             remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
         )
     payload, signer = verify_payload(bundle, policy, trust)
-    check_statement(read_statement(payload), subject)
-    return signer
+    statement = read_statement(payload)
+    check_statement(statement, subject, policy)
+    return replace(signer, revision=statement.revision)
 
 
 def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
@@ -55,21 +56,11 @@ def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, 
 
     :raises VerificationError: ``provenance-…``
     """
-    signed = _Signed(_read(bundle), policy)
+    signed = _Signed(parse_bundle(bundle), policy)
     payload_type, payload = signed.payload(trust)
     if payload_type != PAYLOAD_TYPE:
         raise malformed(f"what is signed is a {payload_type}, not a {PAYLOAD_TYPE}")
     return payload, signed.signer
-
-
-def _read(bundle: bytes) -> Bundle:
-    from sigstore.errors import Error
-    from sigstore.models import Bundle
-
-    try:
-        return Bundle.from_json(bundle)
-    except (Error, ValueError, TypeError) as error:
-        raise malformed(str(error)) from error
 
 
 @dataclass
@@ -105,6 +96,10 @@ class _Signed:
                     why=str(error),
                     remedy="do not use the file: the bundle was changed after it was made",
                 ) from error
+            except ReleaseError:  # of the policy
+                raise
+            except Exception as error:  # whatever another's content makes a parser of certificates or logs raise
+                raise malformed(f"{type(error).__name__}: {error}") from error
         raise self._untrusted(why)
 
     def _untrusted(self, why: str) -> VerificationError:

@@ -29,6 +29,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
+from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,9 @@ def verify(draft: Draft) -> Verified:
             reports = draft.reports()
             _check_reports(draft)
             waivers = draft.waivers()
-        judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
+        judgement = judge(
+            confirm(draft.due, draft.state.facts), {wheel.slot: wheel for wheel in wheels}, reports, waivers
+        )
         if judgement.problems:
             _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)

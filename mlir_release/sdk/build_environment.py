@@ -11,7 +11,6 @@ would serve no release but its own; and the compiler and linker of Windows accep
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -30,7 +29,8 @@ from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
 from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.upstream import UNUSED_TO_BUILD
@@ -105,8 +105,8 @@ class BuildEnvironment(ABC):
         """Put things where :meth:`path` says that they are. The caller holds the lock of the build tree."""
 
     def variables(self) -> dict[str, str]:
-        """Environment variables of that command: no secrets, as it runs upstream's code."""
-        return without_secrets()
+        """Environment variables of that command: harmless ones, as it runs upstream's code."""
+        return foreign_environment()
 
 
 def build_tools(cache: Path) -> VirtualEnvironment:
@@ -124,7 +124,7 @@ def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
 def read_sccache_counts(text: str) -> tuple[int, int]:
     """Hits and misses in what ``sccache --show-stats --stats-format json`` prints; zeros if it printed nothing."""
     try:
-        stats = json.loads(text)["stats"]
+        stats = parse_json(text)["stats"]
         hits, misses = (sum(stats[name]["counts"].values()) for name in ("cache_hits", "cache_misses"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return 0, 0
@@ -173,7 +173,7 @@ class Native(BuildEnvironment):
             common = os.path.commonpath([self.source, self.root])
         except ValueError:  # on two drives
             common = str(self.root)
-        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **without_secrets()}
+        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **foreign_environment()}
 
 
 #: In the fixed place: the sources, which build is there, and what CMake and Ninja make (as in ``BuildTree``).

@@ -54,7 +54,7 @@ class World:
         """Mirror the repository, without what is newer than a tag."""
         if not self.whole.exists():
             made = LocalForge.create(self.whole, {"README": b"a mirror\n"}, identity=WHO)
-            mirror(self.stage.forge, made, branch="main")
+            mirror(self.stage.forge, made)
         shutil.copytree(self.whole, self.folder / "mirror")
         there = self.mirror
         for release in there.releases():

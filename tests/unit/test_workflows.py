@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mlir_release.forge.github.client import LONGEST_WAIT
+from mlir_release.model.matrix_jobs import MAX_HANDED_OVER
 from mlir_release.release.sweep import PUBLISH_ONLY
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
@@ -173,3 +174,20 @@ def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> No
         "default"
     ]  # so a person's is never empty
     assert WORKFLOWS["snapshot.yml"]["concurrency"]["cancel-in-progress"] is False
+
+
+def test_each_job_of_a_platform_hands_over_what_it_made_by_an_output_of_its_own() -> None:
+    """GitHub keeps one value of a name for all jobs of a matrix, and drops empty ones (actions/runner: FinalizeJob)."""
+    platform, release = WORKFLOWS["platform.yml"]["jobs"], WORKFLOWS["release.yml"]["jobs"]
+    expected = {
+        f"file-{index}": f"${{{{ strategy.job-index == {index} && "
+        "format('{0} {1}', matrix.name, steps.made.outputs.file) || '' }}"
+        for index in range(MAX_HANDED_OVER)
+    }
+    for made, signer, action in (("wheels", "attest", "build-wheels"), ("tests", "attest-reports", "test-wheels")):
+        assert platform[made]["outputs"] == expected
+        (step,) = [step for step in platform[made]["steps"] if step.get("uses") == f"./actions/{action}"]
+        assert step["id"] == "made"
+        assert platform[signer]["with"]["digests"] == f"${{{{ toJSON(needs.{made}.outputs) }}}}"
+    assert release["attest-manifest"]["with"]["digests"] == "${{ toJSON(needs.publish.outputs) }}"
+    assert release["publish"]["outputs"]["manifest"] == "${{ steps.publish.outputs.manifest }}"

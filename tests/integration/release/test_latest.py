@@ -217,15 +217,15 @@ def test_the_doctor_says_what_install_latest_would_refuse(world: World) -> None:
 def test_a_mirror_gets_the_pointer_after_its_release_and_keeps_the_newer(world: World, tmp_path: Path) -> None:
     there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"}, identity=WHO)
     first = world.point(NEW, forge=world.stage.forge, age=2)
-    plan = mirror(world.stage.forge, there, branch="main", dry_run=True)
+    plan = mirror(world.stage.forge, there, dry_run=True)
     assert (plan.pointer, read_pointer(there)) == (True, None)
-    done = mirror(world.stage.forge, there, branch="main")
+    done = mirror(world.stage.forge, there)
     assert done.pointer
     assert "the signed latest brought up to date" in done.text()
     assert read_pointer(there) == first
-    assert not mirror(world.stage.forge, there, branch="main").pointer
+    assert not mirror(world.stage.forge, there).pointer
     world.point(OLD, forge=world.stage.forge, age=3)  # someone put an older one back
-    assert not mirror(world.stage.forge, there, branch="main").pointer
+    assert not mirror(world.stage.forge, there).pointer
     assert read_pointer(there) == first
 
 
@@ -239,11 +239,11 @@ def test_a_mirror_does_not_copy_a_pointer_that_would_be_refused(
         b"{}",
     ):
         world.put(bundle, forge=world.stage.forge)
-        assert not mirror(world.stage.forge, there, branch="main").pointer
+        assert not mirror(world.stage.forge, there).pointer
         assert "the mirror keeps the one that it has" in capsys.readouterr().err
     assert there.head("latest") is None
     # A mirror of the mirror believes no claim of another repository, either.
     world.point(NEW, forge=world.stage.forge)
-    assert mirror(world.stage.forge, there, branch="main").pointer
+    assert mirror(world.stage.forge, there).pointer
     third = LocalForge.create(tmp_path / "third", {"README": b"a mirror\n"}, identity=WHO)
-    assert mirror(there, third, branch="main").pointer
+    assert mirror(there, third).pointer
