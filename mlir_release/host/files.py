@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.errors import UsageError
+from mlir_release.model.decode import DOCUMENT_LIMIT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -21,12 +24,34 @@ if TYPE_CHECKING:
 _READERS = 10.0
 
 
+def read_document(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
+    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it."""
+    with path.open("rb") as file:
+        return file.read(limit + 1)
+
+
 def read_if_there(path: Path) -> bytes | None:
     """The content of a file; None if it does not exist."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Refuse to write or remove what is elsewhere than below ``folder``, also through a link in it.
+
+    :raises UsageError: ``path-outside``
+    """
+    parent = path.parent.resolve()
+    if not parent.is_relative_to(folder.resolve()) or path.name in ("", "..", "."):
+        raise UsageError(
+            "path-outside",
+            f"a file that is not below {folder} would be written or removed",
+            where=str(path),
+            why=f"its folder is {parent}",
+            remedy="remove the link, or find out who wrote that name; nothing there was changed",
+        )
 
 
 def sha256_of(path: Path) -> str:

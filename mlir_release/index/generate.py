@@ -28,11 +28,13 @@ import json
 import shutil
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Struct
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.documents import DOCUMENTS
@@ -40,6 +42,7 @@ from mlir_release.index.drawing import copy_script, digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, read_conda, read_sections
+from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
@@ -58,6 +61,9 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
 STATE_NAME = "state.json"
+
+#: A file of the pages, below their folder.
+PAGE_PATH = text(r"(?!(?:.*/)?\.\.?(?:/|$))[A-Za-z0-9_.+!~@=-]+(?:/[A-Za-z0-9_.+!~@=-]+)*", "a path below the pages")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +203,7 @@ def _write_status(
     status = replace(status, source=_source(forge))
     for note in status.notes:
         console.warn(note)
+    check_inside(output, output / "status" / "index.html")
     text = json.dumps(status.to_json(), indent=1) + "\n"
     write_atomically(output / "status" / "status.json", text.encode(), scratch=scratch)
     page = pages.status(status, channels)
@@ -213,11 +220,13 @@ def _apply(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw what is not there yet, replace what changed, remove what is no longer planned."""
     state = _read_state(output)
+    for path in {*plan, *state}:
+        check_inside(output, output / path)
     written, records = [], {}
     for path, page in plan.items():
-        known = state.get(path, {})
+        known = state.get(path)
         digest = _sha256(read_if_there(output / path))
-        if known.get("inputs") != page.inputs or known.get("sha256") != digest:
+        if known is None or (known.inputs, known.sha256) != (page.inputs, digest):
             drawn = page.draw()
             drawn = drawn.encode() if isinstance(drawn, str) else drawn
             if _sha256(drawn) != digest:
@@ -240,13 +249,24 @@ def _sha256(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
-def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
+class _Drawn(Struct, frozen=True, kw_only=True):
+    inputs: str
+    sha256: str
+
+
+class _State(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    files: dict[Annotated[str, PAGE_PATH], _Drawn]
+
+
+def _read_state(output: Path) -> Mapping[str, _Drawn]:
     """What the files were made from; empty if that is not known, and then all are drawn again."""
+    content = read_if_there(output / STATE_NAME)
+    if content is None:
+        return {}
     try:
-        data = json.loads((output / STATE_NAME).read_bytes())
-        files = data["files"]
-        return {path: {key: str(row[key]) for key in ("inputs", "sha256")} for path, row in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return from_large_json(content, _State).files
+    except MalformedError as error:
+        console.warn(f"{STATE_NAME} {error.problem}; all pages are drawn again, and none is removed")
         return {}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -248,11 +247,11 @@ def load_config(directory: Path) -> Config:
 def read_config(content: bytes, *, where: str) -> Config:
     """The configuration in a file's content. :raises UsageError: naming the first mistake."""
     try:
-        return from_toml(content.decode("utf-8"), Config)
-    except UnicodeDecodeError as error:
-        what = f"{CONFIG_FILE} is not UTF-8: {error}"
-    except tomllib.TOMLDecodeError as error:
-        what = f"{CONFIG_FILE} is not TOML: {error}"
+        return from_toml(content, Config)
     except MalformedError as error:
-        what = f"{CONFIG_FILE}: {error}"
-    raise UsageError("integrate-config-invalid", what, where=where, remedy="correct the file (docs/integrate.md)")
+        raise UsageError(
+            "integrate-config-invalid",
+            f"{CONFIG_FILE}: {error}",
+            where=where,
+            remedy="correct the file (docs/integrate.md)",
+        ) from None

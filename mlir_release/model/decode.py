@@ -75,15 +75,41 @@ def _unknown(value: object, names: Iterable[str]) -> tuple[str, str]:
 
 Sha256 = Annotated[str, text("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")]
 Sha1 = Annotated[str, text("[0-9a-f]{40}", "a commit of 40 hex digits")]
+Sha1OrEmpty = Annotated[str, text("(?:[0-9a-f]{40})?", "a commit of 40 hex digits, or empty")]
 
 #: The plain name of a wheel: no folders, nothing that a URL would need quoted but ``+``.
-WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl", "a plain file name that ends in .whl")]
+WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,250}\.whl", "a plain file name that ends in .whl")]
 
 #: The plain name of a source distribution.
-SourceName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.tar\.gz", "a plain file name that ends in .tar.gz")]
+SourceName = Annotated[
+    str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,247}\.tar\.gz", "a plain file name that ends in .tar.gz")
+]
+
+#: A name that is safe as a path's last part, in a URL, a line of a file or an argument, on any system: no folder, no
+#: leading dot or dash, nothing to quote but ``+``.
+_PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.+!~@=-]{0,254}"
+PlainName = Annotated[str, text(_PLAIN, "a plain file name")]
+PlainNameOrEmpty = Annotated[str, text(f"(?:{_PLAIN})?", "a plain file name, or empty")]
+
+#: The name of a distribution. Source: packaging.python.org, "Names and normalization".
+ProjectName = Annotated[str, text(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", "a name of a distribution")]
+
+#: The address of a repository on a server of GitHub's.
+_REPOSITORY = r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+"
+_ADDRESS = "a repository's address, https://github.com/OWNER/NAME"
+RepositoryUrl = Annotated[str, text(_REPOSITORY, _ADDRESS)]
+RepositoryUrlOrEmpty = Annotated[str, text(f"(?:{_REPOSITORY})?", f"{_ADDRESS}, or empty")]
+
+#: Text that becomes a part of a line in a file: no line break as any reader sees them, no other control character.
+Line = Annotated[str, text(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}", "one line of text")]
 
 #: A number of things, or bytes.
 Count = Annotated[int, Meta(ge=0)]
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether ``name`` is a :data:`PlainName`."""
+    return re.fullmatch(_PLAIN, name) is not None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -109,18 +135,91 @@ def builtins(document: Struct, *, optional: Iterable[str] = ()) -> dict[str, Any
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def from_json(content: str | bytes, kind: type[T]) -> T:
-    """Read a JSON document. :raises MalformedError: for the first mistake"""
+#: Bytes that a document has at most. The largest manifest that a release's 1000 assets allow has two million.
+DOCUMENT_LIMIT = 16_000_000
+
+#: Values that it has at most: in Python each takes many times as much memory as it has bytes.
+VALUES_LIMIT = 1_000_000
+
+#: Lists and tables that may be inside each other. Ours have six levels; Python gives up at about a thousand.
+DEPTH_LIMIT = 50
+
+
+def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
+    """A JSON document (RFC 8259) as plain data: the only place that parses JSON which others may have written.
+
+    :param limit: bytes that it may have
+    :raises MalformedError: it is not JSON, too large, or nested deeper than :data:`DEPTH_LIMIT`
+    """
+    data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    _check_size(data, limit)
+    if sum(map(data.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
+        raise MalformedError("", f"has more than {VALUES_LIMIT:,} values")
     try:
-        data = msgspec.json.decode(content)
+        return _shallow(msgspec.json.decode(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedError("", f"is not JSON: {error}") from None
-    return convert(data, kind)
+        raise error if isinstance(error, MalformedError) else MalformedError("", f"is not JSON: {error}") from None
 
 
-def from_toml(content: str, kind: type[T]) -> T:
-    """Read a TOML document. :raises MalformedError: for the first mistake :raises tomllib.TOMLDecodeError:"""
-    return convert(tomllib.loads(content), kind, table="a table")
+#: Bytes that a TOML document has at most, and each of its lines: tomllib's time and memory grow with the square of a
+#: dotted key's parts, and 400,000 parts took all the memory of a machine. Within these limits it needs two seconds.
+TOML_LIMIT, TOML_LINE_LIMIT = 256_000, 1000
+
+
+def parse_toml(content: str | bytes) -> dict[str, Any]:
+    """A TOML document as plain data: the only place that parses TOML which others may have written.
+
+    :raises MalformedError: as :func:`parse_json` does, or a line is too long
+    """
+    data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    _check_size(data, TOML_LIMIT)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if len(line) > TOML_LINE_LIMIT:
+            raise MalformedError("", f"has {len(line):,} bytes in line {number}", f"{TOML_LINE_LIMIT:,} are allowed")
+    try:
+        found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8-sig")))
+    except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
+        raise error if isinstance(error, MalformedError) else MalformedError("", f"is not TOML: {error}") from None
+    return found
+
+
+def _check_size(data: bytes, limit: int) -> None:
+    if len(data) > limit:
+        raise MalformedError("", f"has {len(data):,} bytes, and may have {limit:,}")
+
+
+def _shallow(data: Any) -> Any:
+    """The same data. Without recursion, which is what deep data exhausts. :raises MalformedError:"""
+    level = [data]
+    for _ in range(DEPTH_LIMIT):
+        containers = [value for value in level if isinstance(value, dict | list)]
+        if not containers:
+            return data
+        level = [inner for outer in containers for inner in (outer.values() if isinstance(outer, dict) else outer)]
+    raise MalformedError("", f"is nested deeper than {DEPTH_LIMIT} levels")
+
+
+def from_json(content: str | bytes, kind: type[T], *, limit: int = DOCUMENT_LIMIT) -> T:
+    """Read a JSON document. :raises MalformedError: for the first mistake"""
+    return convert(parse_json(content, limit=limit), kind)
+
+
+def from_large_json(content: bytes | bytearray, kind: type[T]) -> T:
+    """Read a JSON document of the toolkit's own that may have more values than :func:`from_json` takes.
+
+    What the type does not name is passed over, and takes no memory. The caller has a bound for its size.
+
+    :raises MalformedError: without a path
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedError("", f"can't be read: {error}") from None
+
+
+def from_toml(content: str | bytes, kind: type[T]) -> T:
+    """Read a TOML document. :raises MalformedError: for the first mistake"""
+    return convert(parse_toml(content), kind, table="a table")
 
 
 def convert(data: object, kind: type[T], *, table: str = "an object") -> T:

@@ -7,7 +7,6 @@ A row names an LLVM configuration, a runtime (a platform and its CPythons) and t
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -314,15 +313,15 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         """Read the file. :raises UsageError: for the first mistake, with the table and key it is in"""
         try:
             return from_toml(content, cls)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(
-                "targets-not-toml",
-                f"{TARGETS_FILE} is not valid TOML",
-                where=where,
-                why=str(error),
-                remedy="correct the line that is named",
-            ) from None
         except MalformedError as error:
+            if not error.path:  # nothing in it is wrong: it is no TOML, or too much of it
+                raise UsageError(
+                    "targets-not-toml",
+                    f"{TARGETS_FILE} is not valid TOML",
+                    where=where,
+                    why=str(error),
+                    remedy="correct the line that is named",
+                ) from None
             table, _, key = error.path.rpartition(".")
             remedy = error.hint or (f"add {key} = …" if error.problem == "is missing" else f"correct {key}")
             raise mistake(_place(table), f"{key} {error.problem}", remedy, where=where) from None

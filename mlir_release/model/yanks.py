@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,7 +47,7 @@ def parse_yanks(content: str, *, where: str = YANKS_PATH) -> tuple[Yank, ...]:
     """The ``[[yank]]`` tables of ``yanked.toml``, in their order. :raises UsageError: with the key that is wrong"""
     try:
         return from_toml(content, _Document).yank
-    except (MalformedError, tomllib.TOMLDecodeError) as error:
+    except MalformedError as error:
         raise UsageError(
             "yanks-invalid",
             f"{YANKS_PATH} can't be read",

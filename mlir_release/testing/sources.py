@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-import tarfile
 import time
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.utils import parse_sdist_filename
 
@@ -16,9 +14,11 @@ from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.locked import choose
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.surroundings import without_secrets
+from mlir_release.model.decode import parse_toml
 from mlir_release.testing.mlir import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.wheels.sdk_wheels import write_sdk_wheel
+from mlir_release.wheels.source import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,10 +72,10 @@ def build_from(source: Path, *, sdk: Sdk, python: Path, workdir: Path) -> Iterat
 def requirements_of(source: Path) -> list[str]:
     """What building a source distribution needs: ``[build-system] requires``."""
     root = source.name.removesuffix(".tar.gz")
-    with tarfile.open(source, "r:gz") as archive:
-        file = archive.extractfile(f"{root}/pyproject.toml")
-        assert file is not None, f"{source.name} has no pyproject.toml"
-        project: dict[str, Any] = tomllib.loads(file.read().decode())
+    with open_source(source) as archive:
+        texts = [archive.read(member) for member in archive if member.name == f"{root}/pyproject.toml"]
+    assert texts, f"{source.name} has no pyproject.toml"
+    project = parse_toml(texts[0])
     return list(project["build-system"]["requires"])
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, TypedDict
 
+from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 #: The members that every wheel has.
 _METADATA = (".dist-info/METADATA", ".dist-info/WHEEL")
+
+#: Characters of a tag in ``WHEEL`` at most, as in a file name.
+_TAG_LIMIT = 250
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
@@ -162,12 +166,12 @@ def check_tags(
     from packaging.tags import parse_tag
 
     problems = []
-    stated = sorted(
-        str(tag)
-        for line in wheel_file.splitlines()
-        if line.startswith("Tag:")
-        for tag in parse_tag(line.removeprefix("Tag:").strip())
-    )
+    lines = [line[4:].strip() for line in wheel_file.splitlines() if line.startswith("Tag:")]
+    try:
+        # Longer ones stand in no file name, and would expand to more than memory holds.
+        stated = sorted(str(tag) for line in lines for tag in parse_tag(line[:_TAG_LIMIT]))
+    except ValueError:
+        stated = lines
     if stated != sorted(tags):
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
@@ -302,13 +306,15 @@ def _ask_auditwheel(path: Path, elf: Mapping[str, ElfFacts]) -> AuditwheelAnswer
     """
     if not any(".data/" in name or name.endswith(".o") for name in elf):
         return _auditwheel(path)
-    with scratch_folder("installed") as folder, zipfile.ZipFile(path) as archive:
+    with scratch_folder("installed") as folder, open_zip(path) as archive:
         copy = folder / path.name
         with zipfile.ZipFile(copy, "w") as installed:
             names = [name for name in archive.namelist() if name in elf or name.endswith(_METADATA)]
             kept = {name: installed_path(name) for name in names if not name.endswith(".o")}
             for name, place in kept.items():
-                installed.writestr(place, archive.read(name))
+                with installed.open(place, "w", force_zip64=True) as member:
+                    for chunk in archive.chunks(name):
+                        member.write(chunk)
             record = next(name.replace("/WHEEL", "/RECORD") for name in kept if name.endswith("/WHEEL"))
             installed.writestr(record, "".join(f"{place},,\n" for place in (*kept.values(), record)))
         return _auditwheel(copy)

@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Struct
 
-from mlir_release.model.decode import Count, MalformedError, Sha1, convert, from_json, text
+from mlir_release.model.decode import (
+    Count,
+    MalformedError,
+    Sha1,
+    convert,
+    from_json,
+    is_plain_name,
+    parse_json,
+    parse_toml,
+    text,
+)
 
 Name = Annotated[str, text("[a-z]+", "a name of small letters")]
 
@@ -76,3 +86,55 @@ def test_what_is_not_json(content: str | bytes) -> None:
 def test_toml_calls_a_mapping_a_table() -> None:
     with pytest.raises(MalformedError, match="tables is not a table"):
         convert({"tables": 1}, Document, table="a table")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "is not JSON"),
+        (b"[" * 60 + b"]" * 60, "is nested deeper than 50 levels"),
+        (b'{"a":' * 60 + b"1" + b"}" * 60, "is nested deeper than 50 levels"),
+        (b"1" * 5000, "is not JSON"),
+        (b"NaN", "is not JSON"),
+        (b'"\\ud800"', "is not JSON"),
+        (b"\xff", "is not JSON"),
+        ("\ud800", "is not JSON"),
+        (b'"' + b"a" * 100 + b'"', "has 102 bytes, and may have 100"),
+    ],
+)
+def test_json_that_exhausts_a_parser_is_refused(content: str | bytes, said: str) -> None:
+    limit = 100 if said.startswith("has") else 1_000_000
+    with pytest.raises(MalformedError, match=said):
+        parse_json(content, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a = " + b"[" * 400 + b"]" * 400, "is nested deeper than 50 levels"),
+        (b"a." * 60 + b"b = 1", "is nested deeper than 50 levels"),
+        (b"a." * 400_000 + b"b = 1", "has 800,005 bytes"),
+        (b"x = 1\n" + b"a." * 600 + b"b = 1", "has 1,205 bytes in line 2"),
+        (b'a = "\x00"', "is not TOML"),
+        (b"a = '\xff'", "is not TOML"),
+    ],
+)
+def test_toml_that_exhausts_a_parser_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(MalformedError, match=said):
+        parse_toml(content)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".bashrc", "-x", "a/b", "a\\b", "a\n", "a\0", "a b", "a:b", "a" * 256, "é", "../../x"]
+)
+def test_a_name_that_is_no_plain_file_name_is_refused(name: str) -> None:
+    assert not is_plain_name(name)
+
+
+def test_the_names_of_a_releases_files_are_plain() -> None:
+    for name in (
+        "release.json",
+        "mlir-22.1.8-cp312-cp312-win_amd64.whl.sigstore.json",
+        "waiver-mlir-linux-x86_64.json",
+    ):
+        assert is_plain_name(name)
