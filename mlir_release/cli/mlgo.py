@@ -269,7 +269,7 @@ def mlgo_evaluate(
     console.table(found.columns, found.table(), title=title)
     if found.runs:
         console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
-    click.echo(found.summary())
+    console.show(found.summary())
 
 
 @mlgo.command("embed")

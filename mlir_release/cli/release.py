@@ -16,6 +16,7 @@ from mlir_release.cli.options import (
 )
 from mlir_release.cli.status import release_status
 from mlir_release.console import console, format_bytes
+from mlir_release.foreign import code_block, markdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,13 +88,13 @@ def release_show(tag: str, forge: Forge) -> None:
     if console.json_mode:
         console.result("", {**_release_json(found), "missing": lacking})
         return
-    click.echo(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
+    console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(
         ["asset", ">size", "sha256"],
         [[asset.name, format_bytes(asset.size), asset.sha256 or "incomplete"] for asset in found.assets],
     )
     for name in (*lacking.wheels, *lacking.tests):
-        click.echo(f"missing: {name}")
+        console.show(f"missing: {name}")
 
 
 @release.command("fetch")
@@ -224,4 +225,4 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
     console.outcome(found)
-    console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
+    console.summary(f"### {markdown(tag)}\n\n{code_block(found.text().splitlines())}")

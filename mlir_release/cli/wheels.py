@@ -248,7 +248,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
             [[file.name, format_bytes(file.compressed), format_bytes(file.size)] for file in report.files],
         )
     for problem in report.problems:
-        click.echo(f"problem[{problem.id}]: {problem.message}")
+        console.show(f"problem[{problem.id}]: {problem.message}")
 
 
 @wheels.command("test")
@@ -299,8 +299,7 @@ def wheels_test(
             report.write(reports)
             report.write_junit(reports)
         console.summary(report.markdown())
-        if not console.json_mode:
-            click.echo(report.markdown())
+        console.show(report.markdown())
     if console.json_mode:
         console.result("", [run.report for run in found])
     if not all(report.passed for report in found):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.integrate import strategy as st
 
 if TYPE_CHECKING:
@@ -164,38 +165,38 @@ class WalkReport:
     def as_markdown(self) -> str:
         """For a pull-request comment, a step summary or a message."""
 
-        def link(commit: UpstreamCommit) -> str:
-            short = f"`{commit.sha[:12]}`"
-            linked = f"[{short}]({self.commit_url}{commit.sha})" if self.commit_url else short
-            return f"{linked} {commit.title}"
+        def shown(commit: UpstreamCommit) -> str:
+            return f"{link(code(commit.sha[:12]), f'{self.commit_url}{commit.sha}')} {markdown(commit.title)}"
 
-        good, bad = f"`{self.good[:12]}`", f"`{self.bad[:12]}`"
-        blamed = [f"{link(suspect.commit)} ({', '.join(suspect.evidence[:6])})" for suspect in self.suspects[:8]]
-        paragraphs = [f"## {_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream)}"]
+        good, bad = code(self.good[:12]), code(self.bad[:12])
+        blamed = [
+            f"{shown(suspect.commit)} ({markdown(', '.join(suspect.evidence[:6]))})" for suspect in self.suspects[:8]
+        ]
+        paragraphs = [f"## {markdown(_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream))}"]
         if self.outcome == "culprit" and self.range:
-            culprit = blamed[0] if blamed else link(self.range[0])
+            culprit = blamed[0] if blamed else shown(self.range[0])
             paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
             paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
-            paragraphs.append("\n".join(f"- {link(commit)}" for commit in self.range[:20]))
+            paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
         elif self.outcome == "bad":
             paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
         if self.findings:
             errors = [f"{found['where']}: {found['text']}".removeprefix(": ") for found in self.findings[:25]]
-            shown = "\n".join(error.replace("```", "'''")[:300] for error in errors)
             recognised = any(found["kind"] != OUTPUT for found in self.findings)
             title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
-            paragraphs += [f"### {title}", f"```text\n{shown}\n```"]
+            paragraphs += [f"### {title}", code_block(error[:300] for error in errors)]
         if self.log:
-            paragraphs.append(f"Whole log: `{self.log}`")
+            paragraphs.append(f"Whole log: {code(self.log)}")
         if blamed and self.outcome != "culprit":
             paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
         if self.outcome in ("culprit", "range", "broken-base"):
-            paragraphs.append(f"Reproduce on `{self.branch}`: `mlir-release integrate probe {self.bad[:12]}`")
+            command = code(f"mlir-release integrate probe {self.bad[:12]}")
+            paragraphs.append(f"Reproduce on {code(self.branch)}: {command}")
         if self.advice:
-            paragraphs.append(self.advice)
+            paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
+from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
@@ -74,17 +75,12 @@ class SweepOutcome:
 
     def markdown(self) -> str:
         """For the step summary."""
-        lines = [f"| {' | '.join(self.COLUMNS)} |", "| --- " * len(self.COLUMNS) + "|"]
-        lines += ["| " + " | ".join(_cell(cell) for cell in row.cells()) + " |" for row in self.rows]
-        return "### Sweep\n\n" + ("\n".join(lines) if self.rows else self.text())
+        rows = [[markdown(cell) for cell in row.cells()] for row in self.rows]
+        return "### Sweep\n\n" + (table(self.COLUMNS, rows) if rows else self.text())
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {"dry_run": self.dry_run, "rows": [row.to_json() for row in self.rows]}
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mlir_release.console import console, format_bytes, format_seconds
+from mlir_release.foreign import markdown, table
 from mlir_release.host.files import write_atomically
 from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted, steps_done
 
@@ -98,9 +99,7 @@ class StageLog:
         ]  # fmt: skip
         if not console.json_mode:
             console.table(columns, rows)
-        header = [f"| {' | '.join(name.removeprefix('>') for name in columns)} |", "|---" * len(columns) + "|"]
-        lines = header + [f"| {' | '.join(map(str, row))} |" for row in rows]
-        console.summary("\n".join(["### LLVM from source", "", *lines]))
+        console.summary(f"### LLVM from source\n\n{table(columns, [[markdown(str(c)) for c in row] for row in rows])}")
 
     def _write(self) -> None:
         with suppress(OSError):  # a full disk has an error of its own
