@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -33,6 +33,9 @@ EXPECTED = frozenset({0, 2, 3, 4, 5, 6, 7, 125})
 _OPEN = ("out", "home", "tmp")
 
 SECONDS = 30.0
+
+#: What the command line says of an exception that no command expected: a reader should have refused its input by name.
+_UNEXPECTED = ("internal-error", "input-too-much")
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]*/(mlir_release/[^"]+)", line \d+, in (\S+)')
@@ -113,6 +116,11 @@ class Workshop:
         end = sandbox.run(
             lambda: _call(words), log=self._log, cwd=self.root, environment=environment(self.root), seconds=SECONDS
         )
+        # Where the command line keeps the traceback of what no command expected.
+        kept = "".join(
+            path.read_text("utf-8", "replace") for path in sorted((self.root / "tmp").glob("mlir-release-*.txt"))
+        )
+        end = replace(end, stderr=end.stderr + kept)
         after = self._look()
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         outside = [
@@ -308,7 +316,7 @@ def judge(end: sandbox.End, outside: Sequence[str]) -> tuple[str, str] | None:
         return "hang", _last_step(end.stderr)
     if end.code < 0:
         return "signal", f"{-end.code}, {_last_step(end.stderr)}"
-    if _TRACEBACK in both or end.code == 1 or "internal-error" in both:
+    if _TRACEBACK in both or end.code == 1 or any(word in both for word in _UNEXPECTED):
         return "traceback", cause_of(both)
     if end.code not in EXPECTED:
         return "code", str(end.code)
