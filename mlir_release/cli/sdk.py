@@ -16,6 +16,7 @@ from mlir_release.cli.options import (
     repository_option,
 )
 from mlir_release.console import console
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -226,11 +227,10 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
 
 
 def _show(found: Sdk) -> None:
-    import json
 
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
-        console.result("", {"root": str(found.root), **json.loads(found.info.to_json())})
+        console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -11,6 +10,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, convert, field
+
+from mlir_release.model.decode import parse_toml
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
@@ -62,7 +63,7 @@ class Counted(Struct, frozen=True, kw_only=True, rename="kebab"):
 def counted() -> Counted:
     """The counts that come with the toolkit."""
     text = resources.files(__package__).joinpath("requests.toml").read_text(encoding="utf-8")
-    return convert(tomllib.loads(text), Counted)
+    return convert(parse_toml(text), Counted)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.git import locks
 from mlir_release.git.repository import Git, GitError
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     import subprocess
@@ -110,7 +111,7 @@ class SharedGit(Git):
             if path.name != "mlir-release.lock":
                 path.unlink(missing_ok=True)
         try:
-            directory, command, *args = json.loads(interrupted)
+            directory, command, *args = parse_json(interrupted)
         except ValueError:  # killed before it was written: before git began
             return
         if command == "worktree":

@@ -9,15 +9,16 @@ import stat
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.host.disk import room
 from mlir_release.model.decode import DOCUMENT_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 #: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
@@ -130,6 +131,18 @@ def write_atomically(path: Path, content: bytes | str, *, scratch: Path | None =
             os.fsync(file.fileno())
     if durable:
         sync_folder(path.parent)
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes | str]) -> None:
+    """Write files (text as UTF-8) into a folder. None takes its place before all are on the disk.
+
+    :raises MachineError: ``disk-space``, and then nothing has changed
+    """
+    remedy = "free some space and run this again; nothing was changed"
+    with room(folder, purpose="for what is written there", remedy=remedy), ExitStack() as stack:
+        for name, content in contents.items():
+            temporary = stack.enter_context(replacing(folder / name))
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, field
 from math import comb, log2
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.integrate import strategy as st
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,7 +159,7 @@ _SHORTEST, _LONGEST = 0.5, 15.0
 def load_walks(path: Path) -> list[Scenario]:
     """Recorded walks, oldest first. :raises UsageError: if the file is not of that form."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))["walks"]
+        records = parse_json(path.read_text(encoding="utf-8"))["walks"]
         records = sorted(records, key=lambda record: record["date"])
         pauses = [float(pause) for record in records for pause in record.get("minutes_between_advances", ())]
         minutes = [pause for pause in pauses if _SHORTEST < pause <= _LONGEST]

@@ -10,7 +10,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
@@ -23,7 +23,7 @@ from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from mlir_release.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
@@ -40,6 +40,14 @@ T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
 
 
+class Finding(TypedDict):
+    """What a log says of an error (:class:`mlir_release.integrate.report.LogFinding`)."""
+
+    kind: str
+    where: str
+    text: str
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One smoke test's result and all that it depends on."""
 
@@ -51,7 +59,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
     seconds: float = 0.0
-    findings: tuple[dict[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def key(self) -> str:
@@ -86,9 +94,10 @@ class ProbeStore:
         self.signature = signature
         self._remote_ref = f"refs/mlir-release/remote-probes/{branch}"
 
-    def load(self) -> dict[str, Record]:
-        """All records, by key. Files that are not records (of a newer version, for example) are skipped."""
-        blobs = self._blobs(self.ref)
+    def load(self, keys: Collection[str] | None = None) -> dict[str, Record]:
+        """All records, or those with some keys, by key. Files that are not records (of a newer version, for example)
+        are skipped."""
+        blobs = {name: oid for name, oid in self._blobs(self.ref).items() if keys is None or name in keys}
         records: dict[str, Record] = {}
         for name, found in zip(blobs, self.git.objects(list(blobs.values())), strict=True):
             with suppress(MalformedError):
@@ -113,11 +122,11 @@ class ProbeStore:
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
     def record(self, *records: Record) -> None:
-        """Add records, in one commit; one that has a verdict already stays as it is."""
+        """Add records, in one commit; one that has a verdict already stays as it is, unless nobody can read it."""
         races = Races(where=f"{self.git.directory}: {self.ref}")
         while True:
             old = self.git.resolve(self.ref)
-            present = self._blobs(self.ref) if old else {}
+            present = self.load([record.key for record in records]) if old else {}
             new = {
                 record.key: (json.dumps(msgspec.to_builtins(record), indent=1, sort_keys=True) + "\n").encode()
                 for record in records

@@ -25,6 +25,7 @@ from mlir_release.mlgo.cc1 import PROFILE, with_profiles, without_output
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_modules, write_commands
+from mlir_release.model.decode import BUILD_LIMIT, parse_json
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
     :raises UsageError: ``mlgo-build-tree``
     """
     try:
-        entries = json.loads(path.read_bytes())
+        entries = parse_json(path.read_bytes(), limit=BUILD_LIMIT)
         commands = [
             {"directory": entry["directory"], "arguments": entry.get("arguments") or shlex.split(entry["command"])}
             for entry in entries
@@ -209,7 +210,7 @@ def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
             why=done.complaint,
             remedy="check --filter, which is a regular expression of Python's, and the free disk space",
         )
-    described = json.loads((raw / "corpus_description.json").read_bytes())
+    described = parse_json((raw / "corpus_description.json").read_bytes())
     return [str(PurePosixPath(name)) for name in described["modules"]]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError
 from mlir_release.mlgo.problems import problem_of
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def load_result(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        found = json.loads(path.read_bytes())
+        found = parse_json(path.read_bytes())
         found["policy"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(

@@ -5,7 +5,6 @@ process of an interpreter of the user's that has TensorFlow, for as long as it i
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import sha256_of
 from mlir_release.host.surroundings import without_secrets
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import parse_json
 from mlir_release.model.mlgo import Trained, read_document
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
                     errors.seek(0)
                     said = errors.read().decode(errors="replace").splitlines()
                     raise _failed(python, "\n".join(said[-3:]))
-                yield SavedModel(folder, trained, process, [Input(*each) for each in json.loads(line)])
+                yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
             finally:
                 with suppress(OSError):
                     told.close()  # which ends it

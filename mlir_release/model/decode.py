@@ -138,8 +138,11 @@ def builtins(document: Struct, *, optional: Iterable[str] = ()) -> dict[str, Any
 #: Bytes that a document has at most. The largest manifest that a release's 1000 assets allow has two million.
 DOCUMENT_LIMIT = 16_000_000
 
-#: Values that it has at most: in Python each takes many times as much memory as it has bytes.
-VALUES_LIMIT = 1_000_000
+#: It may have a value in so many bytes of that limit: a small value takes many times its bytes of memory.
+_BYTES_A_VALUE = 16
+
+#: Bytes of what tools write about whole builds: compile commands of all of LLVM, results of all of its tests.
+BUILD_LIMIT = 256_000_000
 
 #: Lists and tables that may be inside each other. Ours have six levels; Python gives up at about a thousand.
 DEPTH_LIMIT = 50
@@ -153,8 +156,8 @@ def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
     """
     data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     _check_size(data, limit)
-    if sum(map(data.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
-        raise MalformedError("", f"has more than {VALUES_LIMIT:,} values")
+    if sum(map(data.count, (b",", b"[", b"{"))) > limit // _BYTES_A_VALUE:
+        raise MalformedError("", f"has more than {limit // _BYTES_A_VALUE:,} values")
     try:
         return _shallow(msgspec.json.decode(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.files import sha256_of
+from mlir_release.host.files import read_document, sha256_of
 from mlir_release.model.decode import MalformedError, builtins, convert
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
@@ -208,7 +208,7 @@ def read_built(path: Path) -> Built:
 
 def read_report(path: Path) -> TestReport:
     """Read a test report. :raises VerificationError: ``report-invalid``"""
-    return TestReport.from_text(path.read_bytes(), name=path.name, where=str(path))
+    return TestReport.from_text(read_document(path), name=path.name, where=str(path))
 
 
 def read_dist(folder: Path) -> Dist:

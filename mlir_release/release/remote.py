@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
-from mlir_release.host.files import sha256_of
+from mlir_release.host.files import read_document, sha256_of
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
@@ -90,7 +90,7 @@ def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
             why="someone published the draft by hand",
             remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
         )
-    return parse_manifest(fetch(forge, release, asset, folder).read_bytes(), release.tag, where=asset.url)
+    return parse_manifest(read_document(fetch(forge, release, asset, folder)), release.tag, where=asset.url)
 
 
 def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
@@ -179,7 +179,7 @@ class RemoteRelease:
         """The content of a small asset. It is downloaded once, however often it is asked for."""
         if asset.sha256 not in self._small:
             with scratch_folder("asset") as folder:
-                self._small[asset.sha256] = self.fetch(asset, folder).read_bytes()
+                self._small[asset.sha256] = read_document(self.fetch(asset, folder))
         return self._small[asset.sha256]
 
     def know(self, path: Path) -> None:

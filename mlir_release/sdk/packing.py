@@ -18,7 +18,7 @@ from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, room
-from mlir_release.host.files import read_document, replacing
+from mlir_release.host.files import read_document, replacing, write_atomically
 from mlir_release.sdk.importer import check_output
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, LISTS, list_of
@@ -90,12 +90,14 @@ def unpack(archives: Sequence[Path], output: Path) -> Sdk:
     :raises MachineError: ``disk-space``
     """
     output = Path(output).absolute()
-    with locked(output.with_name(f".{output.name}.unpack.lock")):
+    with (
+        room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM),
+        locked(output.with_name(f".{output.name}.unpack.lock")),
+    ):
         for found in _find(archives):
             if found.name == DESCRIPTION:
                 _check_same(_description(found, found), output, found)
-                output.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(found, output / DESCRIPTION)
+                write_atomically(output / DESCRIPTION, read_document(found))
             else:
                 _unpack(found, output)
     return Sdk.load(output)
@@ -122,7 +124,7 @@ def _unpack(archive: Path, output: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
     staging.mkdir(parents=True)
     try:
-        with console.step(f"Unpacking {archive.name}"), room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM):
+        with console.step(f"Unpacking {archive.name}"):
             _extract(archive, staging, output)
             _move(_verified(archive, staging), output)
     finally:

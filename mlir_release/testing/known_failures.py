@@ -7,13 +7,13 @@ upstream's report.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -88,9 +88,9 @@ def version_in(version: str, specifiers: str) -> bool:
 def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``known-failures-invalid``"""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = parse_toml(path.read_bytes())
         return tuple(_entry(entry) for entry in data.get("failure", []))
-    except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError, ValueError) as error:
+    except (OSError, TypeError, KeyError, ValueError) as error:
         raise UsageError(
             "known-failures-invalid",
             "the list of known failures cannot be read",

@@ -8,7 +8,6 @@ of macOS and Windows.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import zipfile
@@ -20,6 +19,7 @@ from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
 from mlir_release.wheels.binaries import absolute_run_paths, needed_libraries, qualified_tag, wrong_architectures
@@ -146,7 +146,7 @@ def beyond_policies(
 def newest_policy() -> tuple[int, int]:
     """The glibc of the newest manylinux policy that the installed auditwheel has."""
     text = resources.files("auditwheel.policy").joinpath("manylinux-policy.json").read_text(encoding="utf-8")
-    return max(glibc for policy in json.loads(text) if (glibc := PlatformTag.parse(policy["name"]).glibc))
+    return max(glibc for policy in parse_json(text) if (glibc := PlatformTag.parse(policy["name"]).glibc))
 
 
 def check_tags(
@@ -333,7 +333,7 @@ def _auditwheel(path: Path) -> AuditwheelAnswer | None:
     """``auditwheel show --json``, or ``None`` where it has no answer (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
     try:
-        answer: AuditwheelAnswer = json.loads(capture(command).stdout)
+        answer: AuditwheelAnswer = parse_json(capture(command).stdout)
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None

@@ -11,6 +11,8 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, Release
 from mlir_release.forge.local.store import damaged
 from mlir_release.forge.refusals import release_immutable
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +99,7 @@ class Records:
         """The release in ``folder``; whether it is a draft follows from where the folder is."""
         draft = folder.parent.name == "drafts"
         try:
-            data: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())
+            data: dict[str, Any] = parse_json(read_document(folder / _RECORD))
             assets = []
             for name, entry in sorted(data["assets"].items()):
                 path = folder / name

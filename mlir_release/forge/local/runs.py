@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Run
 from mlir_release.forge.local.store import Store, damaged, is_locked, lock_file
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +84,7 @@ class RunQueue:
 
     def _load(self, path: Path) -> Run:
         try:
-            data = json.loads(path.read_bytes())
+            data = parse_json(read_document(path))
             run = Run(**{**data, "created_at": datetime.fromisoformat(data["created_at"])})
         except (ValueError, TypeError, KeyError) as error:
             remedy = "it was changed by hand: restore it, or delete the file to forget that run"
