@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pypi_attestations import ConversionError
+from sigstore.models import InvalidBundle
+
 from mlir_release.apidocs.read import read_wheel as read_sources
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.checkout import matrix_of_checkout
@@ -24,7 +27,7 @@ from mlir_release.issues.job_logs import excerpt
 from mlir_release.mlgo.corpus import load_corpus, read_commands
 from mlir_release.mlgo.evaluate import load_policy
 from mlir_release.mlgo.instructions import load_programs
-from mlir_release.mlgo.report import load_result
+from mlir_release.mlgo.report import EvaluationResult, load_result
 from mlir_release.mlgo.trace import load_decisions
 from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
@@ -123,6 +126,10 @@ def _bundle(path: Path) -> object:
     return verify_file(wheel, content, Policy(repository="https://github.com/octo/releases"), trust)
 
 
+def _trace(path: Path) -> Trace:
+    return read_document(path.with_name(Trace.FILE).read_bytes(), Trace, where="x")
+
+
 def _compared(path: Path) -> object:
     return compare(path, path.parent / "wheels" / path.name)
 
@@ -170,7 +177,12 @@ READERS: tuple[Reader, ...] = (
     Reader("source distribution", "in/mlir-*.tar.gz", read_built),
     Reader("source distribution, needs", "in/mlir-*.tar.gz", requirements_of),
     Reader("bundle", "in/signed-*.sigstore.json", _bundle),
-    Reader("bundle, as provenance", "in/signed-*.sigstore.json", _content(publish_provenance)),
+    Reader(
+        "bundle, as provenance",
+        "in/signed-*.sigstore.json",
+        _content(publish_provenance),
+        (InvalidBundle, ConversionError),
+    ),
     Reader("trusted root", "in/root.jsonl", load_trust),
     Reader(
         "trust configuration",
@@ -181,11 +193,11 @@ READERS: tuple[Reader, ...] = (
     Reader("section of the API", "in/made.json", _content(ApiSection.parse)),
     Reader("corpus", "in/corpus/corpus.json", lambda path: load_corpus(path.parent)),
     Reader("trace", "in/corpus/trace.json", _content(lambda b: read_document(b, Trace, where="x"))),
-    Reader("decisions", "in/corpus/decisions.npz", lambda path: load_decisions(path.parent)),
+    Reader("decisions", "in/corpus/decisions.npz", lambda path: load_decisions(path.parent, _trace(path))),
     Reader("training", "in/training.json", _content(lambda b: read_document(b, Training, where="x").policy().digest)),
     Reader("policy", "in/policy.json", load_policy),
     Reader("programs", "in/programs.toml", load_programs),
-    Reader("results", "in/evaluation.json", load_result),
+    Reader("results", "in/evaluation.json", lambda path: load_result(path, EvaluationResult)),
     Reader("compile commands", "in/build/compile_commands.json", read_commands),
 )
 
