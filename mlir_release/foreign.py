@@ -79,8 +79,8 @@ _CODE = re.compile(
     r"(?<![`\\])`(?!`)(?P<quoted>[^`]*[^`\s][^`]*)(?<!`)`(?!`)|(?<![\w`])(?P<id>(?=\d*[a-f])[0-9a-f]{7,40})(?![\w`])"
 )
 
-#: What closes an issue or mentions someone from the message of a commit, where GitHub knows no code.
-_REFERENCE_IN_CODE = re.compile(r"#(?=\d)|(?<![^\W_])[Gg][Hh]-(?=\d)|/(?:issues|pull)/(?=\d)|(?<!\w)@(?=\w)")
+#: What closes an issue or mentions someone from the message of a commit, where GitHub knows neither markup nor code.
+_IN_COMMITS = re.compile(r"#(?=\d)|(?<![^\W_])[Gg][Hh]-(?=\d)|/(?:issues|pull)/(?=\d)|(?<!\w)@(?=\w)")
 
 
 def markdown(text: str) -> str:
@@ -91,8 +91,8 @@ def markdown(text: str) -> str:
     """
     line, made, end = " ".join(visible(text).split()), "", 0
     for found in _CODE.finditer(line):
-        quoted = _REFERENCE_IN_CODE.sub(rf"\g<0>{_SPACE}", found["quoted"] or "")
-        made += _escaped(line[end : found.start()]) + code(quoted or found["id"])
+        # The text of a pull request may become a commit's message, too.
+        made += _escaped(line[end : found.start()]) + code(in_commit(found["quoted"] or found["id"]))
         end = found.end()
     return made + _escaped(line[end:])
 
@@ -100,6 +100,11 @@ def markdown(text: str) -> str:
 def _escaped(line: str) -> str:
     marked = _HTML.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", _MARKUP.sub(r"\\\g<0>", line))
     return _REFERENCE.sub(rf"\g<0>{_SPACE}", marked)
+
+
+def in_commit(text: str) -> str:
+    """Text for the message of a commit, on one line: there it mentions nobody and closes no issue."""
+    return _IN_COMMITS.sub(rf"\g<0>{_SPACE}", " ".join(visible(text).split()))
 
 
 def code(text: str) -> str:

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from click.testing import CliRunner
 
@@ -21,6 +22,7 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.index.archive import ARCHIVE_NAME
 from mlir_release.provenance.trust import TRUST_VARIABLE
+from mlir_release.sdk.progress import BudgetSpent
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past, archive
 from tests.revision_factory import LLVM_TREE
@@ -38,7 +40,7 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"
 TAG = "snapshot-20261120.02"
 FROM_NOTHING = "index, from nothing"  #: the one command that reads every release
-READS_A_TAG = "sdk provide, wheels build"  #: they ask for the tag and its matrix only
+READS_A_TAG = "wheels build"  #: it asks for the tag and its matrix only
 REQUIREMENTS = "mlir/python/requirements.txt"
 
 
@@ -194,6 +196,8 @@ class Veteran:
         yield self.ask("snapshot", name="snapshot")
         yield self.ask("release", "sweep", name="release sweep")
         yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")
+        with patch("mlir_release.sdk.provision.provide_pinned", side_effect=BudgetSpent("sdk-budget-spent", "no time")):
+            yield self.ask("sdk", "provide", TAG, "--output", str(self.folder / "sdk"), name="sdk provide")
         yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
         dist, reports, manifest = self.dist(), self.folder / "reports", self.folder / "manifest"
         yield self.attest(dist, "wheels", dist)

@@ -53,6 +53,8 @@ def rehearsal(**options: Any) -> None:
     and installed in a clean environment. Needs a C++ compiler. Takes 5 minutes on four cores; a second run takes
     seconds.
     """
+    from mlir_release.forge.checkout import pass_named_variables
     from mlir_release.rehearsal.run import Options, rehearse
 
+    pass_named_variables()
     rehearse(Options(**options)).show()

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import (
+    FOLDER,
     branch_option,
     dry_run_option,
     forge_option,
     json_option,
     limit_option,
     output_option,
+    signed_by_options,
 )
 from mlir_release.cli.status import release_status
 from mlir_release.console import console, format_bytes
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, ReleaseRow
+    from mlir_release.release.signed import SignedBy
 
 
 reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
@@ -164,6 +167,24 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) 
     console.summary(swept.markdown())
     if swept.failures:
         ctx.exit(int(swept.failures[0].exit_code))
+
+
+@release.command("latest")
+@click.option("--sign", type=FOLDER, help="Sign it, as the workflow run that this is, and write it into a folder.")
+@click.option("--store", type=FOLDER, help="Commit the one in that folder to the branch `latest`.")
+@forge_option
+@signed_by_options
+@json_option
+def release_latest(sign: Path | None, store: Path | None, forge: Forge, signed_by: SignedBy) -> None:
+    """Show which snapshot is signed as the newest, until when; or renew that, as latest.yml does."""
+    from mlir_release.release import latest
+
+    if sign is not None:
+        console.outcome(latest.sign_pointer(forge, sign, branch=signed_by.branch))
+    elif store is not None:
+        console.outcome(latest.store_pointer(forge, store, branch=signed_by.branch))
+    else:
+        console.outcome(latest.show_pointer(forge, signed_by))
 
 
 @release.command("waive")

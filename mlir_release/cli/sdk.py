@@ -98,7 +98,7 @@ def sdk_build(
     repository: Path,
 ) -> None:
     """Build LLVM and MLIR from the pinned source. Takes about 90 minutes on four cores, and can be resumed."""
-    from mlir_release.forge.checkout import read_pin
+    from mlir_release.forge.checkout import pass_named_variables, read_pin
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.build import build_sdk, build_until, prepare
     from mlir_release.sdk.provision import LLVM_PROJECT
@@ -106,6 +106,7 @@ def sdk_build(
     from mlir_release.sdk.releases import identify_revision, release_at
     from mlir_release.sdk.source import fetch_source
 
+    pass_named_variables(repository)
     commit = revision or read_pin(repository)
     tree = fetch_source(
         release_at(commit), cache=cache_directory(), directory=source, upstream=LLVM_PROJECT, whole=True
@@ -146,14 +147,18 @@ def sdk_provide(
     On a Linux that is newer than the runtime's floor it is built in a manylinux container. A build that reaches its
     --budget is not an error: the step output `finished` is false, and running the same command again resumes it.
     """
+    from mlir_release.forge.checkout import pass_named_variables
     from mlir_release.forge.files import matrix_at
     from mlir_release.host.cache import cache_directory
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_pinned
+    from mlir_release.snapshot.pinned import check_pinned
     from mlir_release.snapshot.state import find_state
 
+    pass_named_variables(repository)
     state = find_state(forge, tag)
+    check_pinned(forge, state)
     matrix = matrix_at(forge, state.commit)
     try:
         made = provide_pinned(

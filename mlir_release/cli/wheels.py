@@ -23,6 +23,8 @@ from mlir_release.errors import ExitCode
 from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import SignedBy
     from mlir_release.wheels.inspect import WheelReport
@@ -79,7 +81,7 @@ def wheels_build(
     """
     from dataclasses import replace
 
-    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
     from mlir_release.model.platforms import Platform
@@ -92,6 +94,7 @@ def wheels_build(
     from mlir_release.wheels.sdk_wheels import write_release_wheels
     from mlir_release.wheels.source import write_source
 
+    pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
     if tag is None:
         matrix = matrix_of_checkout(repository)
@@ -108,6 +111,7 @@ def wheels_build(
             made = write_source(request, output=output)
         else:
             (made,) = write_release_wheels([request], output=output)
+        _hand_over([made])
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None
@@ -119,10 +123,19 @@ def wheels_build(
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
     )
+    _hand_over([wheel.path for wheel in built])
     if console.json_mode:
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+
+
+def _hand_over(made: Sequence[Path]) -> None:
+    """Give the file that a job made to the next job, with its digest: attest.yml signs no other for that target."""
+    from mlir_release.host.files import sha256_of
+
+    if len(made) == 1:
+        console.output("file", f"{sha256_of(made[0])} {made[0].name}")
 
 
 @wheels.command("rebuild")
@@ -159,8 +172,10 @@ def wheels_rebuild(
     With the toolkit, the SDK and the container image that the release's manifest names, and nothing that was compiled
     before. Where the two differ, the members that do are listed.
     """
+    from mlir_release.forge.checkout import pass_named_variables
     from mlir_release.release.rebuild import rebuild
 
+    pass_named_variables()
     if sdk is not None and origin == "source":
         raise click.UsageError("--sdk names an SDK that was made before, and --from source makes it again")
     rebuilt = rebuild(
@@ -286,21 +301,27 @@ def wheels_test(
     workdir: Path,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
+    from mlir_release.forge.checkout import pass_named_variables
+    from mlir_release.host.surroundings import withheld
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.propose import write_proposal
     from mlir_release.testing.run import run_suites
 
+    pass_named_variables()
     sdk = Sdk.load(sdk_folder)
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
-    for report in found:
-        if reports is not None:
-            report.write(reports)
+    if reports is not None:
+        _hand_over([report.write(reports) for report in found])
+        for report in found:
             report.write_junit(reports)
+    for report in found:
         console.summary(report.markdown())
         console.show(report.markdown())
     if console.json_mode:
         console.result("", [run.report for run in found])
     if not all(report.passed for report in found):
+        if note := withheld():
+            console.say(note.removeprefix("; "))
         click.get_current_context().exit(int(ExitCode.VERIFICATION))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.host.files import read_document, read_if_there, write_atomically
+from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
 from mlir_release.model.targets import TARGETS_FILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def matrix_of_checkout(repository: Path) -> Matrix:
@@ -29,6 +27,15 @@ def matrix_of_checkout(repository: Path) -> Matrix:
             remedy="run this in a checkout of the release repository, or name one with --repository",
         ) from None
     return Matrix.parse(text, where=str(path))
+
+
+def pass_named_variables(repository: Path = Path()) -> None:
+    """Let foreign programs see the variables that ``environment`` of ``[release]`` names, if it is such a checkout.
+
+    :raises UsageError: if its ``targets.toml`` has a mistake
+    """
+    if (repository / TARGETS_FILE).is_file():
+        also_pass(matrix_of_checkout(repository).release.environment)
 
 
 def files_of_checkout(repository: Path) -> dict[str, bytes]:

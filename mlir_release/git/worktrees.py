@@ -1,16 +1,24 @@
-"""Work trees: what is checked out in one, and linked work trees that can always be made again."""
+"""Work trees: what is checked out in one, and slots: trees in which foreign code runs, that can always be made again.
+
+What runs in a slot may change its git folder: its configuration, its hooks. So git is never run on that folder.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlir_release.git.repository import Git
-from mlir_release.git.shared import being_made
+from mlir_release.host.files import read_if_there, remove_folder
+from mlir_release.host.surroundings import has_credentials
+from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from mlir_release.git.repository import Git
     from mlir_release.git.shared import SharedGit
 
 
@@ -31,46 +39,154 @@ def current_branch(git: Git) -> str | None:
     return os.fsdecode(done.stdout.strip()) if done.returncode == 0 else None
 
 
-def place_worktree(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
-    """Make ``path`` a linked work tree of ``git`` at ``commit``, detached; ignored files (builds) survive.
+# -- slots -------------------------------------------------------------------------------------------------------------
 
-    :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in; git
-        inherits it, so a git lock file found there is a dead process's
+
+def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
+    """Give ``path`` the files of ``commit``, whatever was there; ignored files (builds) survive.
+
+    It gets a git folder of its own, made again each time, that borrows the objects of ``git``. That is for what runs in
+    there; our own git does not read it (:func:`in_slot`).
+
+    :param lock: descriptor of the lock (see :mod:`~mlir_release.git.locks`) of the folder that ``path`` is in, which
+        git inherits
     """
-    inside = Git(path)
-    private = _private_folder(inside, git) if (path / ".git").is_file() else None
-    if private is not None:
-        (private / "index.lock").unlink(missing_ok=True)
-        (private / "HEAD.lock").unlink(missing_ok=True)
-    else:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        path.mkdir(parents=True)
+    _make_folder(git, path, commit)
+    files = ("read-tree", "--reset", "-u", "--no-sparse-checkout", "--no-recurse-submodules", commit)
+    if in_slot(git, path, *files, check=False, pass_fds=(lock,)).returncode != 0:
+        for name in (_INDEX, "index.lock"):  # it may be what git stumbled over
+            (path / ".git" / name).unlink(missing_ok=True)
+        in_slot(git, path, *files, pass_fds=(lock,))
+    in_slot(git, path, "clean", "-ffdq", pass_fds=(lock,))
+
+
+def in_slot(
+    git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git on the files of a slot, but from the folder of ``git``. :raises GitError: if it fails, and ``check``
+
+    Of what is in the slot's own folder, it reads what git knows of the files.
+    """
+    options = ("-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")  # or git in there could not read the index
+    place = (f"--git-dir={git.common}", f"--work-tree={path}")
+    env = {"GIT_INDEX_FILE": str(path / ".git" / _INDEX)}
+    return git.run(*place, *options, *args, env=env, check=check, pass_fds=pass_fds)
+
+
+#: What of a slot's git folder is kept: git's record of the files that are there, or it would write all of them again.
+_INDEX = "index"
+
+#: What git in a slot has to know of the repository, and may.
+_KNOWN = (
+    r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|autocrlf|eol|longpaths)|user\.(name|email)"
+    r"|remote\..*\.(url|promisor|partialclonefilter))$"
+)
+
+
+def _make_folder(git: SharedGit, path: Path, commit: str) -> None:
+    folder = path / ".git"
+    if folder.is_symlink() or not folder.is_dir():
+        _replace_file(git, folder)
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            remove_folder(entry)
+        elif entry.name != _INDEX or not entry.is_file() or entry.is_symlink():
+            entry.unlink()
+    (folder / "objects" / "info").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "HEAD").write_text(f"{commit}\n", encoding="ascii")
+    (folder / "objects" / "info" / "alternates").write_bytes(_quoted(git.common / "objects") + b"\n")
+    refs = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes")
+    (folder / "packed-refs").write_bytes(refs.stdout)
+    known = git.run("config", "-z", "--get-regexp", _KNOWN, check=False).stdout
+    (folder / "config").write_bytes(b"[core]\n\tbare = false\n" + b"".join(map(_setting, known.split(b"\0")[:-1])))
+    if (shallow := git.common / "shallow").is_file():
+        shutil.copyfile(shallow, folder / "shallow")
+
+
+def _setting(record: bytes) -> bytes:
+    """A record of ``git config -z`` as a file has it; empty for an address with credentials in it."""
+    key, given, value = record.partition(b"\n")
+    section, _, name = key.rpartition(b".")
+    table, _, part = section.partition(b".")
+    if has_credentials(os.fsdecode(value)):
+        return b""
+    header = b"[%s %s]" % (table, _escaped(part)) if part else b"[%s]" % table
+    return b"%s\n\t%s%s\n" % (header, name, b" = " + _escaped(value) if given else b"")
+
+
+def _escaped(text: bytes) -> bytes:
+    """In quotes, as git's files have it."""
+    return b'"%s"' % text.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+
+
+def _quoted(path: Path) -> bytes:
+    return _escaped(os.fsencode(path))
+
+
+def _replace_file(git: SharedGit, file: Path) -> None:
+    """Make an empty git folder. Of a linked work tree, as slots once were, what git knows of its files is kept."""
+    kept = file.with_name(".git.index")
+    if linked := file.is_file():
+        with suppress(OSError):
+            shutil.copyfile(_private(file) / _INDEX, kept)
+    file.unlink(missing_ok=True)
+    if linked:
         git.run("worktree", "prune")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        options = ("--quiet", "--force", "--force", "--no-checkout", "--detach")
-        git.run("worktree", "add", *options, str(path), commit, pass_fds=(lock,))
-    inside.run("checkout", "--quiet", "--force", "--detach", commit, pass_fds=(lock,))
-    inside.run("clean", "-ffdq", pass_fds=(lock,))
+    file.mkdir()
+    if kept.exists():
+        kept.replace(file / _INDEX)
 
 
-def put_back(inside: Git, *, lock: int) -> None:
-    """Give a work tree whose processes were killed the content of its HEAD again; ignored files survive."""
-    private = inside.run("rev-parse", "--path-format=absolute", "--git-dir").stdout
-    (Path(os.fsdecode(private.rstrip(b"\n"))) / "index.lock").unlink(missing_ok=True)
-    inside.run("checkout", "--quiet", "--force", pass_fds=(lock,))
-    inside.run("clean", "-ffdq", pass_fds=(lock,))
+def _private(file: Path) -> Path:
+    """The folder that a file ``.git`` leads to."""
+    return file.parent / os.fsdecode(file.read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n"))
 
 
-def _private_folder(inside: Git, git: SharedGit) -> Path | None:
-    """What a linked work tree of ``git`` has for itself; None if ``inside`` is none, or not a finished one."""
-    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
-    done = inside.run(*asked, check=False)
-    lines = [Path(line) for line in os.fsdecode(done.stdout).splitlines()]
-    if done.returncode != 0 or len(lines) != 3:
-        return None
-    top, common, private = lines
-    if top != inside.directory.resolve() or common != git.common or being_made(private):
-        return None
-    # Once what an unfinished work tree had is removed, its name is free for the next one that is made.
-    back = Path(os.fsdecode((private / "gitdir").read_bytes().rstrip(b"\n")))
-    return private if back.resolve() == top / ".git" else None
+def adopt(git: SharedGit, path: Path) -> None:
+    """Make a linked work tree of ``git``, as slots once were, one with a git folder of its own, at the same commit."""
+    file = path / ".git"
+    if not file.is_file() or (private := _private(file)).parent != git.common / "worktrees":
+        return
+    head = git.resolve(os.fsdecode((read_if_there(private / "HEAD") or b"").removeprefix(b"ref: ").strip()))
+    if head is not None:
+        _make_folder(git, path, head)
+
+
+def head_of(path: Path) -> str | None:
+    """The commit that a slot is at; None if it is no slot. Git is not asked: it would obey what is in there."""
+    return _tips(path).get("HEAD")
+
+
+def _tips(path: Path) -> dict[str, str]:
+    """The refs of a slot, and ``HEAD``: what they point at."""
+    folder = path / ".git"
+    lines = (read_if_there(folder / "packed-refs") or b"").splitlines()
+    found = {name: commit for commit, _, name in (line.partition(b" ") for line in lines)}
+    for file in (folder / "refs").rglob("*"):
+        if file.is_file():
+            found[os.fsencode(file.relative_to(folder).as_posix())] = file.read_bytes().strip()
+    head = (read_if_there(folder / "HEAD") or b"").strip()
+    found[b"HEAD"] = found.get(head.removeprefix(b"ref: "), b"") if head.startswith(b"ref: ") else head
+    texts = {os.fsdecode(name): commit.decode(errors="replace") for name, commit in found.items()}
+    return {name: commit for name, commit in texts.items() if SHA_PATTERN.fullmatch(commit)}
+
+
+#: Where commits that a person made in a slot are kept.
+_TAKEN = "refs/mlir-release/fix"
+
+
+def take_over(git: SharedGit, path: Path) -> None:
+    """Copy what was committed in a slot into the repository, and keep it there. :raises GitError: if it is not whole"""
+    tips = sorted(set(_tips(path).values()))
+    wanted = "".join(f"{tip}\n" for tip in tips).encode() + git.run("for-each-ref", "--format=^%(objectname)").stdout
+    lender = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(_quoted(path / ".git" / "objects"))}
+    new = git.run("rev-list", "--stdin", input=wanted, env=lender).stdout.decode().split()
+    if new:
+        pack = git.run("pack-objects", "-q", "--revs", "--stdout", input=wanted, env=lender)
+        git.run("index-pack", "--stdin", input=pack.stdout)
+        kept = "".join(f"update {_TAKEN}/{tip} {tip}\n" for tip in tips if tip in new)
+        git.run("update-ref", "--stdin", input=kept.encode())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def guarded(command: Sequence[str | Path], *, errors: Path) -> Iterator[Guarded]
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=file,
-                env=without_secrets(),
+                env=foreign_environment(),
                 pass_fds=(held,),
                 start_new_session=True,  # one group with the program; and Ctrl+C reaches it through us only
             )

@@ -1,6 +1,7 @@
 """Run programs with a time limit: build steps, whose output goes into a log, and queries, whose output is captured.
 
-What runs is mostly foreign code, so no program finds a secret in its environment unless the caller passes it one.
+What runs is mostly foreign code, so a program gets only what :mod:`mlir_release.host.surroundings` lists, unless the
+caller gives it others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def run_logged(
     CPU time is the kernel's count for this child and all descendants that it waited for, so steps that run at the same
     time do not blur each other. On Windows there is no such count, and ``cpu`` is that of the child alone.
 
-    :param environment: default: this process's, without secrets
+    :param environment: default: :func:`~mlir_release.host.surroundings.foreign_environment`
     :param budget: seconds after which the program is interrupted (as by Ctrl+C, so that Ninja lets running compilers
         finish and keeps what they made)
     :param on_line: called with each line of output as it arrives
@@ -116,7 +117,7 @@ def _run_logged(
             stdin=subprocess.DEVNULL,
             stdout=file if on_line is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=without_secrets() if environment is None else dict(environment),
+            env=foreign_environment() if environment is None else dict(environment),
             cwd=cwd,
             creationflags=_GROUP,
         )
@@ -157,9 +158,10 @@ def _keep(log: Path, title: str, *, after: int) -> None:
 
 
 def whole_log(log: Path) -> str:
-    """Where all of a log is, for an error's remedy: the beginning of a sentence, without its end."""
+    """Where all of a failed step's log is, for an error's remedy: the end of it, with what was withheld."""
     folder = os.environ.get(LOGS)
-    return f"the artifact {Path(folder).name} of this run has the whole log" if folder else f"{log} has all of it"
+    there = f"the artifact {Path(folder).name} of this run has the whole log" if folder else f"{log} has all of it"
+    return there + withheld()
 
 
 @contextmanager
@@ -266,7 +268,7 @@ def capture(
 ) -> Captured:
     """Run a program and capture its output; the caller judges a failure, a missing program and a timeout included.
 
-    :param environment: default: this process's, without secrets; a program that needs one is given it here
+    :param environment: default: :func:`~mlir_release.host.surroundings.foreign_environment`
     :param command: a string only on Windows, where ``cmd`` parses its own command line
     :param text: given to it as standard input; default: nothing
     :param timeout: seconds after which it is killed
@@ -281,7 +283,7 @@ def capture(
             text=True,
             encoding=encoding,
             errors="replace",
-            env=without_secrets() if environment is None else dict(environment),
+            env=foreign_environment() if environment is None else dict(environment),
             cwd=cwd,
             timeout=timeout,
             check=False,

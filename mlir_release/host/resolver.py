@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.host.files import read_if_there
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import parse_json
@@ -83,7 +83,7 @@ def resolve(requirements: Sequence[str], wanted: Wanted) -> Resolution:
                 *wheel_options(wanted.python, wanted.platform.accepted),
                 *lines,
             ],
-            environment={**without_secrets(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            environment={**foreign_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             timeout=_PATIENCE,
         )
         return _read(done, report, log)

@@ -1,7 +1,8 @@
-"""The environment of foreign code: upstream's, a build tool's, a wheel's. No secrets, and no way to act on the job.
+"""The environment of foreign programs: upstream's code, a build tool, a wheel, a smoke test.
 
-This limits what such code finds by looking; what it may do with what it finds otherwise (another process of the same
-user can be read) is limited by the permissions of the job that runs it (docs/permissions.md).
+They get the variables that are listed here, and those that a configuration names: no secret is recognised, because none
+is let through. This limits what foreign code finds by looking. What it can do with what it finds otherwise (another
+process of the same user can be read) is limited by the permissions of the job that runs it (docs/permissions.md).
 """
 
 from __future__ import annotations
@@ -11,49 +12,154 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-#: Files through which a step changes the job's later steps. Source: GitHub Docs, "Workflow commands".
-_COMMAND_FILES = frozenset({"GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
+_LISTED = """
+# The system: where programs, libraries, temporary files and a user's settings are; languages and terminals.
+PATH HOME USER LOGNAME SHELL SHLVL PWD OLDPWD _ HOSTNAME TZ TMPDIR TEMP TMP
+LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_MONETARY LC_NUMERIC LC_TIME
+TERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE DEBIAN_FRONTEND
+XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR XDG_DATA_DIRS XDG_CONFIG_DIRS
+LD_LIBRARY_PATH LD_PRELOAD QEMU_LD_PREFIX QEMU_CPU WINEPREFIX WINEDEBUG WINEARCH
+OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES TF_CPP_MIN_LOG_LEVEL TF_ENABLE_ONEDNN_OPTS
+# Proxies and certificates.
+HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY NO_PROXY
+SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NIX_SSL_CERT_FILE GIT_SSL_CAINFO GIT_SSL_CAPATH
+AWS_CA_BUNDLE NODE_EXTRA_CA_CERTS
+# Compilers, linkers, and what LLVM's programs read.
+CC CXX CPP FC CFLAGS CXXFLAGS CPPFLAGS FFLAGS LDFLAGS AR AS LD NM RANLIB STRIP OBJCOPY RC MT ARFLAGS
+CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH OBJC_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX GCC_COLORS
+PKG_CONFIG_PATH PKG_CONFIG_LIBDIR SOURCE_DATE_EPOCH ZERO_AR_DATE
+LLVM_SYMBOLIZER_PATH LLVM_PROFILE_FILE FILECHECK_OPTS
+ASAN_OPTIONS ASAN_SYMBOLIZER_PATH LSAN_OPTIONS MSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS
+# CMake, Ninja and make.
+CMAKE_ARGS CMAKE_BUILD_PARALLEL_LEVEL CMAKE_BUILD_TYPE CMAKE_COLOR_DIAGNOSTICS CMAKE_CONFIGURATION_TYPES
+CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER CMAKE_C_LINKER_LAUNCHER CMAKE_CXX_LINKER_LAUNCHER
+CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_GENERATOR CMAKE_GENERATOR_INSTANCE CMAKE_GENERATOR_PLATFORM
+CMAKE_GENERATOR_TOOLSET CMAKE_INSTALL_MODE CMAKE_OSX_ARCHITECTURES CMAKE_PREFIX_PATH CMAKE_PROGRAM_PATH
+CMAKE_INCLUDE_PATH CMAKE_LIBRARY_PATH CMAKE_TLS_VERIFY CMAKE_TOOLCHAIN_FILE CTEST_PARALLEL_LEVEL
+CTEST_OUTPUT_ON_FAILURE NINJA_STATUS MAKEFLAGS MFLAGS MAKELEVEL VERBOSE
+# Compiler caches on this machine.
+CCACHE_BASEDIR CCACHE_COMPILERCHECK CCACHE_COMPRESS CCACHE_COMPRESSLEVEL CCACHE_CONFIGPATH CCACHE_CPP2 CCACHE_DEBUG
+CCACHE_DEPEND CCACHE_DIR CCACHE_DISABLE CCACHE_HARDLINK CCACHE_LOGFILE CCACHE_MAXSIZE CCACHE_NODIRECT
+CCACHE_NOHASHDIR CCACHE_READONLY CCACHE_RECACHE CCACHE_SLOPPINESS CCACHE_STATSLOG CCACHE_TEMPDIR CCACHE_UMASK
+SCCACHE_BASEDIRS SCCACHE_CACHE_SIZE SCCACHE_DIR SCCACHE_DIRECT SCCACHE_ERROR_LOG SCCACHE_IDLE_TIMEOUT
+SCCACHE_IGNORE_SERVER_IO_ERROR SCCACHE_LOG SCCACHE_NO_DAEMON SCCACHE_RECACHE SCCACHE_SERVER_PORT SCCACHE_SERVER_UDS
+# Python, pip, uv, build backends and cibuildwheel.
+PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONUNBUFFERED PYTHONUTF8
+PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX PYTHONHASHSEED PYTHONIOENCODING PYTHONWARNINGS PYTHONFAULTHANDLER
+PYTHONMALLOC PYTHON_GIL __PYVENV_LAUNCHER__ VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT PYENV_VERSION
+PIP_BREAK_SYSTEM_PACKAGES PIP_BUILD_CONSTRAINT PIP_CACHE_DIR PIP_CERT PIP_CONFIG_FILE PIP_CONSTRAINT
+PIP_DEFAULT_TIMEOUT PIP_DISABLE_PIP_VERSION_CHECK PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL PIP_NO_BINARY
+PIP_NO_BUILD_ISOLATION PIP_NO_CACHE_DIR PIP_NO_INDEX PIP_NO_INPUT PIP_ONLY_BINARY PIP_PRE PIP_PREFER_BINARY
+PIP_PROGRESS_BAR PIP_PROXY PIP_QUIET PIP_REQUIRE_VIRTUALENV PIP_RETRIES PIP_ROOT_USER_ACTION PIP_TIMEOUT
+PIP_TRUSTED_HOST PIP_USE_DEPRECATED PIP_USE_FEATURE
+UV_CACHE_DIR UV_CONCURRENT_BUILDS UV_CONCURRENT_DOWNLOADS UV_CONCURRENT_INSTALLS UV_CONSTRAINT UV_DEFAULT_INDEX
+UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_HTTP_TIMEOUT UV_INDEX UV_INDEX_URL UV_INSECURE_HOST UV_LINK_MODE UV_NATIVE_TLS
+UV_NO_CACHE UV_NO_INDEX UV_OFFLINE UV_PYTHON UV_PYTHON_DOWNLOADS UV_PYTHON_INSTALL_DIR UV_PYTHON_INSTALL_MIRROR
+UV_PYTHON_PREFERENCE
+ARCHFLAGS SKBUILD_CMAKE_ARGS _PYTHON_HOST_PLATFORM CIBW_CACHE_PATH CIBW_DEBUG_KEEP_CONTAINER
+# Container engines.
+CONTAINER_HOST CONTAINERS_CONF CONTAINERS_REGISTRIES_CONF CONTAINERS_STORAGE_CONF STORAGE_DRIVER STORAGE_OPTS
+DOCKER_HOST DOCKER_CONTEXT DOCKER_CERT_PATH DOCKER_TLS_VERIFY DOCKER_DEFAULT_PLATFORM
+# macOS.
+SDKROOT DEVELOPER_DIR TOOLCHAINS MACOSX_DEPLOYMENT_TARGET DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH
+DYLD_FRAMEWORK_PATH HOMEBREW_PREFIX COMMAND_MODE __CF_USER_TEXT_ENCODING
+# Windows, and Visual Studio's own (vcvarsall.bat).
+SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT OS APPDATA LOCALAPPDATA PROGRAMDATA ALLUSERSPROFILE PUBLIC
+PROGRAMFILES PROGRAMFILES(X86) PROGRAMW6432 COMMONPROGRAMFILES COMMONPROGRAMFILES(X86) COMMONPROGRAMW6432
+USERPROFILE USERNAME HOMEDRIVE HOMEPATH COMPUTERNAME NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE
+PROCESSOR_ARCHITEW6432 PROCESSOR_IDENTIFIER PROCESSOR_LEVEL PROCESSOR_REVISION PSMODULEPATH MSYSTEM
+CL _CL_ LINK _LINK_ INCLUDE LIB LIBPATH EXTERNAL_INCLUDE IFCPATH DEVENVDIR DISTUTILS_USE_SDK MSSDK
+VCINSTALLDIR VCIDEINSTALLDIR VCTOOLSINSTALLDIR VCTOOLSREDISTDIR VCTOOLSVERSION VSINSTALLDIR VISUALSTUDIOVERSION
+VSCMD_ARG_APP_PLAT VSCMD_ARG_HOST_ARCH VSCMD_ARG_TGT_ARCH VSCMD_ARG_VCVARS_SPECTRE VSCMD_VER VSLANG
+VS150COMNTOOLS VS160COMNTOOLS VS170COMNTOOLS VS180COMNTOOLS PLATFORM PREFERREDTOOLARCHITECTURE
+WINDOWSSDKDIR WINDOWSSDKVERSION WINDOWSSDKLIBVERSION WINDOWSSDKBINPATH WINDOWSSDKVERBINPATH WINDOWSLIBPATH
+WINDOWSSDK_EXECUTABLEPATH_X64 WINDOWSSDK_EXECUTABLEPATH_X86 UCRTVERSION UNIVERSALCRTSDKDIR EXTENSIONSDKDIR
+NETFXSDKDIR FRAMEWORKDIR FRAMEWORKDIR64 FRAMEWORKVERSION FRAMEWORKVERSION64 FRAMEWORK40VERSION __VSCMD_PREINIT_PATH
+# What a runner says of itself and of its job.
+CI GITHUB_ACTIONS GITHUB_API_URL GITHUB_BASE_REF GITHUB_EVENT_NAME GITHUB_HEAD_REF GITHUB_JOB GITHUB_REF
+GITHUB_REF_NAME GITHUB_REF_TYPE GITHUB_REPOSITORY GITHUB_REPOSITORY_OWNER GITHUB_RUN_ATTEMPT GITHUB_RUN_ID
+GITHUB_RUN_NUMBER GITHUB_SERVER_URL GITHUB_SHA GITHUB_WORKFLOW GITHUB_WORKSPACE
+RUNNER_ARCH RUNNER_DEBUG RUNNER_ENVIRONMENT RUNNER_NAME RUNNER_OS RUNNER_TEMP RUNNER_TOOL_CACHE RUNNER_WORKSPACE
+IMAGEOS IMAGEVERSION AGENT_TOOLSDIRECTORY
+# The toolkit's own.
+MLIR_RELEASE_BUILD_ROOT MLIR_RELEASE_CACHE MLIR_RELEASE_LINKS MLIR_RELEASE_LOGS MLIR_RELEASE_SDK
+MLIR_RELEASE_UPSTREAM_COMMIT MLIR_RELEASE_UPSTREAM_SOURCE
+"""
 
-#: ``ACTIONS_*`` are the runner's services (OIDC tokens, caches, artifacts), and the tokens for them.
-_PREFIXES = ("ACTIONS_", "TWINE_")
+#: In upper case. Each is named singly: a prefix would let the next secret of a tool through. Not here, on purpose: what
+#: leads to credentials (``DOCKER_CONFIG``, ``SSH_AUTH_SOCK``, ``NETRC``), the files through which a step changes the
+#: job's later ones (``GITHUB_ENV``), the runner's services (``ACTIONS_…``), git's configuration, and compiler caches on
+#: other machines (``SCCACHE_BUCKET``, ``CCACHE_REMOTE_STORAGE``).
+ALLOWED = frozenset(name for line in _LISTED.splitlines() if not line.startswith("#") for name in line.split())
 
-#: Words by which names of variables tell that the value is a secret, or leads to one.
-_SECRETS = re.compile(
-    r"(?:^|_)(?:(?:\w*TOKEN|\w*SECRETS?|\w*PASSWORD|PASSWD|CREDENTIALS?|AUTH|ASKPASS|PAT|NETRC)(?:_|$)|\w*KEY(?:_ID)?$)"
+#: Of these, pip may see those with credentials in them where a person has it install something.
+INDEXES = (
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
 )
 
-#: Configuration that git reads from the environment: a header of it may carry a token.
-_GIT_CONFIGURATION = re.compile(r"GIT_CONFIG_(?:COUNT|PARAMETERS|(?:KEY|VALUE)_\d+)")
-_GIT_SECRETS = re.compile(r"extraheader|credential", re.IGNORECASE)
+#: ``https://user:password@host``, or a token alone before the ``@``. ``ssh://git@host`` names a user only.
+_CREDENTIALS = re.compile(r"\w+://[^/\s:@]*:[^/\s@]*@|https?://[^/\s@]+@", re.IGNORECASE)
 
-#: Addresses that notifications go to carry tokens.
-_OURS = frozenset({"MLIR_RELEASE_NOTIFY"})
+#: A name that can be shown: anything else may be made to mislead.
+_PLAUSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_()]{0,63}")
+
+#: How many names of withheld variables a message shows.
+_SHOWN = 12
+
+#: See :func:`also_pass`.
+_named: set[str] = set()
 
 
-def without_secrets(environ: Mapping[str, str] | None = None, *, keep: Collection[str] = ()) -> dict[str, str]:
-    """The variables that foreign code may see.
+def also_pass(names: Iterable[str]) -> None:
+    """Let foreign programs of this process see these variables, too: those that ``targets.toml`` names."""
+    _named.update(names)
 
-    Secrets are told by their names. Certificates, proxies, compilers and pip's own settings stay: without
-    them nothing builds. (An address with credentials in ``PIP_INDEX_URL`` stays, too: give it rights to read only.)
+
+def foreign_environment(environ: Mapping[str, str] | None = None, *, named: Collection[str] = ()) -> dict[str, str]:
+    """The variables that a foreign program gets: those of :data:`ALLOWED`, and those that are named.
+
+    An address that carries credentials (``https://user:password@…`` in ``PIP_INDEX_URL`` or ``HTTPS_PROXY``) is
+    passed only if its variable is named.
 
     :param environ: default: this process's
-    :param keep: names that stay, whatever they hold
+    :param named: names that a configuration gives
     """
     given = os.environ if environ is None else environ
-    hidden = {name for name in given if name not in keep and is_secret(name)}
-    configuration = {name for name in given if _GIT_CONFIGURATION.fullmatch(name.upper())}
-    if any(_GIT_SECRETS.search(given[name]) for name in configuration):
-        hidden |= configuration - set(keep)
-    return {name: value for name, value in given.items() if name not in hidden}
+    asked = _named.union(named)
+    return {name: value for name, value in given.items() if name in asked or _is_harmless(name.upper(), value)}
 
 
-def is_secret(name: str) -> bool:
-    """Whether foreign code must not see a variable of that name."""
-    upper = name.upper()
-    return (
-        upper in _COMMAND_FILES | _OURS
-        or upper.startswith(_PREFIXES)
-        or (_SECRETS.search(upper) is not None and not _GIT_CONFIGURATION.fullmatch(upper))
-    )
+def _is_harmless(name: str, value: str) -> bool:
+    without_scheme = name.endswith("_PROXY") and "://" not in value
+    return name in ALLOWED and not has_credentials(f"http://{value}" if without_scheme else value)
+
+
+def has_credentials(text: str) -> bool:
+    """Whether an address in ``text`` carries a password or a token."""
+    return _CREDENTIALS.search(text) is not None
+
+
+def withheld(
+    environ: Mapping[str, str] | None = None,
+    *,
+    named: Collection[str] = (),
+    place: str = "environment of [release] in targets.toml",
+) -> str:
+    """The end of a remedy for a foreign program that failed: the names (no values) of what it did not get.
+
+    ``; variables withheld from the program: A, B (12 more); name …``; empty if it got all. Parameters: see
+    :func:`foreign_environment`.
+
+    :param place: where a person can name variables that are to be passed
+    """
+    given = os.environ if environ is None else environ
+    hidden = sorted(given.keys() - foreign_environment(given, named=named).keys())
+    if not hidden:
+        return ""
+    shown = [name for name in hidden if _PLAUSIBLE.fullmatch(name)][:_SHOWN]
+    more = f" ({len(hidden) - len(shown)} more)" if len(hidden) > len(shown) else ""
+    names = ", ".join(shown) or "their names can't be shown"
+    return f"; variables withheld from the program: {names}{more}; name in {place} those that it needs"

@@ -15,7 +15,7 @@ from mlir_release.errors import MachineError
 from mlir_release.host.cache import locked
 from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment, withheld
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.platforms import executable_name
 
@@ -47,9 +47,9 @@ class VirtualEnvironment:
     def variables(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """This process's environment variables, made to fit: its programs first, nothing from outside imported.
 
-        Without secrets: what is in it is foreign code.
+        Only harmless ones: what is in it is foreign code.
         """
-        environment = {name: value for name, value in without_secrets().items() if name not in _INTRUDERS}
+        environment = {name: value for name, value in foreign_environment().items() if name not in _INTRUDERS}
         environment["PATH"] = f"{self.scripts}{os.pathsep}{environment.get('PATH', '')}"
         environment["VIRTUAL_ENV"] = str(self.root)
         environment["PYTHONNOUSERSITE"] = "1"
@@ -109,7 +109,7 @@ def pip_failed(action: str, *, where: Path, why: str) -> MachineError:
         f"pip could not {action}",
         where=str(where),
         why=why,
-        remedy="check the network, or name a folder of wheels in PIP_FIND_LINKS",
+        remedy=f"check the network, or name a folder of wheels in PIP_FIND_LINKS{withheld()}",
     )
 
 
@@ -122,7 +122,7 @@ def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment
     """
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
-    environment = {name: value for name, value in without_secrets().items() if name not in _INTRUDERS}
+    environment = {name: value for name, value in foreign_environment().items() if name not in _INTRUDERS}
     options = () if pip else ("--without-pip",)
     made = capture([python, "-I", "-m", "venv", *options, root], environment=environment)
     if not made.ok:

@@ -46,7 +46,7 @@ from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
-from mlir_release.release.signed import is_required
+from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from mlir_release.index.documents import Documents
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
+    from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
 
@@ -103,6 +104,7 @@ def generate(
     *,
     base_url: str,
     branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
     title: str = "MLIR wheels",
     core_metadata: bool = True,
     afresh: bool = False,
@@ -120,6 +122,7 @@ def generate(
 
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
     :param branch: the branch that holds ``yanked.toml``
+    :param signed_by: who must have signed the releases, if that is asked for: no others are shown, and all are read
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
     :param linked_days: days of snapshots that the shared pages link
@@ -143,9 +146,9 @@ def generate(
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
             try:
-                known = {} if afresh else read_known(forge, output, base_url, scratch)
+                known = {} if afresh or signed_by.required else read_known(forge, output, base_url, scratch)
                 required = matrix is not None and is_required(forge, matrix.release.provenance)
-                published, new = observe(forge, known, scratch, branch=branch, required=required)
+                published, new = observe(forge, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
                 if add_apis is not None and not dry_run:

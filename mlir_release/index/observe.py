@@ -15,7 +15,7 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.remote import asset_corrupt, parse_manifest
-from mlir_release.release.signed import Manifests
+from mlir_release.release.signed import AS_DECLARED, Manifests
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
 if TYPE_CHECKING:
@@ -26,13 +26,20 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Release, ReleaseRow
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.yanks import Yank
+    from mlir_release.release.signed import SignedBy
 
 #: So many releases are looked up one by one, to be checked as a whole; of more, the manifests alone are read.
 FEW = 20
 
 
 def observe(
-    forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str, required: bool = False
+    forge: Forge,
+    known: Mapping[str, Known],
+    scratch: Path,
+    *,
+    branch: str,
+    required: bool = False,
+    signed_by: SignedBy = AS_DECLARED,
 ) -> tuple[list[Published], tuple[str, ...]]:
     """The published releases, and the tags of those that are not known yet.
 
@@ -41,12 +48,13 @@ def observe(
 
     :param known: releases that need not be read again
     :param required: whether releases must be signed
+    :param signed_by: who must have signed them, where that is asked for
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``, ``asset-corrupt``
     :raises UsageError: ``yanks-invalid``
     """
     yanks = read_yanks(forge, branch)
     there = published_tags(forge, known)
-    manifests = Manifests(forge, required=required, branch=branch)
+    manifests = Manifests(forge, required=required, branch=branch, signed_by=signed_by)
     same = {tag for tag, listed in there.items() if tag in known and _holds(known[tag], *listed, manifests)}
     new = sorted(there.keys() - same)
     found = [_published(forge, known[tag], yanks) for tag in sorted(same)]

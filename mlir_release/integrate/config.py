@@ -14,6 +14,7 @@ from msgspec import Meta, field, structs
 
 from mlir_release.errors import UsageError
 from mlir_release.host.files import read_document
+from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.model.decode import MalformedError, doc, from_toml
 
@@ -111,7 +112,7 @@ class SmokeTable(_Table, frozen=True):
     attempts: Annotated[
         int, Meta(ge=1, le=10, title="a whole number from 1 to 10"), doc("Failures in a row before a commit is bad.")
     ] = 2
-    environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on.")] = ()
+    environment: Annotated[tuple[str, ...], doc("Variables that the verdict depends on; it sees these, too.")] = ()
     submodules: Annotated[
         tuple[str, ...] | None,
         doc(
@@ -128,6 +129,11 @@ class SmokeTable(_Table, frozen=True):
             raise MalformedError("command", f"can't be split into words: {error}") from None
         if not words:
             raise MalformedError("command", "is empty")
+
+    @property
+    def withheld(self) -> str:
+        """What a smoke test that failed did not see. See :func:`~mlir_release.host.surroundings.withheld`."""
+        return withheld(named=self.environment, place=f"environment of [smoke] in {CONFIG_FILE}")
 
     @property
     def timeout(self) -> float:

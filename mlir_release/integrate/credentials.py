@@ -44,10 +44,8 @@ def export_ref(target: ExportTarget) -> str:
     return f"refs/mlir-release/export/{target.branch}"
 
 
-def fetch_export(
-    git: Git, target: ExportTarget, *, into: str = "", pass_fds: tuple[int, ...] = ()
-) -> subprocess.CompletedProcess[bytes]:
+def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> subprocess.CompletedProcess[bytes]:
     """Fetch an export branch into a local ref. The caller judges the exit code."""
     refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
     fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
-    return git.run(*fetch, env=for_export(git, target.remote), check=False, pass_fds=pass_fds)
+    return git.run(*fetch, env=for_export(git, target.remote), check=False)

@@ -97,7 +97,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
                 where=str(project.outer.directory),
                 remedy="correct the path in integrate.toml",
             )
-        inner = repository(project, target.path)
+        inner = repository(project.outer, target.path)
         if inner.resolve(entry.oid) is None:  # it may have been made and exported on another machine
             _remote_head(inner, target)
         if inner.resolve(entry.oid) is None:

@@ -19,9 +19,8 @@ from mlir_release.console import console
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
 from mlir_release.git import locks
 from mlir_release.git.remotes import UnreachableError
-from mlir_release.git.repository import Git
 from mlir_release.git.trees import is_ancestor, merge_base
-from mlir_release.git.worktrees import changed_paths
+from mlir_release.git.worktrees import adopt, head_of, in_slot, take_over
 from mlir_release.integrate import loop
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.open import open_walk
@@ -32,6 +31,7 @@ from mlir_release.integrate.smoke import COMMIT_VARIABLE, SOURCE_VARIABLE, place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.git.shared import SharedGit
     from mlir_release.integrate.observe import Observation
     from mlir_release.integrate.patches import Stack
     from mlir_release.integrate.project import Project
@@ -125,17 +125,17 @@ def _place(project: Project) -> Iterator[ProbeSlot]:
             console.say("    waiting for another mlir-release integrate fix")
             lock = stack.enter_context(locks.exclusive(folder / "lock"))
         assert lock is not None
-        yield slot_in(project, folder, lock)
+        slot = slot_in(project, folder, lock)
+        adopt(project.outer, slot.outer)
+        adopt(project.upstream, slot.sources)
+        if head_of(slot.outer) is not None:
+            take_over(project.outer, slot.outer)
+        yield slot
 
 
 def _unfinished(slot: ProbeSlot) -> Path:
     """A file that is there while the work tree is made: after a kill it holds nothing of a person's."""
     return slot.outer.parent / "unfinished"
-
-
-def _checked_out(slot: ProbeSlot) -> str | None:
-    """The commit that the work tree is at; None if there is no work tree."""
-    return Git(slot.outer).resolve("HEAD") if (slot.outer / ".git").is_file() else None
 
 
 def _is_for(project: Project, commit: str, head: str, pin: str) -> bool:
@@ -147,15 +147,15 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     """Whether the work tree is already one for this fix; False: it may be replaced."""
     if _unfinished(slot).exists() or not slot.outer.exists():
         return False
-    there, discard = _checked_out(slot), f"discard it (git worktree remove --force {slot.outer})"
+    there, discard = head_of(slot.outer), f"discard it (rm -rf {shlex.quote(str(slot.outer))})"
     if there is None:
         why, remedy = "git does not know the folder as a work tree", "move or remove it"
     elif _is_for(project, there, head, pin):
         return True
-    elif changed := _changed(slot):
-        why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit it to a branch, or {discard}"
+    elif changed := _changed(project, slot, there):
+        why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit it there, or {discard}"
     elif _by_a_person(project, there, head) and not _on_a_branch(project, there):
-        why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]}, or {discard}"
+        why, remedy = f"{there[:12]} is on no branch", f"git branch NAME {there[:12]} (in your checkout), or {discard}"
     else:
         return False
     raise ConflictError(
@@ -167,13 +167,26 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     )
 
 
-def _changed(slot: ProbeSlot) -> list[str]:
-    """What is in the work tree and neither committed nor ignored; of the upstream's sources, what is changed."""
-    outer, sources = Git(slot.outer), Git(slot.sources)
-    listed = outer.run("ls-files", "--others", "--exclude-standard", "-z").stdout.split(b"\0")[:-1]
+def _changed(project: Project, slot: ProbeSlot, there: str) -> list[str]:
+    """What is in the work tree, at ``there``, and neither committed nor ignored; of the upstream's sources, what is
+    changed.
+    """
+    asked = ("ls-files", "--others", "--exclude-standard", "-z")
+    listed = in_slot(project.outer, slot.outer, *asked).stdout.split(b"\0")[:-1]
     new = [name for name in map(os.fsdecode, listed) if slot.outer / name != slot.sources]
-    inside = changed_paths(sources) if (slot.sources / ".git").exists() else []
-    return [*changed_paths(outer), *new, *(os.path.relpath(slot.sources / name, slot.outer) for name in inside)]
+    inside = _different(project.upstream, slot.sources, project.pin(there))
+    return [
+        *_different(project.outer, slot.outer, there),
+        *new,
+        *(os.path.relpath(slot.sources / name, slot.outer) for name in inside),
+    ]
+
+
+def _different(git: SharedGit, path: Path, commit: str) -> list[str]:
+    if not (path / ".git").is_dir():
+        return []
+    asked = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z", commit, "--")
+    return [os.fsdecode(name) for name in in_slot(git, path, *asked).stdout.split(b"\0")[:-1]]
 
 
 def _by_a_person(project: Project, commit: str, head: str) -> bool:
@@ -236,7 +249,7 @@ def close_fix(walk: Walk) -> None:
 
 def _landed(walk: Walk, slot: ProbeSlot, seen: Observation) -> bool:
     """Whether the branch has the work tree's commit: it is behind the branch, or where the branch tested good."""
-    there = _checked_out(slot)
+    there = head_of(slot.outer)
     if there is None or not is_ancestor(walk.project.outer, there, seen.head):
         return False
     here = walk.observer.verdicts(seen).get(0)
@@ -259,17 +272,18 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
             f"the smoke test of {there.head[:12]} is {result.verdict}",
             where=str(slot.outer),
             why="\n".join(errors[:25]),
-            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue",
+            remedy=f"the whole log is {log}; commit again there, then mlir-release integrate fix --continue"
+            f"{walk.project.config.smoke.withheld}",
         )
     return structs.replace(question, verdict=result.verdict, exits=result.exits, seconds=round(result.seconds, 1))
 
 
 def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     """The commit that a person made in the work tree."""
-    there = _checked_out(slot)
+    there = head_of(slot.outer)
     if there is None or not _is_for(project, there, head, pin):
         why, remedy = "it is not at the commit that is to be fixed", "mlir-release integrate fix"
-    elif changed := _changed(slot):
+    elif changed := _changed(project, slot, there):
         why, remedy = f"not committed: {', '.join(changed[:5])}", f"commit or remove it in {slot.outer}"
     elif not _by_a_person(project, there, head):
         why, remedy = "nothing was committed there", f"fix the project in {slot.outer}, and commit"

@@ -125,7 +125,7 @@ def _reported(walk: Walk, end: WalkEnd, pulls: PullRequests | None, failures: li
         f"the walk stopped: {end.outcome}",
         where=end.bad,
         why=f"the branch {end.branch} is at {end.base}",
-        remedy=report.advice,
+        remedy=f"{report.advice}{walk.project.config.smoke.withheld}",
     )
     error.details = {**end.as_json(), "report": report.as_json()}
     return error

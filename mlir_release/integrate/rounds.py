@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
@@ -37,6 +38,8 @@ def plan_round(walk: Walk, strategy: st.Strategy, *, until: str | None = None) -
 def probe(walk: Walk, revision: str, record_to: Path | None = None) -> Record:
     """Test one upstream commit and record the verdict, in the file ``record_to`` too."""
     record = walk.probe(walk.observer.look(), walk.project.upstream.commit(revision).sha)
+    if record.verdict is st.Verdict.BAD:
+        console.say(f"    it is bad{walk.project.config.smoke.withheld}")
     walk.store.record(record)
     if walk.publish:
         walk.store.push(walk.project.config.downstream.remote)

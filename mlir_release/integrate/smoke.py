@@ -1,4 +1,4 @@
-"""Run the smoke test at one upstream commit: in a linked work tree of its own, so that several run side by side.
+"""Run the smoke test at one upstream commit: in a slot of its own, so that several run side by side.
 
 Slots (folders of work trees) are reused by later probes, so that builds in ignored folders are incremental.
 """
@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import ExitCode, MachineError
 from mlir_release.git import locks
-from mlir_release.git.repository import Git
 from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
-from mlir_release.git.worktrees import place_worktree, put_back
+from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mlir_release.integrate.config import Config
     from mlir_release.integrate.project import Project
 
 #: Bytes that must be free where a test builds, logs and has its temporary files, if its failure is to count.
@@ -98,9 +96,9 @@ def slot_in(project: Project, folder: Path, lock: int) -> ProbeSlot:
 
 def place(slot: ProbeSlot, project: Project, outer_commit: str, llvm: str) -> ProbeSlot:
     """Check out both work trees of ``slot``, whatever was there."""
-    place_worktree(project.outer, slot.outer, outer_commit, lock=slot.lock)
-    place_worktree(project.upstream, slot.sources, llvm, lock=slot.lock)
-    populate(project, Git(slot.outer), slot.lock)
+    place_slot(project.outer, slot.outer, outer_commit, lock=slot.lock)
+    place_slot(project.upstream, slot.sources, llvm, lock=slot.lock)
+    populate(project, slot.outer, outer_commit, slot.lock)
     return slot
 
 
@@ -138,35 +136,23 @@ def smoke_test(
     Exit code 0 is good, 125 untestable, a timeout and everything else up to 125 bad.
 
     :param log: file that receives the output of the last attempt, bytes as they come
-    :param needed: asked all the time; once it says no, all processes of the test are ended, its work tree is put back
+    :param needed: asked all the time; once it says no, all processes of the test are ended
     :raises SmokeCancelled: then
     :raises MachineError: if the command can't be run at all, or failed on a full disk: that is no verdict on any commit
     """
     config = project.config
-    environment = {**_environment(config), SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
+    environment = foreign_environment(named=config.smoke.environment)
+    environment |= {SOURCE_VARIABLE: str(slot.sources), COMMIT_VARIABLE: upstream}
     exits: list[int | None] = []
     verdict = Verdict.BAD
     start = time.monotonic()
     while verdict is Verdict.BAD and len(exits) < config.smoke.attempts:
-        try:
-            code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
-        except SmokeCancelled:
-            for tree in (slot.outer, slot.sources):
-                put_back(Git(tree), lock=slot.lock)
-            raise
+        code = _run(command or config.smoke.argv, slot, environment, config.smoke.timeout, log, needed)
         if code != 0:
             _refuse_full_disk(slot, log)
         exits.append(code)
         verdict = _VERDICTS.get(code, Verdict.BAD)
     return SmokeResult(verdict, tuple(exits), time.monotonic() - start)
-
-
-def _environment(config: Config) -> dict[str, str]:
-    """What a smoke test, foreign code, finds in the environment: no secrets, unless the downstream asks."""
-    asked = set(config.smoke.environment)
-    kept_back = {config.notify.variable} - asked
-    visible = without_secrets(keep=asked)
-    return {k: v for k, v in visible.items() if k not in kept_back and not k.startswith("GIT_DIR")}
 
 
 def _run(

@@ -11,14 +11,18 @@ from urllib.parse import quote
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.git import locks
-from mlir_release.git.repository import Git
+from mlir_release.git.remotes import fetch
 from mlir_release.git.shared import STATE, SharedGit
+from mlir_release.git.trees import entry_at
+from mlir_release.git.worktrees import place_slot
 from mlir_release.integrate.config import CONFIG_FILE
 from mlir_release.integrate.credentials import fetch_export
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from mlir_release.git.repository import Git
+    from mlir_release.integrate.config import ExportTarget
     from mlir_release.integrate.project import Project
 
 #: Where the branches and tags of a submodule's remote are remembered while they are looked at.
@@ -35,9 +39,10 @@ class SubmoduleLink:
     commit: str
 
 
-def listed(outer: Git) -> dict[str, str]:
-    """The submodules that ``.gitmodules`` lists in the work tree ``outer``: path -> name."""
-    done = outer.run("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
+def listed(outer: Git, commit: str = "") -> dict[str, str]:
+    """The submodules that ``.gitmodules`` lists, of ``commit`` or else in the work tree ``outer``: path -> name."""
+    source = (f"--blob={commit}:.gitmodules",) if commit else ("-f", ".gitmodules")
+    done = outer.run("config", "-z", *source, "--get-regexp", r"^submodule\..*\.path$", check=False)
     fields = [os.fsdecode(record).partition("\n") for record in done.stdout.split(b"\0")[:-1]]
     return {path: key.removeprefix("submodule.").removesuffix(".path") for key, _, path in fields}
 
@@ -72,10 +77,10 @@ def update(project: Project) -> None:
         project.outer.run("submodule", "--quiet", "update", "--init", "--", *others)
 
 
-def repository(project: Project, path: str) -> Git:
+def repository(outer: SharedGit, path: str) -> SharedGit:
     """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
-    clone(project.outer, path)
-    return SharedGit(project.outer.directory / path)
+    clone(outer, path)
+    return SharedGit(outer.directory / path)
 
 
 #: The note about a complete clone whose commit is still to be checked out.
@@ -155,24 +160,33 @@ def links_made(project: Project, base: str, tip: str) -> list[SubmoduleLink]:
     return found
 
 
-def populate(project: Project, outer: Git, lock: int) -> None:
-    """Clone the submodules that are :func:`wanted` into the work tree ``outer``, each at the commit that it points at.
+def populate(project: Project, slot: Path, commit: str, lock: int) -> None:
+    """Check out the submodules that are :func:`wanted` in a slot at ``commit``, with theirs.
+
+    They are cloned in the checkout, where their remotes and credentials are known, and lend the slot their objects.
 
     :param lock: descriptor that git inherits
-    :raises GitError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
+    :raises UnreachableError: if a commit is neither at the submodule's remote nor at its ``[[export.also]]``
     """
-    there = listed(outer)
-    others = [path for path in wanted(project) if path in there]
-    if not others:
-        return
-    update = ("submodule", "--quiet", "update", "--init", "--recursive", "--", *others)
-    if outer.run(*update, check=False, pass_fds=(lock,)).returncode == 0:
-        return
-    for target in project.config.export.also:
-        inner = Git(outer.directory / target.path)
-        if (inner.directory / ".git").exists():
-            fetch_export(inner, target, pass_fds=(lock,))
-    outer.run(*update, pass_fds=(lock,))
+    exports = {target.path: target for target in project.config.export.also}
+    _populate(project.outer, slot, commit, wanted(project), exports, lock)
+
+
+def _populate(
+    outer: SharedGit, slot: Path, commit: str, paths: Iterable[str], exports: Mapping[str, ExportTarget], lock: int
+) -> None:
+    for path in paths:
+        entry = entry_at(outer, commit, path)
+        if entry is None or entry.kind != "commit":
+            continue
+        inner = repository(outer, path)
+        if inner.resolve(entry.oid) is None and path in exports:
+            fetch_export(inner, exports[path])
+        for refspec in ("+refs/heads/*:refs/remotes/origin/*", entry.oid):
+            if inner.resolve(entry.oid) is None:
+                fetch(inner, "origin", refspec)
+        place_slot(inner, slot / path, entry.oid, lock=lock)
+        _populate(inner, slot / path, entry.oid, listed(inner, entry.oid), {}, lock)
 
 
 def fetchable(project: Project, path: str, commit: str) -> bool:
@@ -180,7 +194,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
 
     :raises MachineError: if the submodule can't be cloned
     """
-    inner = repository(project, path)
+    inner = repository(project.outer, path)
     _forget(inner)  # old refs prove nothing
     there = inner.text("config", "--get", "remote.origin.url")
     inner.run(

@@ -92,7 +92,7 @@ def _compile_runtime(source: Path, cxx: Path, archive: Path, cache: Path) -> Non
         run_logged([ninja, "-C", build], log=log)
     except StepFailed:
         raise _failed(
-            "TensorFlow's runtime can't be compiled", str(source), tail(log, 5), f"{whole_log(log)}; see docs/mlgo.md"
+            "TensorFlow's runtime can't be compiled", str(source), tail(log, 5), f"see docs/mlgo.md; {whole_log(log)}"
         ) from None
     with replacing(archive) as temporary:
         shutil.copyfile(build / _LIBRARY, temporary)

@@ -24,7 +24,7 @@ from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import remove_folder, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.mlgo.cc1 import PROFILE, with_profiles, without_output
+from mlir_release.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_modules, write_commands
@@ -99,7 +99,10 @@ def make_corpus(
 
 
 def load_corpus(folder: Path) -> Corpus:
-    """The corpus in a folder. :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``"""
+    """The corpus in a folder.
+
+    :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``, ``mlgo-flag-refused``
+    """
     try:
         content = read_file(folder / Corpus.FILE)
     except OSError as error:
@@ -110,7 +113,22 @@ def load_corpus(folder: Path) -> Corpus:
             why=str(error.strerror),
             remedy="mlir-release mlgo corpus BUILD -o FOLDER",
         ) from None
-    return read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    corpus = read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    for module in corpus.modules:
+        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=folder / Corpus.FILE)
+    return corpus
+
+
+def _check_flag(name: str, refused: str | None, *, where: Path) -> None:
+    if refused is not None:
+        raise UsageError(
+            "mlgo-flag-refused",
+            f"{name} asks to be compiled with {refused!r}, which the options of a corpus may not have",
+            where=str(where),
+            why="they choose how code is generated: they load no plugin, write no file and read no options from a file",
+            remedy="create the corpus from a build without that option, on this machine; do not use a corpus that you "
+            "were given with it",
+        )
 
 
 def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
@@ -249,9 +267,11 @@ def _check_profiles(names: Sequence[str], raw: Path) -> None:
 def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
     """Run a module's command again, up to where the problem's decisions begin.
 
+    :raises UsageError: ``mlgo-flag-refused``
     :raises VerificationError: ``mlgo-command-stale``
     """
     command = with_profiles(_recorded(name, raw), directory.absolute())
+    _check_flag(name, refused_by_clang(clang_flags(command)), where=directory)
     bitcode = f"{_BITCODE}/{name}.bc"
     (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
     clang = toolchain.program("clang")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.model.mlgo import Programs
@@ -116,7 +116,7 @@ class Counter:
         text = (self.folder / run.input).read_text(encoding="utf-8") if run.input else None
         words = [self._filled(word, program=path) for word in (*program.command, *run.arguments)]
         counting = [self.valgrind, "--tool=callgrind", f"--callgrind-out-file={file}", *words]
-        printed = self._run(program.name, counting, text, without_secrets() | program.environment)
+        printed = self._run(program.name, counting, text, foreign_environment() | program.environment)
         return int(_TOTALS.findall(file.read_text(encoding="utf-8"))[-1]), printed
 
     def _filled(self, word: str, **names: Path) -> str:

@@ -124,7 +124,7 @@ class Checkout:
                 f"ml-compiler-opt's {program} failed",
                 where=str(self.log),
                 why=tail(self.log, 5),
-                remedy=f"{whole_log(self.log)}; the packages must have the versions of ml-compiler-opt's Pipfile",
+                remedy=f"the packages must have the versions of ml-compiler-opt's Pipfile; {whole_log(self.log)}",
             ) from None
 
 

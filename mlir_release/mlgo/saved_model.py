@@ -18,7 +18,7 @@ import numpy as np
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import sha256_of
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
 from mlir_release.model.mlgo import Trained, read_document
@@ -137,7 +137,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
         command = [interpreter(python), "-c", script, "serve", str(folder.absolute())]
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=without_secrets()
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=foreign_environment()
             )
         except OSError as error:
             raise _failed(python, str(error)) from None

@@ -181,6 +181,8 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
             raise MalformedError("", f"has {len(line):,} bytes in line {number}", f"{TOML_LINE_LIMIT:,} are allowed")
     try:
         found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        raise MalformedError("", f"is not UTF-8: {error}") from None
     except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
         raise error if isinstance(error, MalformedError) else MalformedError("", f"is not TOML: {error}") from None
     return found

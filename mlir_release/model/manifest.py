@@ -188,6 +188,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
         RepositoryUrlOrEmpty,
         doc("Address of the repository whose workflows signed, `https://github.com/OWNER/NAME`; or empty"),
     ] = ""
+    signed_latest: Annotated[
+        bool, doc("Whether the repository that signed also signs which of its snapshots is the newest")
+    ] = False
     wheels: tuple[WheelEntry, ...] = ()
     sources: Annotated[tuple[SourceEntry, ...], doc("Source distributions, which no index lists")] = ()
     tests: tuple[TestEntry, ...] = ()
@@ -281,8 +284,12 @@ def _is_canonical(version: str) -> bool:
         return False
 
 
+#: Fields that are left out while they are empty.
+_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "signed_latest")
+
+
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("regalloc_model", "relaxed", "serves", "sdk", "image", "sources"))
+    data = builtins(document, optional=_OPTIONAL)
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -71,6 +71,11 @@ class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flags: tuple[str, ...]  #: for llc or clang, as the module was compiled
     held_out: bool  #: never seen by the training
 
+    def __post_init__(self) -> None:
+        for field, path in (("name", self.name), ("bitcode", self.bitcode)):
+            if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")) or not path.isprintable():
+                raise MalformedError(field, f"{path!r} is no path below a folder", "create the corpus again")
+
 
 class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The modules that a policy is trained on, and those that it is evaluated on."""

@@ -61,6 +61,9 @@ PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 #: page links its wheels for ever.
 LINKED_DAYS = 90
 
+#: The branch of the signed pointer to the newest snapshot.
+LATEST_BRANCH = "latest"
+
 #: At most ten years, which no page of links survives.
 Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 to 3650")]
 
@@ -80,6 +83,13 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 #: Branches that git, GitHub and a job's log all show as they are.
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_-]+)*")
+
+
+#: A variable that builds and tests may see. Never the job's own tokens and files: those are not for foreign programs.
+VariableName = Annotated[
+    str,
+    text(r"(?!(?:ACTIONS|GH|GITHUB|MLIR_RELEASE|TWINE)_)[A-Za-z_][A-Za-z0-9_]*", "the name of a variable of your own"),
+]
 
 
 class GreenPolicy(_Table, frozen=True):
@@ -129,6 +139,16 @@ class ReleaseConfig(_Table, frozen=True):
     linked_days: Annotated[
         Days, doc("Days of snapshots, back from the newest, that the shared pages link: latest/ and simple/.")
     ] = LINKED_DAYS
+    environment: Annotated[
+        tuple[VariableName, ...],
+        doc("Variables that builds and tests see besides those that compilers, CMake and Python need."),
+    ] = ()
+    latest_lifetime_days: Annotated[
+        Days,
+        doc(
+            "Days that the signed pointer to the newest snapshot is valid for; the sweep renews it after half of them."
+        ),
+    ] = 14
     green: GreenPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -137,6 +157,9 @@ class ReleaseConfig(_Table, frozen=True):
         if self.pins == self.branch:
             problem = f"is {self.pins!r}, as branch is, which only people may change"
             raise MalformedError("pins", problem, "name a branch that jobs may commit to, such as snapshots")
+        if self.pins == LATEST_BRANCH:
+            problem = f"is {self.pins!r}, the branch of the signed pointer to the newest snapshot"
+            raise MalformedError("pins", problem, "name another one, such as snapshots")
 
 
 class LlvmTable(_Table, frozen=True):

@@ -9,13 +9,15 @@ from msgspec import Struct, field
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.decode import MalformedError, from_json, parse_json
-from mlir_release.provenance.policy import Statement, Subject
+from mlir_release.provenance.policy import REVISION_NAME, Statement, Subject
 
 if TYPE_CHECKING:
     from sigstore.models import Bundle
 
 #: Type of the payload of an envelope that holds a statement.
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+#: Type of a statement.
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
 
 class _Envelope(Struct, frozen=True):
@@ -31,12 +33,26 @@ class _Subject(Struct, frozen=True):
     name: str = ""
 
 
+class _Source(Struct, frozen=True):
+    digest: dict[str, str] = {}
+    name: str = ""
+
+
+class _Definition(Struct, frozen=True):
+    sources: tuple[_Source, ...] = field(name="resolvedDependencies", default=())
+
+
+class _Predicate(Struct, frozen=True):
+    definition: _Definition = field(name="buildDefinition", default=_Definition())
+
+
 class _Statement(Struct, frozen=True):
     """``in-toto.io/Statement/v1``, as far as anything is decided by it."""
 
     type: Literal["https://in-toto.io/Statement/v1"] = field(name="_type")
     predicate_type: str = field(name="predicateType")
     subject: tuple[_Subject, ...]
+    predicate: _Predicate | None = None
 
 
 def is_about(bundle: bytes, sha256: str) -> bool:
@@ -56,7 +72,9 @@ def read_statement(payload: bytes) -> Statement:
     except MalformedError as error:
         raise malformed(f"its statement can't be read: {error}") from error
     subjects = (Subject(name=each.name, sha256=each.digest.get("sha256", "")) for each in found.subject)
-    return Statement(predicate_type=found.predicate_type, subjects=tuple(subjects))
+    sources = found.predicate.definition.sources if found.predicate is not None else ()
+    revision = next((each.digest.get("gitCommit", "") for each in sources if each.name == REVISION_NAME), "")
+    return Statement(predicate_type=found.predicate_type, subjects=tuple(subjects), revision=revision)
 
 
 def parse_bundle(content: bytes) -> Bundle:

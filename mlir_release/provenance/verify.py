@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
@@ -45,12 +45,22 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
             why="there is no bundle beside it",
             remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
         )
+    payload, signer = verify_payload(bundle, policy, trust)
+    statement = read_statement(payload)
+    check_statement(statement, subject, policy)
+    return replace(signer, revision=statement.revision)
+
+
+def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
+    """The statement in a bundle, once it is proven who signed it, and who did. What it says is for the caller to check.
+
+    :raises VerificationError: ``provenance-…``
+    """
     signed = _Signed(parse_bundle(bundle), policy)
     payload_type, payload = signed.payload(trust)
     if payload_type != PAYLOAD_TYPE:
         raise malformed(f"what is signed is a {payload_type}, not a {PAYLOAD_TYPE}")
-    check_statement(read_statement(payload), subject)
-    return signed.signer
+    return payload, signed.signer
 
 
 @dataclass

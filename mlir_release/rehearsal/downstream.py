@@ -164,7 +164,7 @@ def build_project(environment: VirtualEnvironment, project: Path, folder: Path, 
             f"{project.name} can't be built on what was released",
             where=str(project),
             why=tail(log),
-            remedy=f"{whole_log(log)}; the last lines are above",
+            remedy=f"the last lines are above; {whole_log(log)}",
         ) from error
     return next(folder.glob("*.whl"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.host.process import Captured, capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def clean_environment() -> dict[str, str]:
-    """The process environment without secrets, and without anything that would change what pip or Python do."""
+    """The harmless variables of this process, without anything that would change what pip or Python do."""
     return {
         key: value
-        for key, value in without_secrets().items()
+        for key, value in foreign_environment().items()
         if not key.startswith(("PIP_", "PYTHON")) and key not in {"VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
     }
 

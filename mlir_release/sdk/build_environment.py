@@ -29,7 +29,7 @@ from mlir_release.host.compiler import find_compiler
 from mlir_release.host.containers import Engine, find_engine, image_name, unusable, why_unusable
 from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.sdk.programs import link_or_copy
@@ -105,8 +105,8 @@ class BuildEnvironment(ABC):
         """Put things where :meth:`path` says that they are. The caller holds the lock of the build tree."""
 
     def variables(self) -> dict[str, str]:
-        """Environment variables of that command: no secrets, as it runs upstream's code."""
-        return without_secrets()
+        """Environment variables of that command: harmless ones, as it runs upstream's code."""
+        return foreign_environment()
 
 
 def build_tools(cache: Path) -> VirtualEnvironment:
@@ -173,7 +173,7 @@ class Native(BuildEnvironment):
             common = os.path.commonpath([self.source, self.root])
         except ValueError:  # on two drives
             common = str(self.root)
-        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **without_secrets()}
+        return {"CCACHE_BASEDIR": common, "SCCACHE_BASEDIRS": common, **foreign_environment()}
 
 
 #: In the fixed place: the sources, which build is there, and what CMake and Ninja make (as in ``BuildTree``).

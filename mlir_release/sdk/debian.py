@@ -18,7 +18,7 @@ from mlir_release.errors import MachineError, ReleaseError
 from mlir_release.host.cache import locked
 from mlir_release.host.download import download
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -244,7 +244,7 @@ class DebianPackages:
                 # apt's own unprivileged user can't write here, and prints long warnings.
                 "-o", "APT::Sandbox::User=root",
             )  # fmt: skip
-        environment = {**without_secrets(), "LC_ALL": "C.UTF-8"}
+        environment = {**foreign_environment(), "LC_ALL": "C.UTF-8"}
         done = capture([program, *options, *args], cwd=cwd, environment=environment, encoding="utf-8")
         if check and not done.ok:
             raise MachineError(

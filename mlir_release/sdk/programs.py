@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.sdk.elf import ELF_MAGIC, read_elf
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _needed(program: Path, library_path: Sequence[Path]) -> dict[str, Path]:
 
 
 def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
-    environment = {key: value for key, value in without_secrets().items() if key != "LD_LIBRARY_PATH"}
+    environment = {key: value for key, value in foreign_environment().items() if key != "LD_LIBRARY_PATH"}
     if library_path:
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, library_path))
     environment["LC_ALL"] = "C"

@@ -94,7 +94,7 @@ def _failure(log: Path, what: str) -> MachineError:
         what,
         where=str(log),
         why="\n".join(why),
-        remedy=f"{whole_log(log)}; run the same command again to resume the build",
+        remedy=f"run the same command again to resume the build; {whole_log(log)}",
     )
 
 

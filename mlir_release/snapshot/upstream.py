@@ -11,6 +11,7 @@ import re
 import shutil
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
@@ -18,17 +19,20 @@ from mlir_release.git.remotes import upstream_unreachable
 from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.model.llvm_facts import FACT_FILES, FactsError, LlvmFacts
+from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from mlir_release.model.targets import ReleaseConfig
 
 _SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
+
+#: A file in the folder of the repository that a rehearsal makes as its upstream: each of its commits represents a
+#: release of LLVM, which a trailer names. It lies beside the refs, where no commit and no push can put it.
+REPRESENTS_RELEASES = "represents-releases"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class Revision:
     sha: str
     epoch: int
     subject: str
-    trailers: Mapping[str, str]  #: of the commit message
+    represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: it is what it is
     facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
 
 
@@ -145,9 +149,14 @@ class Upstream:
             sha=sha,
             epoch=int(epoch),
             subject=message.splitlines()[0] if message else "",
-            trailers=parse_trailers(message),
+            represents=parse_trailers(message).get(TRAILER_VERSION, "") if self._is_rehearsed() else "",
             facts=partial(self.facts, sha),
         )
+
+    def _is_rehearsed(self) -> bool:
+        """Whether a rehearsal made this upstream. Of any other, a commit message could choose what is built."""
+        place = Path(self.url)
+        return place.is_absolute() and (place / REPRESENTS_RELEASES).is_file()
 
     def facts(self, sha: str) -> LlvmFacts:
         """What the tree of a commit that was resolved says.

@@ -15,7 +15,7 @@ from mlir_release.host.archives import ArchiveError
 from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.locked import choose
 from mlir_release.host.process import Captured, capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.testing.mlir import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -97,7 +97,7 @@ def requirements_of(source: Path) -> list[str]:
 
 
 def _run(command: Sequence[str | Path], environment: VirtualEnvironment | None = None) -> Captured:
-    variables = environment.variables() if environment else without_secrets()
+    variables = environment.variables() if environment else foreign_environment()
     variables.pop("MLIR_RELEASE_SDK", None)  # users have none
     return capture(command, environment=variables, timeout=_BUILD_TIMEOUT)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mlir_release.host import venv
 from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.model.decode import parse_json
 from mlir_release.model.release_tags import base_version
@@ -223,7 +223,7 @@ def regression(subject: Subject) -> list[TestResult]:
     )
     folder = lit.write_site_configuration(setup, subject.workdir / "regression")
     results = lit.run_lit(
-        folder, lit=lit.find_lit(), environment=without_secrets(), title="upstream's regression tests of MLIR"
+        folder, lit=lit.find_lit(), environment=foreign_environment(), title="upstream's regression tests of MLIR"
     )
     return [*results, *run_cases(ToolsMlir(tools=subject.sdk.tools), info.llvm_version)]
 

@@ -14,7 +14,7 @@ from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 
@@ -184,7 +184,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     :raises VerificationError: ``wheel-needs-outside-library``
     """
     folder = job.fresh("tagged")
-    environment = without_secrets() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
+    environment = foreign_environment() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
     repair = (*REPAIR, "--patcher", "none", "--wheel-dir", folder, wheel)
     try:
         usage = run_logged([sys.executable, "-m", "auditwheel", *repair], log=job.log, environment=environment)

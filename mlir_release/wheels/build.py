@@ -348,7 +348,7 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
         f"the wheel for {python.tag} could not be built: {error}",
         where=str(error.log),
         why=end,
-        remedy=f"{whole_log(error.log)}; the last lines are above",
+        remedy=f"the last lines are above; {whole_log(error.log)}",
     )
 
 

@@ -4,8 +4,8 @@ One run of cibuildwheel a CPython, several side by side, each with a container o
 does not affect the others. The containers see the SDK read-only, the compiler cache, and a folder of the wheels that
 the build requires, downloaded beforehand: they need no network, and no proxy or certificate of this machine.
 
-The user's own settings of cibuildwheel apply: ``CIBW_CONTAINER_ENGINE`` (its volumes are added to ours),
-``CIBW_MANYLINUX_X86_64_IMAGE`` and the like.
+Two of the user's own settings of cibuildwheel apply: ``CIBW_CONTAINER_ENGINE`` (its volumes are added to ours) and
+``CIBW_MANYLINUX_X86_64_IMAGE`` (or another architecture's).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mlir_release.host.containers import DEFAULT_IMAGE, image_digest
 from mlir_release.host.locked import choose
 from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.resolver import wheel_options
-from mlir_release.host.surroundings import without_secrets
+from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.venv import pip_failed
 from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import PlatformTag
@@ -85,8 +85,7 @@ class CibuildwheelBackend:
         (job.workdir / LOCKED).write_text("\n".join([*_tools(job).lines, ""]), encoding="utf-8")
         config = job.workdir / "cibuildwheel.toml"
         config.write_text(configuration(job, self.engine, self.image, wheelhouse), encoding="utf-8")
-        environment = {name: value for name, value in without_secrets().items() if name != "CIBW_CONTAINER_ENGINE"}
-        environment |= {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
+        environment = foreign_environment() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
         if self.engine is None:
             environment |= build_variables(job)
         usage = run_logged(

@@ -18,9 +18,10 @@ from mlir_release.doctor.results import Finding, summary
 from mlir_release.errors import ForgeError
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.host.notify import shortened
-from mlir_release.integrate import pull_request
+from mlir_release.integrate import pull_request, walk
 from mlir_release.integrate.ledger import Patch
 from mlir_release.integrate.page import SmokeRun, WalkPicture
+from mlir_release.integrate.patches import Stack
 from mlir_release.integrate.report import Suspect, WalkReport
 from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
@@ -91,6 +92,25 @@ def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> No
     assert shown.count("<li>") == 4
     # The squashed commit has the same text, and GitHub reads that without Markdown.
     assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
+
+
+def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
+    patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
+    monkeypatch.setattr(walk, "export_stack", lambda *_: None)
+    project = SimpleNamespace(
+        upstream=SimpleNamespace(affecting=lambda *_: [1]),
+        config=SimpleNamespace(upstream=SimpleNamespace(title="LLVM")),
+        pin_commit=lambda _head, _tip, message: message,
+    )
+    seen = SimpleNamespace(base="1" * 40, head="2" * 40)
+    stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
+    commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
+    advance = cast("Any", walk.Walk.advance_commit)
+    message = advance(SimpleNamespace(project=project), seen, commit, stack, "good")
+    assert len(message.splitlines()) == 3 + 2 + 1 + 5
+    assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)
+    assert message.count(subject.replace("\x1b[2J", "\\x1b[2J")) == 0 < message.replace("\u200b", "").count("Fixes #1 (GH-2)")
 
 
 def issue(failure: Failure, evidence: Evidence) -> str:

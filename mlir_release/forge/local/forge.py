@@ -32,14 +32,17 @@ from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
 from mlir_release.forge.refusals import (
+    RELEASE_PAGE,
     asset_taken,
     branch_moved,
+    check_name,
     release_tag_missing,
     tag_taken,
 )
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
+from mlir_release.model.decode import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,11 +50,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import ReleaseRow
     from mlir_release.git.repository import Ref
     from mlir_release.model.pin import PinFacts
-
-_PAGE = "index.html"
-
-#: Names that are one plain path component, for tags that have releases and for assets.
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
 
 
 def _utc_now() -> datetime:
@@ -228,7 +226,7 @@ class LocalForge:
 
     def published(self, tag: str) -> Release | None:
         """The published release of a tag, or None."""
-        if not _PLAIN_NAME.fullmatch(tag):
+        if not is_plain_name(tag):
             return None
         with answering(self.root, f"read the release {tag}"), self._store.shared():
             return self._records.find(self._records.release_folder(tag))
@@ -240,7 +238,7 @@ class LocalForge:
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """Create a draft, even if ``tag`` has one already."""
-        _check_name("tag", tag)
+        check_name("tag", tag, where=self.description)
         with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
             if self._git.resolve(f"refs/tags/{tag}") is None:
                 raise release_tag_missing(tag, where=self.description)
@@ -277,7 +275,7 @@ class LocalForge:
 
     def upload(self, release: Release, name: str, source: Path) -> Asset:
         """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
-        _check_name("asset", name)
+        check_name("asset", name, where=self.description)
         with _opened(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
             with self._store.shared():
                 _check_free(self._records.draft(release), name)
@@ -307,12 +305,13 @@ class LocalForge:
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         """Copy an asset to the file ``destination``, atomically, and check its digest."""
+        check_name("asset", asset.name, where=self.description)
         with answering(self.root, f"fetch {asset.name} of {release.tag}"):
             with self._store.shared():
                 folder = self._records.draft_folder(release)
                 if not folder.exists():
                     folder = self._records.release_folder(release.tag)
-                stream = (folder / asset.name).open("rb")
+                stream = self._records.open(folder, asset.name)
             with stream, replacing(destination) as temporary, temporary.open("wb") as file:
                 sha256 = _copy(stream, file)
                 if sha256 != asset.sha256:
@@ -354,7 +353,7 @@ class LocalForge:
             folder = self._records.draft_folder(release)
             public = replace(self._records.draft(release), draft=False, published_at=self.now())
             # Both are harmless in a draft's folder, so a publication that is killed here is simply done again.
-            self._store.write(folder / _PAGE, render_page(public, self._records.url(release.tag, "")).encode())
+            self._store.write(folder / RELEASE_PAGE, render_page(public, self._records.url(release.tag, "")).encode())
             self._records.save(folder, public)
             folder.rename(target)
             sync_folder(target.parent)
@@ -363,7 +362,7 @@ class LocalForge:
 
     def page_url(self, tag: str) -> str:
         """The published release's page."""
-        return self._records.url(tag, _PAGE)
+        return self._records.url(tag, RELEASE_PAGE)
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
@@ -404,16 +403,6 @@ class LocalForge:
 def _check_free(draft: Release, name: str) -> None:
     if draft.asset(name) is not None:
         raise asset_taken(draft.tag, name, where=draft.id)
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not _PLAIN_NAME.fullmatch(name) or name == _PAGE:
-        raise ForgeError(
-            "name-unsuitable",
-            f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
-            why=f"it must be a plain file name, and not {_PAGE}, which is the release's page",
-            remedy="rename it",
-        )
 
 
 def _opened(source: Path) -> IO[bytes]:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.git import locks
 from mlir_release.git.repository import GitError
 from mlir_release.git.shared import SharedGit
-from mlir_release.git.worktrees import place_worktree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,30 +85,3 @@ def test_a_persons_lock_is_respected(git: SharedGit) -> None:
     (git.directory / ".git" / "index.lock").write_text("")
     with pytest.raises(GitError, match=r"index\.lock"):
         git.run(*MOVE)
-
-
-def test_a_linked_work_tree_that_git_was_killed_in_making_is_made_again(git: SharedGit) -> None:
-    path = git.directory.with_name(f"{git.directory.name}-linked")
-    with locks.exclusive(path.with_name("lock")) as lock:
-        assert lock is not None
-        place_worktree(git, path, git.text("rev-parse", "old"), lock=lock)
-        (private,) = (git.directory / ".git" / "worktrees").iterdir()
-        (private / "locked").write_text("initializing")  # git removes it last, and so will whoever cleans up
-        (path / "left").write_text("by nobody\n")
-        place_worktree(git, path, git.text("rev-parse", "new"), lock=lock)
-    (private,) = (git.directory / ".git" / "worktrees").iterdir()
-    assert not (private / "locked").exists()
-    assert sorted(entry.name for entry in path.iterdir()) == [".git", "changed", "new"]
-
-
-def test_a_linked_work_tree_whose_name_another_has_taken_meanwhile_gets_one_of_its_own(git: SharedGit) -> None:
-    one, other = (git.directory.with_name(f"{git.directory.name}-{name}") / "linked" for name in ("one", "other"))
-    with locks.exclusive(one.with_name("lock")) as lock:
-        assert lock is not None
-        place_worktree(git, other, git.text("rev-parse", "old"), lock=lock)
-        one.mkdir()
-        (one / ".git").write_bytes((other / ".git").read_bytes())
-        place_worktree(git, one, git.text("rev-parse", "new"), lock=lock)
-    assert len(list((git.directory / ".git" / "worktrees").iterdir())) == 2
-    assert (other / "gone").exists()
-    assert sorted(entry.name for entry in one.iterdir()) == [".git", "changed", "new"]

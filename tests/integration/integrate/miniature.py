@@ -355,6 +355,7 @@ name = "LLVM"
 {where}
 [smoke]
 command = ["./smoke.sh"]
+environment = ["FLAKY_DIR"]
 timeout-minutes = 2
 [export]
 remote = "{URL}fork.git"

@@ -72,16 +72,52 @@ def test_a_work_tree_that_was_deleted_is_made_again(world: World, fix: Fix) -> N
     assert "scale_by" in (fix.worktree / "third_party/llvm/mlir/api.h").read_text()
 
 
-def test_a_work_tree_that_git_has_locked_keeps_what_was_built(world: World, fix: Fix) -> None:
-    world.git("worktree", "lock", "--reason", "on a disk that I unplug", str(fix.worktree))
+def test_a_work_tree_that_is_made_for_another_commit_keeps_what_was_built(world: World, fix: Fix) -> None:
     elsewhere(world)
     assert not open_fix(Walk(world.open())).kept
     assert (fix.worktree / "build/object").read_text() == "kept\n"
     assert miniature.git(fix.worktree, "log", "-1", "--format=%s", "HEAD~") == "Go elsewhere"
 
 
+def test_a_linked_work_tree_of_an_older_version_is_taken_as_a_person_left_it(world: World, fix: Fix) -> None:
+    """It has its own git folder afterwards; what is committed, what is not and what was built stay."""
+    head = miniature.git(fix.worktree, "rev-parse", "HEAD")
+    shutil.rmtree(fix.worktree)
+    world.git("worktree", "add", "-q", "--detach", str(fix.worktree), head)
+    llvm = world.checkout / "third_party/llvm"
+    sources = fix.worktree / "third_party/llvm"
+    miniature.git(
+        llvm, "worktree", "add", "-q", "--detach", str(sources), world.git("rev-parse", f"{head}:./third_party/llvm")
+    )
+    (fix.worktree / "build").mkdir()
+    (fix.worktree / "build/object").write_text("kept\n")
+    miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "Half of it")
+    mine = miniature.git(fix.worktree, "rev-parse", "HEAD")
+    (fix.worktree / "app.c").write_text("/* mine */\n")
+    written = (sources / "mlir/api.h").stat().st_mtime_ns
+    again = open_fix(Walk(world.open()))
+    assert again.kept
+    assert miniature.git(fix.worktree, "rev-parse", "HEAD") == mine
+    assert miniature.git(fix.worktree, "status", "--porcelain") == "M app.c"
+    assert (fix.worktree / "build/object").read_text() == "kept\n"
+    assert (sources / "mlir/api.h").stat().st_mtime_ns == written
+    for tree in (fix.worktree, sources):
+        assert miniature.git(tree, "rev-parse", "--path-format=absolute", "--git-common-dir") == str(tree / ".git")
+    assert str(fix.worktree) not in world.git("worktree", "list")
+
+
+def test_what_a_person_committed_on_a_branch_of_the_work_tree_is_kept_in_the_checkout(world: World, fix: Fix) -> None:
+    miniature.git(fix.worktree, "switch", "-q", "-c", "aside")
+    miniature.git(fix.worktree, "commit", "-q", "--allow-empty", "-m", "Aside")
+    aside = miniature.git(fix.worktree, "rev-parse", "HEAD")
+    miniature.git(fix.worktree, "switch", "-q", "--detach", "HEAD~")
+    elsewhere(world)
+    assert not open_fix(Walk(world.open())).kept
+    assert world.git("log", "-1", "--format=%s", f"refs/mlir-release/fix/{aside}") == "Aside"
+
+
 def test_a_folder_that_git_does_not_know_is_not_touched(world: World, fix: Fix) -> None:
-    (fix.worktree / ".git").unlink()
+    shutil.rmtree(fix.worktree / ".git")
     assert "does not know" in in_the_way(world).why
     assert (fix.worktree / "build/object").read_text() == "kept\n"
     error = refused(world.checkout, "fix", "--continue")
@@ -96,9 +132,9 @@ def test_what_is_not_committed_is_in_the_way_until_it_is_on_a_branch_or_discarde
     elsewhere(world)
     error = in_the_way(world)
     assert "app.c" in error.why
-    assert f"git worktree remove --force {fix.worktree}" in error.remedy
+    assert f"rm -rf {fix.worktree}" in error.remedy
     if discard:
-        world.git("worktree", "remove", "--force", str(fix.worktree))
+        shutil.rmtree(fix.worktree)
     else:
         miniature.git(fix.worktree, "commit", "-qam", "Mine")
         error = in_the_way(world)

@@ -23,7 +23,7 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
-from mlir_release.release.check import attest_release
+from mlir_release.release.attest import attest_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep

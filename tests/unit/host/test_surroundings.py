@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mlir_release.host import surroundings
 from mlir_release.host.process import capture, run_logged
-from mlir_release.host.surroundings import is_secret, without_secrets
+from mlir_release.host.surroundings import ALLOWED, foreign_environment, withheld
 from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.release.install_check import clean_environment
 from mlir_release.sdk.build_environment import Native
@@ -20,13 +23,17 @@ SECRETS = (
     "GH_TOKEN", "GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "GITHUB_TOKEN",
     "GIT_ASKPASS", "GOOGLE_APPLICATION_CREDENTIALS", "MLIR_RELEASE_EXPORT_TOKEN", "MLIR_RELEASE_NOTIFY", "MY_PAT",
     "NETRC", "OPENAI_API_KEY", "PYPI_TOKEN", "SIGSTORE_ID_TOKEN", "SSH_AUTH_SOCK", "TWINE_PASSWORD", "TWINE_USERNAME",
-    "ghp_token", "SSH_PRIVATE_KEY", "NPM_AUTHTOKEN",
+    "ghp_token", "SSH_PRIVATE_KEY", "NPM_AUTHTOKEN", "DB_PASS", "SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", "DATABASE_URL",
+    "JWT", "AZURE_CREDS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_GLOBAL", "GIT_DIR", "SCCACHE_BUCKET", "SCCACHE_WEBDAV_PASSWORD", "CCACHE_REMOTE_STORAGE",
+    "CIBW_ENVIRONMENT", "UV_PUBLISH_TOKEN", "PIP_CLIENT_CERT", "CMAKE_TOKEN", "MLIR_RELEASE_FORGE", "XAUTHORITY",
 )  # fmt: skip
 VISIBLE = (
     "CC", "CI", "CMAKE_BUILD_PARALLEL_LEVEL", "CXXFLAGS", "GITHUB_ACTIONS", "GITHUB_REF_NAME", "GITHUB_WORKSPACE",
     "HOME", "HTTPS_PROXY", "LIB", "MAKEFLAGS", "MLIR_RELEASE_CACHE", "MLIR_RELEASE_UPSTREAM_COMMIT",
     "MLIR_RELEASE_UPSTREAM_SOURCE", "PATH", "PIP_FIND_LINKS", "PIP_INDEX_URL", "REQUESTS_CA_BUNDLE", "RUNNER_OS",
-    "SCCACHE_CACHE_SIZE", "SCCACHE_DIR", "SDKROOT", "SOURCE_DATE_EPOCH", "XAUTHORITY", "SSL_CERT_FILE",
+    "SCCACHE_CACHE_SIZE", "SCCACHE_DIR", "SDKROOT", "SOURCE_DATE_EPOCH", "SSL_CERT_FILE", "https_proxy", "no_proxy",
+    "SystemRoot", "ProgramFiles(x86)", "VCToolsInstallDir", "INCLUDE", "MACOSX_DEPLOYMENT_TARGET", "LC_CTYPE", "TMPDIR",
 )  # fmt: skip
 VALUE = "seen by foreign code"
 
@@ -37,31 +44,74 @@ TRUSTED = {"git/repository.py", "pypi/publish.py"}
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SECRETS:
-        monkeypatch.setenv(name, VALUE)
+        if not name.startswith("GIT_"):  # which would break git
+            monkeypatch.setenv(name, VALUE)
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_secrets_are_told_by_their_names(name: str) -> None:
-    assert is_secret(name)
+def test_what_is_not_listed_is_withheld(name: str) -> None:
+    assert foreign_environment({name: "x"}) == {}
 
 
 @pytest.mark.parametrize("name", VISIBLE)
 def test_what_builds_need_stays(name: str) -> None:
-    assert not is_secret(name)
+    assert foreign_environment({name: "x"}) == {name: "x"}
 
 
-def test_what_is_asked_for_stays() -> None:
-    given = {"GITHUB_TOKEN": "t", "GITHUB_ENV": "f", "PATH": "p"}
-    assert without_secrets(given) == {"PATH": "p"}
-    assert without_secrets(given, keep=["GITHUB_TOKEN"]) == {"PATH": "p", "GITHUB_TOKEN": "t"}
+@given(st.dictionaries(st.text(min_size=1), st.text(), max_size=20))
+def test_no_variable_of_another_name_ever_arrives(environ: dict[str, str]) -> None:
+    assert not [name for name in foreign_environment(environ) if name.upper() not in ALLOWED]
 
 
-def test_git_configuration_is_hidden_if_it_carries_a_token() -> None:
-    common = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
-    harmless = common | {"GIT_CONFIG_KEY_1": "user.name", "GIT_CONFIG_VALUE_1": "x"}
-    header = common | {"GIT_CONFIG_KEY_1": "http.https://x/.extraHeader", "GIT_CONFIG_VALUE_1": "Authorization: x"}
-    assert without_secrets(harmless) == harmless
-    assert without_secrets(header) == {}
+def test_what_is_named_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "_named", set())
+    environ = {"GITHUB_TOKEN": "t", "LICENSE_SERVER": "l", "GITHUB_ENV": "f", "PATH": "p"}
+    assert foreign_environment(environ) == {"PATH": "p"}
+    assert foreign_environment(environ, named=["GITHUB_TOKEN"]) == {"PATH": "p", "GITHUB_TOKEN": "t"}
+    surroundings.also_pass(["LICENSE_SERVER"])
+    assert foreign_environment(environ) == {"PATH": "p", "LICENSE_SERVER": "l"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PIP_INDEX_URL", "https://user:secret@pypi.example.com/simple"),
+        ("UV_INDEX", "ours=https://secret@pypi.example.com/simple https://pypi.org/simple"),
+        ("PIP_FIND_LINKS", "/wheels https://__token__:secret@example.com/wheels"),
+        ("https_proxy", "user:secret@proxy:3128"),
+        ("ALL_PROXY", "socks5h://user:secret@proxy:1080"),
+    ],
+)
+def test_an_address_with_credentials_is_passed_only_if_it_is_named(name: str, value: str) -> None:
+    assert foreign_environment({name: value}) == {}
+    assert foreign_environment({name: value}, named=[name]) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PIP_INDEX_URL", "https://pypi.example.com/simple"),
+        ("HTTPS_PROXY", "http://proxy:3128"),
+        ("http_proxy", "proxy:3128"),
+        ("DOCKER_HOST", "ssh://builder@machine"),
+        ("PATH", "/opt/homebrew/opt/python@3.12/bin:/usr/bin"),
+        ("TEMP", r"C:\Users\me@example\AppData\Local\Temp"),
+        ("PIP_FIND_LINKS", "file:///wheels/a@b"),
+    ],
+)
+def test_an_address_without_credentials_is_passed(name: str, value: str) -> None:
+    assert foreign_environment({name: value}) == {name: value}
+
+
+def test_a_message_names_what_was_withheld_and_shows_no_value_and_no_odd_name() -> None:
+    environ = {f"VARIABLE_{number:02}": "secret" for number in range(15)} | {"PATH": "p", "A\n::error::x": "secret"}
+    said = withheld(environ)
+    assert said.startswith("; variables withheld from the program: VARIABLE_00, VARIABLE_01, ")
+    assert "VARIABLE_11 (4 more); name in environment of [release] in targets.toml those that it needs" in said
+    assert "secret" not in said
+    assert "::error" not in said
+    assert "VARIABLE_12" not in said
+    assert withheld({"PATH": "p"}) == ""
 
 
 @pytest.mark.usefixtures("secrets")
