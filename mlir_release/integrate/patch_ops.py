@@ -43,7 +43,9 @@ def drop(walk: Walk, unwanted: str) -> ledger.Patch:
     seen = walk.observer.look()
     patch = ledger.named(seen.patches, unwanted)
     stack = pt.without(walk.project.upstream, seen.patches, seen.base, patch)
-    _commit_stack(walk, seen, stack.tip, len(stack.kept), f"Drop {in_commit(repr(patch.subject))}", f"It was {patch.sha}.")
+    _commit_stack(
+        walk, seen, stack.tip, len(stack.kept), f"Drop {in_commit(repr(patch.subject))}", f"It was {patch.sha}."
+    )
     return patch
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.apidocs.published import make_sections
 from mlir_release.conda.channel import serve_channels
-from mlir_release.errors import UsageError, VerificationError
+from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.index.generate import STATE_NAME
 from mlir_release.index.site import REPODATA, Channel
 from mlir_release.model.api_section import ApiSection
@@ -151,10 +151,10 @@ def test_stale_api_sections_and_conda_indexes_are_not_removed_through_a_link(tmp
     channel.write_text('{"info": {}, "packages.conda": {}}')
     before = everything(victim)
     channels = [Channel(kind="snapshot", releases=())]
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ReleaseError) as caught:
         make_sections(channels, tmp_path / "site", "")
     assert caught.value.id == "path-outside"
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ReleaseError) as caught:
         serve_channels(tmp_path / "channels", None, channels, tmp_path / "site")
     assert caught.value.id == "path-outside"
     assert everything(victim) == before
