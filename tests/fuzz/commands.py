@@ -63,7 +63,7 @@ CASES: tuple[Case, ...] = (
     *_cases(_CHECKOUT, "forge init out/new -C in/checkout", "matrix -C in/checkout --only os=linux"),
     *_cases(
         _CHECKOUT,
-        f"pin set {REVISION} -C in/checkout -n",
+        "pin set FIRST -C in/checkout -n",
         "pin check -C in/checkout",
         "pin show -C in/checkout",
         "matrix -C in/checkout --kind tests --github",

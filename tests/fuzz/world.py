@@ -36,6 +36,7 @@ from mlir_release.index.generate import generate
 from mlir_release.integrate.start import start
 from mlir_release.mlgo.features import Decision
 from mlir_release.mlgo.trace import save_decisions
+from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
@@ -46,12 +47,13 @@ from mlir_release.sdk.packing import pack
 from tests.binary_factory import mach_o, pe
 from tests.integration.integrate import miniature
 from tests.prefix_factory import make_sdk
-from tests.release_stage import TARGETS, make_stage
+from tests.release_stage import NOW, WHO, Stage
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, statement_of, workflow_claims
+from tests.targets_factory import make_row, make_targets
 from tests.unit.mlgo.policy_factory import policy
 from tests.unit.mlgo.test_evaluate import LESS, SAME, evaluation
 from tests.unit.mlgo.test_report import CORPUS, TRACE, TRAINING
-from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report, make_wheel
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,9 +113,9 @@ def make_world(root: Path) -> None:
     made = MadeSigstore()
     (root / "in" / "trust-config.json").write_text(json.dumps(made.client_config("http://127.0.0.1:9")))
     (root / "in" / "root.jsonl").write_text(json.dumps(made.trusted_root()) + "\n")
-    _integrate(root)
+    revision = _integrate(root)
     with _inside(root):
-        _forge(root)
+        _forge(root, revision)
         _signed(root, made)
         _build(root)
         _pages(root)
@@ -124,13 +126,21 @@ def make_world(root: Path) -> None:
             shutil.copy(file, root / "in" / file.name)
 
 
-def _forge(root: Path) -> None:
-    stage = make_stage(root)
-    stage.add_tag(DRAFT, "20261121.1")
-    stage.add_tag(BARE, "20261122.1", draft=False)
-    stage.add_tag(NUMBERED, "22.1.8")
+def _forge(root: Path, revision: str) -> None:
+    """``revision``: of the miniature upstream, which the forge's releases are of."""
+    targets = make_targets(
+        make_row(),
+        make_row("mlir-core", pythons=[PYTHON], required=False),
+        pythons=[OTHER_PYTHON, PYTHON],
+        upstream=str(root / "mini" / "upstream.git"),
+    )
+    files = {"llvm-project.version": f"{revision}\n".encode(), "targets.toml": targets.encode()}
+    forge = LocalForge.create(root / "forge", files, clock=lambda: NOW, identity=WHO)
+    stage = Stage(forge=forge, dist=root / "dist", matrix=Matrix.parse(targets))
+    for tag, version in ((TAG, VERSION), (DRAFT, "20261121.1"), (NUMBERED, "22.1.8"), (BARE, "20261122.1")):
+        stage.add_tag(tag, version, revision=revision, draft=tag != BARE)
     for tag, version in ((TAG, VERSION), (NUMBERED, "22.1.8"), (DRAFT, "20261121.1")):
-        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version=version))
+        upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version=version, revision=revision))
         if tag != DRAFT:
             publish(Draft.load(stage.forge, tag))
     decisions.waive_either(
@@ -141,8 +151,8 @@ def _forge(root: Path) -> None:
     subprocess.run(["git", "-C", str(stage.forge.repository), "pack-refs", "--all"], check=True)
     checkout = root / "in" / "checkout"
     (checkout / ".github" / "workflows").mkdir(parents=True)
-    (checkout / "targets.toml").write_text(TARGETS)
-    (checkout / "llvm-project.version").write_text(f"{REVISION}\n")
+    (checkout / "targets.toml").write_text(targets)
+    (checkout / "llvm-project.version").write_text(f"{revision}\n")
     (checkout / ".github" / "workflows" / "snapshot.yml").write_text("on: {schedule: [{cron: '5 4 * * *'}]}\n")
     shutil.move(stage.dist / DRAFT, root / "in" / "dist")
     shutil.rmtree(stage.dist)
@@ -262,8 +272,8 @@ def _learn(into: Path) -> None:
     (build / "compile_commands.json").write_text(json.dumps([command]))
 
 
-def _integrate(root: Path) -> None:
-    """A downstream whose integrate has begun, and the record of one probe."""
+def _integrate(root: Path) -> str:
+    """A downstream whose integrate has begun, and the record of one probe; returns a commit of its upstream."""
     with _inside(root):
         world = miniature.build(root / "mini", patched=True, small=True)
         world.reconfigure('["./smoke.sh"]', '["true"]')
@@ -278,6 +288,7 @@ def _integrate(root: Path) -> None:
     shutil.copy(root / "mini" / "downstream" / "integrate.toml", root / "in" / "integrate.toml")
     names = {"FIRST": world.affecting[0], "THIRD": world.affecting[2], "PATCH": patch}
     (root / "in" / "commits.json").write_text(json.dumps(names))
+    return names["FIRST"]
 
 
 def digests_of(release: Path, wheel: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
