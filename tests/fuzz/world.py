@@ -284,11 +284,11 @@ def _integrate(root: Path) -> str:
             check=True, capture_output=True, cwd=root,
         )  # fmt: skip
         listed = subprocess.run([*cli, "patches", "list", "--json"], check=True, capture_output=True, cwd=root)
-        patch = json.loads(listed.stdout)[0]["sha"]
+        patch = str(json.loads(listed.stdout)[0]["sha"])
     shutil.copy(root / "mini" / "downstream" / "integrate.toml", root / "in" / "integrate.toml")
     names = {"FIRST": world.affecting[0], "THIRD": world.affecting[2], "PATCH": patch}
     (root / "in" / "commits.json").write_text(json.dumps(names))
-    return names["FIRST"]
+    return world.affecting[0]
 
 
 def digests_of(release: Path, wheel: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
