@@ -309,7 +309,7 @@ def test_a_smoke_test_that_outlives_a_killed_walk_keeps_its_slot_until_it_ends(
     meeting.mkdir()
     os.mkfifo(meeting / "go")
     monkeypatch.setenv("RENDEZVOUS", str(meeting))
-    world.reconfigure('environment = ["FLAKY_DIR"]', 'environment = ["RENDEZVOUS"]\nattempts = 1')
+    world.reconfigure("[smoke]", '[smoke]\nenvironment = ["RENDEZVOUS"]\nattempts = 1')
     (world.checkout / "smoke.sh").write_text(WAITING)
     world.git("commit", "-q", "-a", "-m", "Wait")
     world.git("push", "-q")
