@@ -263,7 +263,7 @@ def test_a_disk_that_a_smoke_test_fills_costs_no_verdict(world: World, tmp_path:
     if isolated is None:
         pytest.skip("A FULL DISK WAS NOT TRIED: nothing can be mounted here, not even in a user namespace")
     (world.checkout / "smoke.sh").write_text(FILLING)
-    world.reconfigure("timeout-minutes = 2", "timeout-minutes = 2\nattempts = 1")
+    world.reconfigure("timeout-minutes = 2", 'timeout-minutes = 2\nattempts = 1\nenvironment = ["FILL", "FAIL"]')
     branch = start(world.open())
     environment = {
         **os.environ, "W": str(world.root), "PYTHON": sys.executable, "BRANCH": branch,
