@@ -256,7 +256,7 @@ def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
 def _check_schema(found: object, known: int) -> None:
     if found is None:
         raise MalformedError("schema", "is missing")
-    if found != known or isinstance(found, bool):
+    if found != known or type(found) is not type(known):  # True and 1.0 equal 1
         problem = f"is {found}, and this version of mlir-release reads {known}"
         raise MalformedError("schema", problem, "use a newer mlir-release")
 
