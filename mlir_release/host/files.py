@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -11,7 +12,7 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from mlir_release.errors import UsageError
 from mlir_release.host.disk import room
@@ -27,14 +28,28 @@ _READERS = 10.0
 
 def read_document(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
     """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(limit + 1)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end"""
+
+    def at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe is opened when it has a writer
+
+    file = open(path, "rb", opener=at_once)  # noqa: SIM115 - the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_if_there(path: Path) -> bytes | None:
     """The content of a file; None if it does not exist."""
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
 

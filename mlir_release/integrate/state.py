@@ -10,7 +10,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -40,11 +40,12 @@ T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
 
 
-class Finding(TypedDict):
-    """What a log says of an error (:class:`mlir_release.integrate.report.LogFinding`)."""
+@dataclass(frozen=True)
+class LogFinding:
+    """An error that a log shows. See :func:`mlir_release.integrate.report.findings_in`."""
 
-    kind: str
-    where: str
+    kind: str  #: failed-target, compiler, linker, assertion, test, build-tool, or output
+    where: str  #: file, target or test; may be empty
     text: str
 
 
@@ -59,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
     seconds: float = 0.0
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LogFinding, ...] = ()
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from mlir_release.integrate.patches import PatchConflict, Stack, check_resolved
 from mlir_release.integrate.project import branch_moved_remotely
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.smoke import SmokeCancelled, prepared, smoke_test
-from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Finding, Record
+from mlir_release.integrate.state import T_COMMITS, T_PATCHES, T_PIN, T_UPSTREAM, T_VERDICT, Record
 from mlir_release.integrate.upstream import shown
 from mlir_release.model.trailers import format_message
 
@@ -116,7 +116,7 @@ class Walk:
             verdict=result.verdict,
             exits=result.exits,
             seconds=round(result.seconds, 1),
-            findings=tuple(Finding(**asdict(finding)) for finding in findings[:50]),
+            findings=tuple(findings[:50]),
         )
 
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:

@@ -9,8 +9,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta, Struct
@@ -245,7 +256,7 @@ def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
 def _check_schema(found: object, known: int) -> None:
     if found is None:
         raise MalformedError("schema", "is missing")
-    if found != known or isinstance(found, bool):
+    if found != known or type(found) is not type(known):  # True and 1.0 equal 1
         problem = f"is {found}, and this version of mlir-release reads {known}"
         raise MalformedError("schema", problem, "use a newer mlir-release")
 
@@ -332,6 +343,8 @@ def _inner(kind: Any, key: str | int) -> Any:
     """The type of a field, of a mapping's values, or of a list's items."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
+    if is_dataclass(kind):
+        return get_type_hints(kind, include_extras=True)[str(key)]
     return get_args(kind)[1 if isinstance(key, str) else 0]
 
 

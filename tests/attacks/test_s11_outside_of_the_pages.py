@@ -151,13 +151,12 @@ def test_stale_api_sections_and_conda_indexes_are_not_removed_through_a_link(tmp
     channel.write_text('{"info": {}, "packages.conda": {}}')
     before = everything(victim)
     channels = [Channel(kind="snapshot", releases=())]
-    for action in (
-        lambda: make_sections(channels, tmp_path / "site", ""),
-        lambda: serve_channels(tmp_path / "channels", None, channels, tmp_path / "site"),
-    ):
-        with pytest.raises(ReleaseError) as caught:
-            action()
-        assert caught.value.id == "path-outside"
+    with pytest.raises(ReleaseError) as caught:
+        make_sections(channels, tmp_path / "site", "")
+    assert caught.value.id == "path-outside"
+    with pytest.raises(ReleaseError) as caught:
+        serve_channels(tmp_path / "channels", None, channels, tmp_path / "site")
+    assert caught.value.id == "path-outside"
     assert everything(victim) == before
 
 
