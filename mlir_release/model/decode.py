@@ -180,6 +180,9 @@ def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
 TOML_LIMIT, TOML_LINE_LIMIT = 256_000, 1000
 
 
+_NUL = re.compile(rb"\\u0000|\\U00000000")
+
+
 def parse_toml(content: str | bytes) -> dict[str, Any]:
     """A TOML document as plain data: the only place that parses TOML which others may have written.
 
@@ -190,6 +193,8 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if len(line) > TOML_LINE_LIMIT:
             raise MalformedError("", f"has {len(line):,} bytes in line {number}", f"{TOML_LINE_LIMIT:,} are allowed")
+        if _NUL.search(line):  # as no path, address or argument may, and what we configure are those
+            raise MalformedError("", f"has a NUL character in line {number}")
     try:
         found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:

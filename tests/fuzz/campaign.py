@@ -143,8 +143,9 @@ class Workshop:
             return _spoil_words(words, rng)
         place = rng.choice(case.inputs)
         if "@" in place:
-            name = place.partition("@")[2]
-            self._commit(name, mutate(self._committed(name), name, rng))
+            forge, branch, name = re.split("[@:]", place)
+            content = self._git(f"{forge}/repository.git", "cat-file", "blob", f"{branch}:{name}")
+            self._commit(f"{forge}/repository.git", branch, name, mutate(content, name, rng))
         elif "#" in place:
             self._retag(place.partition("#")[2], rng)
         elif "%" in place:
@@ -179,18 +180,14 @@ class Workshop:
         env = {**environment(self.root), "PATH": os.environ["PATH"]}
         return subprocess.run(command, input=content, check=False, capture_output=True, env=env).stdout
 
-    def _committed(self, name: str) -> bytes:
-        return self._git("forge/repository.git", "cat-file", "blob", f"main:{name}")
-
-    def _commit(self, name: str, content: bytes) -> None:
-        """A commit on ``main`` with another file, by plumbing alone: nothing looks at the content."""
-        repository = "forge/repository.git"
+    def _commit(self, repository: str, branch: str, name: str, content: bytes) -> None:
+        """A commit on a branch with another file, by plumbing alone: nothing looks at the content."""
         blob = self._git(repository, "hash-object", "-w", "--stdin", content=content).decode().strip()
-        rows = self._git(repository, "ls-tree", "main").decode().splitlines()
+        rows = self._git(repository, "ls-tree", branch).decode().splitlines()
         rows = [f"100644 blob {blob}\t{name}" if row.endswith(f"\t{name}") else row for row in rows]
         tree = self._git(repository, "mktree", content="\n".join([*rows, ""]).encode()).decode().strip()
-        commit = self._git(repository, "commit-tree", tree, "-p", "main", "-m", "Break").decode().strip()
-        self._git(repository, "update-ref", "refs/heads/main", commit)
+        commit = self._git(repository, "commit-tree", tree, "-p", branch, "-m", "Break").decode().strip()
+        self._git(repository, "update-ref", f"refs/heads/{branch}", commit)
 
     def _retag(self, tag: str, rng: random.Random) -> None:
         """An annotated tag with another message, or with no form at all."""

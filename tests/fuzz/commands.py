@@ -1,6 +1,6 @@
 """All commands, each with sound arguments for a world, and the files that it reads there.
 
-A file is named by a pattern below the world. ``forge@targets.toml`` is a file at the head of the forge's ``main``,
+A file is named by a pattern below the world. ``forge@main:targets.toml`` is a file at the head of a forge's branch,
 ``forge#TAG`` the message of a tag, ``mini%record`` the verdict that the integrate has recorded. In a line, ``FIRST``
 and ``THIRD`` are commits of upstream, and ``PATCH`` is one of the downstream's.
 """
@@ -15,7 +15,12 @@ from tests.wheel_factory import PYTHON, REVISION, TAG
 
 _RECORDS = ("forge/releases/snap*/.forge.json", "forge/drafts/*/.forge.json", "forge/last-number", "forge/runs/*.json")
 _TAGS = (f"forge#{TAG}", f"forge#{DRAFT}", f"forge#{BARE}")
-_CONFIGURED = ("forge@targets.toml", "forge@yanked.toml", "forge@llvm-project.version", "forge/repository.git/HEAD")
+_CONFIGURED = (
+    "forge@main:targets.toml",
+    "forge@main:yanked.toml",
+    "forge@main:llvm-project.version",
+    "forge/repository.git/HEAD",
+)
 _STATE = (*_RECORDS, *_TAGS, *_CONFIGURED)
 _PUBLISHED = (
     "forge/releases/snap*/release.json",
@@ -24,7 +29,12 @@ _PUBLISHED = (
 )
 _DRAFTED = ("forge/drafts/*/waiver-*.json", "forge/drafts/*/*.whl", "forge/drafts/*/*.tests.json")
 _RELEASED = (*_RECORDS, *_CONFIGURED, *_PUBLISHED)
-_SIGNED = ("signed/releases/*/.forge.json", "signed/releases/*/release.json", "signed/releases/*/*.sigstore.json")
+_SIGNED = (
+    "signed@latest:latest.sigstore.json",
+    "signed/releases/*/.forge.json",
+    "signed/releases/*/release.json",
+    "signed/releases/*/*.sigstore.json",
+)
 _SIGNED_FILE = ("in/signed-0-py3-none-any.whl", "in/signed-0-py3-none-any.whl.sigstore.json", "in/root.jsonl")
 _CHECKOUT = ("in/checkout/targets.toml", "in/checkout/llvm-project.version")
 _SDK = ("in/llvm-build/sdk/sdk.json", "in/llvm-build/sdk/parts/*", "in/llvm-build/sdk/lib/cmake/*/*.cmake")
@@ -117,7 +127,7 @@ CASES: tuple[Case, ...] = (
     *_cases(
         _RELEASED,
         f"release show {TAG} --forge local:forge",
-        f"verify {TAG} --forge local:forge",
+        f"verify {TAG} --forge local:forge --provenance skip",
         f"install {TAG} --forge local:forge --python in/python -n --provenance skip",
         "install latest --forge local:forge --python in/python -n",
         f"conda recipe {TAG} -o out/recipe --forge local:forge",
@@ -144,6 +154,7 @@ CASES: tuple[Case, ...] = (
     *_cases(
         _SIGNED,
         f"verify {TAG} --forge local:signed {_BY}",
+        f"release latest --forge local:signed {_BY}",
         f"install {TAG} --forge local:signed --python in/python -n {_BY}",
         f"conda recipe {TAG} -o out/recipe --forge local:signed {_BY}",
     ),

@@ -43,6 +43,7 @@ from mlir_release.model.wheel_info import WheelInfo
 from mlir_release.model.yanks import parse_yanks
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
+from mlir_release.provenance.pointer import claimed_repository, pointer_policy, verify_pointer
 from mlir_release.provenance.policy import Policy
 from mlir_release.provenance.trust import load_trust, signing_config
 from mlir_release.provenance.verify import verify_file
@@ -130,6 +131,12 @@ def _trace(path: Path) -> Trace:
     return read_document(path.with_name(Trace.FILE).read_bytes(), Trace, where="x")
 
 
+def _pointer(path: Path) -> object:
+    content = path.read_bytes()
+    policy = pointer_policy(claimed_repository(content), "main")
+    return verify_pointer(content, policy, load_trust(path.with_name("root.jsonl")))
+
+
 def _compared(path: Path) -> object:
     return compare(path, path.parent / "wheels" / path.name)
 
@@ -183,6 +190,7 @@ READERS: tuple[Reader, ...] = (
         _content(publish_provenance),
         (InvalidBundle, ConversionError),
     ),
+    Reader("pointer", "in/latest.sigstore.json", _pointer),
     Reader("trusted root", "in/root.jsonl", load_trust),
     Reader(
         "trust configuration",

@@ -23,6 +23,7 @@ import sys
 import tarfile
 import zipfile
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,13 @@ from mlir_release.index.generate import generate
 from mlir_release.integrate.start import start
 from mlir_release.mlgo.features import Decision
 from mlir_release.mlgo.trace import save_decisions
+from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
+from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
+from mlir_release.release.latest import LATEST_BRANCH, POINTER_FILE
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
@@ -48,7 +52,7 @@ from tests.binary_factory import mach_o, pe
 from tests.integration.integrate import miniature
 from tests.prefix_factory import make_sdk
 from tests.release_stage import NOW, WHO, Stage
-from tests.sigstore.instance import REPOSITORY, MadeSigstore, statement_of, workflow_claims
+from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_row, make_targets
 from tests.unit.mlgo.policy_factory import policy
 from tests.unit.mlgo.test_evaluate import LESS, SAME, evaluation
@@ -181,11 +185,25 @@ def _signed(root: Path, made: MadeSigstore) -> None:
     manifest = json.loads((folder / "release.json").read_text())
     manifest |= {"provenance": "required", "repository": f"https://github.com/{REPOSITORY}"}
     (folder / "release.json").write_text(json.dumps(manifest, indent=1))
-    for path in [path for path in folder.iterdir() if path.name not in (RECORD, "index.html")]:
+    signed = [path for path in folder.iterdir() if path.suffix in (".whl", ".json") and path.name != RECORD]
+    for path in signed:
         subject = statement_of((path.name, hashlib.sha256(path.read_bytes()).hexdigest()))
         bundle = made.bundle(subject, workflow_claims(TAG, commit=manifest["commit"]))
         path.with_name(path.name + BUNDLE_SUFFIX).write_bytes(bundle)
     record(folder)
+    now, digest = datetime.now(UTC), hashlib.sha256((folder / "release.json").read_bytes()).hexdigest()
+    pointer = Pointer(
+        repository=f"https://github.com/{REPOSITORY}",
+        tag=TAG,
+        commit=manifest["commit"],
+        manifest=digest,
+        issued=format_time(now),
+        expires=format_time(now + timedelta(days=14)),
+    )
+    bundle = made.bundle(pointer.statement(), branch_claims())
+    (root / "in" / POINTER_FILE).write_bytes(bundle)
+    forge = LocalForge(root / "signed")
+    forge.commit(LATEST_BRANCH, expected=None, base=forge.head("main"), files={POINTER_FILE: bundle}, message="Point\n")
     wheel = next(folder.glob(f"*{PYTHON}*.whl"))
     shutil.copy(wheel, root / "in" / "signed-0-py3-none-any.whl")
     subject = statement_of(("signed-0-py3-none-any.whl", hashlib.sha256(wheel.read_bytes()).hexdigest()))
