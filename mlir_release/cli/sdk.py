@@ -231,7 +231,6 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
 
 
 def _show(found: Sdk) -> None:
-
     from mlir_release.model.decode import parse_json
     from mlir_release.sdk.importer import describe
 
