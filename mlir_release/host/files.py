@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from mlir_release.errors import UsageError
 from mlir_release.host.disk import room
-from mlir_release.model.decode import DOCUMENT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,8 +25,14 @@ if TYPE_CHECKING:
 _READERS = 10.0
 
 
-def read_document(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
-    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it."""
+def read_document(path: Path, *, limit: int | None = None) -> bytes:
+    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it.
+
+    :param limit: bytes; default: those that :func:`~mlir_release.model.decode.parse_json` takes
+    """
+    from mlir_release.model.decode import DOCUMENT_LIMIT
+
+    limit = DOCUMENT_LIMIT if limit is None else limit
     with open_regular(path) as file:
         return file.read(limit + 1)
 

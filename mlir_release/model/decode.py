@@ -9,8 +9,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta, Struct
@@ -337,6 +348,8 @@ def _inner(kind: Any, key: str | int) -> Any:
     """The type of a field, of a mapping's values, or of a list's items."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
+    if is_dataclass(kind):
+        return get_type_hints(kind, include_extras=True)[str(key)]
     return get_args(kind)[1 if isinstance(key, str) else 0]
 
 

@@ -39,11 +39,12 @@ from mlir_release.mlgo.features import Decision
 from mlir_release.mlgo.trace import save_decisions
 from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
-from mlir_release.release.latest import LATEST_BRANCH, POINTER_FILE
+from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
@@ -302,11 +303,11 @@ def _integrate(root: Path) -> str:
             check=True, capture_output=True, cwd=root,
         )  # fmt: skip
         listed = subprocess.run([*cli, "patches", "list", "--json"], check=True, capture_output=True, cwd=root)
-        patch = json.loads(listed.stdout)[0]["sha"]
+        patch = str(json.loads(listed.stdout)[0]["sha"])
     shutil.copy(root / "mini" / "downstream" / "integrate.toml", root / "in" / "integrate.toml")
     names = {"FIRST": world.affecting[0], "THIRD": world.affecting[2], "PATCH": patch}
     (root / "in" / "commits.json").write_text(json.dumps(names))
-    return names["FIRST"]
+    return world.affecting[0]
 
 
 def digests_of(release: Path, wheel: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
