@@ -320,7 +320,9 @@ _BY_SUFFIX: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 def displace(path: Path, rng: random.Random) -> str:
     """Put something else in the place of a file, which exists; returns what."""
-    kind = rng.choice(("nothing", "folder", "pipe", "loop", "dangling", "device", "long name"))
+    kinds = ["nothing", "folder", "loop", "dangling", "device", "long name"]
+    # Git itself waits for a pipe in the place of one of its files.
+    kind = rng.choice(kinds if any(part.endswith(".git") for part in path.parts) else [*kinds, "pipe"])
     path.unlink()
     if kind == "folder":
         path.mkdir()

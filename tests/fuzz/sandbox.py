@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from contextlib import suppress
@@ -89,6 +90,7 @@ def _confine(out: Path, err: Path, cwd: Path, environment: Mapping[str, str], se
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # which the parent may have looked up
     for limit, value in (
         (resource.RLIMIT_AS, _taken() + memory),
         (resource.RLIMIT_FSIZE, FILE),
