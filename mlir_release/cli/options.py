@@ -32,7 +32,7 @@ def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 _FORGE_HELP = (
     "The release repository: github:OWNER/NAME or local:PATH.  "
-    f"[default: ${FORGE_VARIABLE}; in a workflow its repository; else the rehearsal's forge]"
+    f"[default: ${FORGE_VARIABLE}; in a workflow its repository]"
 )
 
 #: The result, or the error, as JSON on standard output: switches :data:`mlir_release.console.console`.

@@ -107,7 +107,7 @@ class Upstream:
     def _list(self, *patterns: str) -> dict[str, str]:
         self._ready()
         try:
-            output = self._git.text("ls-remote", "--", self.url, *patterns)
+            output = self._git.text("ls-remote", "--", self.url, *patterns, remote=self.url)
         except GitError as error:
             raise self._unreachable(error) from error
         pairs = (line.split("\t", 1) for line in output.splitlines())
@@ -123,7 +123,7 @@ class Upstream:
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         options = ("--quiet", "--prune", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:0")
         try:
-            self._history.run("fetch", *options, "origin", *refs)
+            self._history.run("fetch", *options, "origin", *refs, remote="origin")
         except GitError as error:
             raise self._unreachable(error) from error
         # Asked about a commit that it does not have (for-each-ref --contains), git would fetch it, with its folders.
@@ -132,8 +132,9 @@ class Upstream:
     def _fetch(self, sha: str) -> Revision:
         self._ready()
         if self._git.resolve(sha) is None:
+            options = ("--quiet", "--depth=1", "--filter=tree:0", "--no-tags")
             try:
-                self._git.run("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "origin", sha)
+                self._git.run("fetch", *options, "origin", sha, remote="origin")
             except GitError as error:
                 missing = ("not our ref", "couldn't find remote ref", "unadvertised object", "bad object")
                 if any(text in error.stderr for text in missing):
@@ -175,14 +176,14 @@ class Upstream:
     def _texts(self, sha: str) -> dict[str, str]:
         """The files of a commit that facts are read from, by path."""
         # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
-        listed = self._git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES)
+        listed = self._git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES, remote="origin")
         rows = [row.partition("\t") for row in listed.split("\0") if row]
         blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
         if blobs:  # in one request, too: git would fetch each of them by itself when it is read
             # As git does: after "we have this commit", a server would leave out the files of it that we ask for.
             silent = ("-c", "fetch.negotiationAlgorithm=noop")
             options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
-            Git(self._git.directory).run(*silent, "fetch", *options, "origin", *blobs.values())
+            Git(self._git.directory).run(*silent, "fetch", *options, "origin", *blobs.values(), remote="origin")
         shown = {path: self._git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
         return {path: content.decode(errors="replace") for path, content in shown.items()}
 

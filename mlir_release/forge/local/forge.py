@@ -19,8 +19,11 @@ import glob
 import hashlib
 import os
 import re
+import weakref
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -39,6 +42,7 @@ from mlir_release.forge.refusals import (
     release_tag_missing,
     tag_taken,
 )
+from mlir_release.git.foreign import foreign
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
@@ -86,7 +90,6 @@ class LocalForge:
                 remedy="check the path, or make one: mlir-release forge init FOLDER",
             )
         self._store = Store(self.root)
-        self._git = Git(self.repository)
         self._runs = RunQueue(self._store)
         self._clock = clock
         base = base_url or (self.root / "releases").as_uri()
@@ -113,8 +116,10 @@ class LocalForge:
                 repository = root / "repository.git"
                 if not repository.exists():
                     made = store.scratch / repository.name
-                    Git(root).run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(made))
                     git = Git(made)
+                    made.mkdir()
+                    formats = {"GIT_DEFAULT_REF_FORMAT": "files", "GIT_DEFAULT_HASH": "sha1"}  # what every git reads
+                    git.run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=formats)
                     git.run("config", "core.fsync", "committed,reference")
                     signature = _signature(identity or _git_identity(git), clock())
                     first = commit_files(git, None, files, "Begin the release repository\n", signature)
@@ -128,6 +133,12 @@ class LocalForge:
         """For people: which forge, where."""
         return f"local forge {self.root}"
 
+    @cached_property
+    def _git(self) -> Git:
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        return stack.enter_context(foreign(self.repository))
+
     def now(self) -> datetime:
         """The clock, in whole seconds of UTC, as GitHub's has them."""
         return self._clock().astimezone(UTC).replace(microsecond=0)
@@ -140,11 +151,13 @@ class LocalForge:
 
     def head(self, branch: str) -> str | None:
         """The commit at the head of ``branch``, or None."""
-        return self._git.resolve(f"refs/heads/{branch}")
+        with answering(self.root, f"read its branch {branch}"):
+            return self._git.resolve(f"refs/heads/{branch}")
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """A file's content at a commit, or None."""
-        return self._git.read(commit, path)
+        with answering(self.root, f"read {path} at {commit}"):
+            return self._git.read(commit, path)
 
     def commit_message(self, commit: str) -> str:
         """The message of a commit."""
