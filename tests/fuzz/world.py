@@ -39,11 +39,12 @@ from mlir_release.mlgo.features import Decision
 from mlir_release.mlgo.trace import save_decisions
 from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.provenance.pointer import Pointer
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
-from mlir_release.release.latest import LATEST_BRANCH, POINTER_FILE
+from mlir_release.release.latest import POINTER_FILE
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
