@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from mlir_release.foreign import code_block, inert, json_text, visible, without_commands
 
@@ -70,7 +70,7 @@ class Console:
     def show(self, text: str) -> None:
         """A part of the result, for people, to standard output; nothing in ``--json`` mode."""
         if not self.json_mode:
-            print(inert(text), flush=True)
+            _print(inert(text))
 
     def warn(self, message: str) -> None:
         """A warning: a person should see it, and the command continues. An annotation in Actions."""
@@ -156,7 +156,7 @@ class Console:
         rich = RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False)
         with rich.capture() as drawn:
             rich.print(table)
-        print(without_commands(drawn.get()), end="", flush=True)  # its escape sequences are ours
+        _print(without_commands(drawn.get()).removesuffix("\n"))  # its escape sequences are ours
 
     def result(self, text: str, data: object) -> None:
         """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.
@@ -166,7 +166,7 @@ class Console:
         if self.json_mode:
             from msgspec import to_builtins
 
-            print(json_text(to_builtins(data, enc_hook=str)), flush=True)
+            _print(json_text(to_builtins(data, enc_hook=str)))
         elif text:
             self.show(text)
 
@@ -183,7 +183,7 @@ class Console:
             _to_stderr(_command("error", str(error), title=error.id))
         _to_stderr(inert(f"error[{error.id}]: {error}"))
         if self.json_mode:  # last: standard output may be what failed
-            print(json_text(error.as_json()), flush=True)
+            _print(json_text(error.as_json()))
 
     def usage(self, text: str) -> None:
         """What is printed whatever ``--quiet`` says: click's complaint about arguments, a traceback. To stderr."""
@@ -212,8 +212,15 @@ class Console:
                 file.write(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
 
 
+def _print(text: str, *, to: TextIO | None = None) -> None:
+    try:
+        print(text, file=to or sys.stdout, flush=True)
+    except BrokenPipeError:  # nobody reads it any more: 128 and SIGPIPE, as other programs end then
+        raise SystemExit(141) from None
+
+
 def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    _print(text, to=sys.stderr)
 
 
 def _command(name: str, message: str, *, title: str = "") -> str:

@@ -76,7 +76,7 @@ _REFERENCE = re.compile(
 
 #: What is shown as code: single backticks that belong together, and ids, which GitHub would link to its own commits.
 _CODE = re.compile(
-    r"(?<![`\\])`(?!`)(?P<quoted>[^`]*[^`\s][^`]*)(?<!`)`(?!`)|(?<![\w`])(?P<id>(?=\d*[a-f])[0-9a-f]{7,40})(?![\w`])"
+    r"(?<![`\\])`(?!`)(?P<quoted>[^`]*[^`\s][^`]*)(?<!`)`(?!`)|(?<!\w)(?P<id>(?=\d*[a-f])[0-9a-f]{7,40})(?!\w)"
 )
 
 #: What closes an issue or mentions someone from the message of a commit, where GitHub knows neither markup nor code.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from mlir_release.console import console
-from mlir_release.snapshot import pinned
 from tests.github_server import server
-from tests.targets_factory import INVENTED
+from tests.invented import believe_invented_revisions
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+believe_invented_revisions()
 
 # How long an example takes says something of the machine and its other work, not of what is tested.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,15 +30,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("spread") is None:
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def invented_revisions() -> Iterator[None]:
-    """Most tests release a revision that nobody has: its upstream, which can't be reached, is taken to have it."""
-    ask = pinned.check_revision
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pinned, "check_revision", lambda up, state: None if up.url in INVENTED else ask(up, state))
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -60,6 +60,13 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"mlir_release.cli.{cmd_name}"), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """As any group. But a pipe to another program that broke is an error: click would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _unexpected(error) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of contents, by heading."""
         headings: dict[str, list[tuple[str, str]]] = {}
@@ -116,6 +123,8 @@ def _run() -> int:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
         code = app(prog_name="mlir-release", standalone_mode=False)
         return code if isinstance(code, int) else int(ExitCode.OK)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ExitCode.INTERNAL)
     except ReleaseError as error:
         failure = error
     except click.ClickException as error:
@@ -156,12 +165,12 @@ def _unexpected(error: Exception) -> ReleaseError:
             where = file.name
     except OSError:
         where = ""
-    if isinstance(error, MemoryError | RecursionError | UnicodeError):
+    if isinstance(error, MemoryError | RecursionError | UnicodeError) or "embedded null" in said:
         return MachineError(
-            "input-too-much",
+            "input-unusable",
             f"this machine can't process an input: {said}",
             where=where,
-            why="a file or an answer is too large, too deeply nested, or no text",
+            why="a file or an answer is too large, too deeply nested, or not text",
             remedy="find the input by the traceback in that file, and correct it",
         )
     return ReleaseError(

@@ -16,7 +16,6 @@ from mlir_release.cli.options import (
     repository_option,
 )
 from mlir_release.console import console
-from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -233,9 +232,12 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
 
 def _show(found: Sdk) -> None:
 
+    from mlir_release.model.decode import parse_json
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
+        from mlir_release.model.decode import parse_json
+
         console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))

@@ -7,7 +7,7 @@ from pathlib import Path
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.git.worktrees import current_branch
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.files import read_document, read_if_there, write_atomically
 from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
@@ -18,7 +18,7 @@ def matrix_of_checkout(repository: Path) -> Matrix:
     """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
     path = repository / TARGETS_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_document(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "checkout-without-targets",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -11,11 +12,10 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from mlir_release.errors import UsageError
 from mlir_release.host.disk import room
-from mlir_release.model.decode import DOCUMENT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,16 +25,36 @@ if TYPE_CHECKING:
 _READERS = 10.0
 
 
-def read_document(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
-    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it."""
-    with path.open("rb") as file:
+def read_document(path: Path, *, limit: int | None = None) -> bytes:
+    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it.
+
+    :param limit: bytes; default: those that :func:`~mlir_release.model.decode.parse_json` takes
+    """
+    from mlir_release.model.decode import DOCUMENT_LIMIT
+
+    limit = DOCUMENT_LIMIT if limit is None else limit
+    with open_regular(path) as file:
         return file.read(limit + 1)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end"""
+
+    def at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe is opened when it has a writer
+
+    file = open(path, "rb", opener=at_once)  # noqa: SIM115 - the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_if_there(path: Path) -> bytes | None:
     """The content of a file; None if it does not exist."""
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
 

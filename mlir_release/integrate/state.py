@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -201,6 +202,9 @@ class Past:
     rate: BreakRate  #: of the advances among the last commits
 
 
+#: A number in a trailer. Anybody may have written a longer one.
+_COUNT = re.compile(r"[0-9]{1,9}")
+
 #: Commits that are read: a busy downstream's last few months, thousands of affecting commits.
 _PAST = 1000
 
@@ -215,8 +219,8 @@ def past_of(git: Git, branch: str) -> Past:
     line: dict[str, tuple[str, str]] = {}  # commit -> first parent, recorded upstream
     for commit, parents, upstream, commits, breaks, verdict in zip(*[iter(fields)] * 6, strict=False):
         line[commit] = (parents.partition(" ")[0], upstream.strip().partition(" ")[0])
-        if commits.strip().isdecimal():
-            counted = int(breaks) if breaks.strip().isdecimal() else int(verdict.strip() == Verdict.BAD)
+        if _COUNT.fullmatch(commits.strip()):
+            counted = int(breaks) if _COUNT.fullmatch(breaks.strip()) else int(verdict.strip() == Verdict.BAD)
             rate = rate.after(commits=int(commits), breaks=min(counted, int(commits)))
     commit, steps = fields[0], 0
     while commit in line and not line[commit][1]:

@@ -16,8 +16,11 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import remove_folder, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -25,7 +28,7 @@ from mlir_release.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_p
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_modules, write_commands
-from mlir_release.model.decode import BUILD_LIMIT, parse_json
+from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
@@ -101,7 +104,7 @@ def load_corpus(folder: Path) -> Corpus:
     :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``, ``mlgo-flag-refused``
     """
     try:
-        content = (folder / Corpus.FILE).read_bytes()
+        content = read_file(folder / Corpus.FILE)
     except OSError as error:
         raise UsageError(
             "mlgo-corpus-missing",
@@ -149,25 +152,40 @@ def _rank(name: str) -> str:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
+class _Command(Struct, frozen=True, kw_only=True):
+    """An entry of a build tree's list. Source: clang.llvm.org, "JSON Compilation Database Format"."""
+
+    directory: str
+    arguments: list[str] = []
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.arguments and not self.command:
+            raise MalformedError("command", "is missing")
+
+
 def read_commands(path: Path) -> list[dict[str, Any]]:
-    """The compile commands of a build tree, those without an object left out: ``directory`` and ``arguments``.
+    """The compile commands of a build tree that make an object below their folder: ``directory`` and ``arguments``.
+
+    Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
 
     :raises UsageError: ``mlgo-build-tree``
     """
     try:
-        entries = parse_json(path.read_bytes(), limit=BUILD_LIMIT)
+        entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
         commands = [
-            {"directory": entry["directory"], "arguments": entry.get("arguments") or shlex.split(entry["command"])}
+            {"directory": entry.directory, "arguments": entry.arguments or shlex.split(entry.command)}
             for entry in entries
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             "mlgo-build-tree",
-            f"{path.name} can't be read: {error!r}",
+            f"{path.name} can't be read: {error}",
             where=str(path),
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ) from None
-    return [command for command in commands if "-o" in command["arguments"][:-1]]
+    with_objects = [command for command in commands if "-o" in command["arguments"][:-1]]
+    return [command for command in with_objects if not relative_object(command).startswith("..")]
 
 
 def of_objects(names: Iterable[str], pattern: str) -> list[str]:

@@ -153,7 +153,7 @@ def clone(
     """
     into = _Folder(output.absolute())
     signature = Signature(**trainer.ask("signature"))
-    recorded = load_decisions(folder)
+    recorded = load_decisions(folder, trace)
     arrays = tensors(recorded, trace.features, signature)
     with replacing(into.decisions) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import sha256_of
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
@@ -177,7 +178,7 @@ def _trained(folder: Path) -> Trained:
             remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
         )
     try:
-        content = (folder / Trained.FILE).read_bytes()
+        content = read_file(folder / Trained.FILE)
     except OSError:
         raise UsageError(
             "mlgo-model-unlabelled",

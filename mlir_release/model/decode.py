@@ -9,8 +9,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta, Struct
@@ -169,6 +180,9 @@ def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
 TOML_LIMIT, TOML_LINE_LIMIT = 256_000, 1000
 
 
+_NUL = re.compile(rb"\\u0000|\\U00000000")
+
+
 def parse_toml(content: str | bytes) -> dict[str, Any]:
     """A TOML document as plain data: the only place that parses TOML which others may have written.
 
@@ -179,6 +193,8 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if len(line) > TOML_LINE_LIMIT:
             raise MalformedError("", f"has {len(line):,} bytes in line {number}", f"{TOML_LINE_LIMIT:,} are allowed")
+        if _NUL.search(line):  # as no path, address or argument may, and what we configure are those
+            raise MalformedError("", f"has a NUL character in line {number}")
     try:
         found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
@@ -245,7 +261,7 @@ def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
 def _check_schema(found: object, known: int) -> None:
     if found is None:
         raise MalformedError("schema", "is missing")
-    if found != known or isinstance(found, bool):
+    if found != known or type(found) is not type(known):  # True and 1.0 equal 1
         problem = f"is {found}, and this version of mlir-release reads {known}"
         raise MalformedError("schema", problem, "use a newer mlir-release")
 
@@ -332,6 +348,8 @@ def _inner(kind: Any, key: str | int) -> Any:
     """The type of a field, of a mapping's values, or of a list's items."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
+    if is_dataclass(kind):
+        return get_type_hints(kind, include_extras=True)[str(key)]
     return get_args(kind)[1 if isinstance(key, str) else 0]
 
 

@@ -146,7 +146,7 @@ def check_requirement(line: str) -> None:
         marker = Requirement(line).marker
         if marker is not None:
             marker.evaluate({"extra": ""})
-    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName) as error:
+    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
         raise MalformedError("requires_dist", f"has {line!r}: {error}") from None
 
 

@@ -40,7 +40,7 @@ class Pointer(Struct, frozen=True, kw_only=True):
 
     repository: Annotated[str, doc("Address of the release repository, `https://github.com/OWNER/NAME`")]
     tag: str
-    commit: Annotated[Sha1, doc("That the tag names")]
+    commit: Annotated[Sha1, doc("That its wheels were made at, as its signed manifest says")]
     manifest: Annotated[Sha256, doc("Of the release's `release.json`")]
     issued: Annotated[str, doc("UTC, `2026-11-20T12:00:00Z`")]
     expires: Annotated[str, doc("UTC; nobody should believe it afterwards")]

@@ -1,6 +1,6 @@
 """Signing the files of a release as the workflow that runs here: a statement for each, and a bundle beside it.
 
-Nothing that is signed is opened, but to take its digest.
+Nothing that is signed is opened here, but to take its digest.
 """
 
 from __future__ import annotations

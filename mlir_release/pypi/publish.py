@@ -32,7 +32,7 @@ from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, read_trusted
-from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.snapshot.pinned import check_facts
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def publish_to_index(
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``pypi-not-numbered``, ``release-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
-        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was
+        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_facts`); nothing was
         uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
@@ -193,7 +193,7 @@ def prepared(
 ) -> Iterator[Prepared]:
     """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
     state = find_state(forge, tag)
-    check_pinned(forge, state)
+    check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = need_published(forge, tag)

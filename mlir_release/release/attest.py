@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -12,6 +11,8 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import Subject
 from mlir_release.provenance.sign import attest
+from mlir_release.release.remote import parse_manifest
+from mlir_release.snapshot.installable import confirm
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state, matrix_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.model.matrix import Matrix
     from mlir_release.provenance.sign import Attested
+    from mlir_release.snapshot.state import TagState
 
 #: Who hands the manifest over: it is of no target.
 MANIFEST = "manifest"
@@ -44,13 +46,20 @@ def attest_release(
 
     :param handed_over: the outputs of the jobs that made the files, as JSON (:func:`read_handed_over`); None: they made
         none, and only names are checked
-    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``attest-foreign``; see
-        :func:`~mlir_release.provenance.sign.attest`, too
+    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``attest-foreign``,
+        ``manifest-…``; see :func:`~mlir_release.provenance.sign.attest`, too
     """
     state = find_state(forge, tag)
     config = check_pinned(forge, state)
     matrix = matrix_of(forge, state).due(state.tag)
     digests = None if handed_over is None else read_handed_over(handed_over)
+
+    def choose(files: Sequence[Subject]) -> list[Subject]:
+        chosen = _choose(files, matrix, state.wheel_version, digests)
+        if any(file.name == MANIFEST_NAME for file in chosen):
+            _check_manifest(next(folder.rglob(MANIFEST_NAME)), state, matrix)
+        return chosen
+
     return attest(
         tag,
         folder,
@@ -60,7 +69,7 @@ def attest_release(
         branch=branch,
         revision=state.revision,
         upstream=config.upstream,
-        choose=partial(_choose, matrix=matrix, version=state.wheel_version, digests=digests),
+        choose=choose,
         store=forge.services.keep_attestation if forge.services is not None else None,
     )
 
@@ -91,7 +100,7 @@ def read_handed_over(text: str) -> dict[str, Subject]:
 
 
 def _choose(
-    files: Sequence[Subject], *, matrix: Matrix, version: str, digests: Mapping[str, Subject] | None
+    files: Sequence[Subject], matrix: Matrix, version: str, digests: Mapping[str, Subject] | None
 ) -> list[Subject]:
     """The files that are signed: of those that the matrix makes, the ones that were handed over.
 
@@ -124,6 +133,30 @@ def _target_of(name: str, matrix: Matrix, version: str) -> str:
         target = name.removesuffix(REPORT_SUFFIX)
         return target if any(test.name == target for test in matrix.tests) else ""
     return next((wheel.name for wheel in matrix.wheels if wheel.makes(name, version)), "")
+
+
+def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
+    """Check that a manifest is of the tag, and has what the release requires or a person's waiver for it.
+
+    It was written by the toolkit at the tag, which may be an older one; this is that of the protected branch.
+    """
+    manifest = parse_manifest(path.read_bytes(), state.name, where=str(path))
+    said = (manifest.version, manifest.revision, manifest.commit)
+    if said != (state.wheel_version, state.revision, state.commit):
+        raise _foreign(path.name, f"it is of {', '.join(said)}, which is not what {state.name} pins")
+    waived = {waiver.target for waiver in manifest.waivers}
+    listed = {file.target for file in manifest.files}
+    lacking = [
+        part.name
+        for target in matrix.wheels
+        if target.name not in listed | waived
+        for part in target.parts
+        if part.required and part.name not in waived
+    ]
+    left_out = confirm(matrix, state.facts).excluded
+    lacking += [row.name for row in left_out if row.claimed and row.wheel.required and row.name not in waived]
+    if lacking:
+        raise _foreign(path.name, f"the release requires {', '.join(lacking)}, which it lacks, and nobody waived that")
 
 
 def _foreign(name: str, why: str) -> VerificationError:

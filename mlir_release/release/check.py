@@ -127,7 +127,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
     commit = ""
     if signs_itself(forge, signed_by.repository):  # a mirror's commits are its own
         state = find_state(forge, tag)
-        check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was signed
+        check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
         commit = state.commit
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, folder, signed_by, commit=commit)

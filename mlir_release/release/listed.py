@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from mlir_release.host.files import read_document
 from mlir_release.model.decode import MalformedError, parse_json
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
@@ -102,7 +102,7 @@ def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Pa
         if not _is_json(path, publish_provenance(trusted.signatures.bundle(signed) or b"")):
             raise not_its_manifest(forge, release.tag, name, "it is not made from the bundle of its file")
     elif _is_waiver(name):
-        waiver = Waiver.from_text(path.read_bytes(), where=asset.url)
+        waiver = Waiver.from_text(read_document(path), where=asset.url)
         said = {row.target: row for row in trusted.manifest.waivers}.get(waiver.target, waiver)
         if (name, waiver) != (f"{WAIVER_PREFIX}{waiver.target}{WAIVER_SUFFIX}", said):
             raise not_its_manifest(forge, release.tag, name, f"it is not the waiver of {waiver.target} there")
@@ -112,6 +112,6 @@ def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Pa
 def _is_json(path: Path, wanted: bytes) -> bool:
     """Whether a file holds the same JSON document: another version of a library may write it with other spaces."""
     try:
-        return bool(parse_json(path.read_bytes()) == json.loads(wanted))
+        return bool(parse_json(read_document(path)) == parse_json(wanted))
     except MalformedError:
         return False

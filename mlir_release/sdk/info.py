@@ -156,17 +156,26 @@ class Sdk:
                 remedy=f"unpack {missing[0]}.tar.zst of the same SDK into this folder: `mlir-release sdk unpack`",
             )
 
+    def listed(self, part: str) -> dict[str, str]:
+        """The files of a part that is here: path -> line of its list.
+
+        :raises VerificationError: ``sdk-modified``, if the list is another one, or names what is elsewhere
+        """
+        file = list_of(self.root, part)
+        if part not in self.info.parts or f"sha256:{sha256_of(file)}" != self.info.parts[part].digest:
+            raise self._modified(f"the list of the {part} part is another one: {file}")
+        lines = file.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
+        found = {words[2].strip("\n"): line for line in lines if len(words := line.split(" ", 2)) == 3}
+        if len(found) < len(lines) or any(path.startswith("/") or ".." in path.split("/") for path in found):
+            raise self._modified(f"the list of the {part} part is not one that was written with an SDK: {file}")
+        return found
+
     def verify(self) -> None:
         """Hash every file of the parts that are here.
 
         :raises VerificationError: if anything changed since the SDK was made
         """
-        expected: set[str] = set()
-        for name in self.parts:
-            file = list_of(self.root, name)
-            if f"sha256:{sha256_of(file)}" != self.info.parts[name].digest:
-                raise self._modified(f"the list of the {name} part is another one: {file}")
-            expected.update(file.read_text(encoding="utf-8").splitlines(keepends=True))
+        expected = {line for name in self.parts for line in self.listed(name).values()}
         found = {line for line, _ in list_files(self.root).values()}
         if found != expected:
             paths = sorted({line.split(" ", 2)[2].strip() for line in found ^ expected})

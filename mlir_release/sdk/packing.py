@@ -54,8 +54,7 @@ def pack(sdk: Sdk, output: Path) -> list[Path]:
 def _pack(sdk: Sdk, part: str, archive: Path) -> None:
     import zstandard
 
-    list_file = list_of(sdk.root, part)
-    paths = [line.split(" ", 2)[2] for line in list_file.read_text(encoding="utf-8").splitlines()]
+    list_file, paths = list_of(sdk.root, part), sdk.listed(part)
     compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1, write_checksum=True)
     with (
         archive.open("wb") as file,

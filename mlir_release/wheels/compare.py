@@ -89,11 +89,13 @@ def _content(ours: Path, theirs: Path) -> str:
 
 
 def _section(one: bytes, other: bytes) -> str:
-    """The first section whose content differs; empty if none does."""
+    """The first section whose content differs; empty if none does, or if one of the files is damaged."""
     from elftools.elf.elffile import ELFFile
 
-    sections = (
-        {section.name: section.data() for section in ELFFile(io.BytesIO(d)).iter_sections()} for d in (one, other)
-    )
-    ours, theirs = sections
+    try:
+        ours, theirs = (
+            {section.name: section.data() for section in ELFFile(io.BytesIO(d)).iter_sections()} for d in (one, other)
+        )
+    except Exception:  # whatever a damaged file makes pyelftools raise
+        return ""
     return next((name for name, data in ours.items() if theirs.get(name) != data), "")

@@ -180,7 +180,9 @@ def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
     world.install().refused("provenance-predicate", "urn:mlir-release:latest:v1")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 1_000_000, b"\xff", b'{"dsseEnvelope": {"payload": "e30="}}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[" * 1_000_000, b"[" * 100_000, b"\xff", b'{"dsseEnvelope": {"payload": "e30="}}']
+)
 @pytest.mark.parametrize("asked", [True, False])
 def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool) -> None:
     world.copy(until=OLD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -136,6 +137,17 @@ def test_what_an_earlier_copy_took_too_much_of_is_removed(honest: Mirror, tmp_pa
     published = destination.published(TAG)
     assert published is not None
     assert published.asset(EVIL) is None
+
+
+def test_a_bundle_that_would_fill_the_memory_is_not_read(honest: Mirror, tmp_path: Path) -> None:
+    name, size = f"{honest.wheel.name}.sigstore.json", 3_000_000_000
+    os.truncate(honest.folder / name, size)  # a hole: it takes no space on the disk
+    honest.record(lambda data: data["assets"][name].update(size=size))
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "asset-too-large")
+    assert destination.published(TAG) is None
+    install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
+    assert run(*install, *honest.named["both"]).id == "asset-too-large"
 
 
 # -- of another release ------------------------------------------------------------------------------------------------

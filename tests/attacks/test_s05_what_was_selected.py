@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.host.resolver import Resolution
@@ -131,6 +132,30 @@ def test_a_required_target_that_only_the_tag_leaves_out_is_missing_until_a_perso
     waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
     manifest = publish(Draft.load(selected.forge, TAG)).manifest
     assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(EXCLUDED, "nobody uses it")]
+
+
+@pytest.mark.parametrize(
+    ("excluded", "lacking"), [(BECAUSE, [EXCLUDED]), ({}, [EXCLUDED])], ids=["left out by the tag", "left out"]
+)
+def test_a_manifest_that_lacks_a_required_target_is_not_signed(
+    selected: Selected, excluded: dict[str, str], lacking: list[str]
+) -> None:
+    """The toolkit at the tag wrote it, which may be from before that was checked."""
+    selected.tag(selected.head, excluded=excluded)
+    fill(selected)
+    waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
+    manifest = publish(Draft.load(selected.forge, TAG), dry_run=True).manifest
+    place = selected.folder / "manifest" / "release.json"
+    place.parent.mkdir()
+    attest = ("attest", TAG, str(place.parent), "--kind", "manifest", "--output", str(selected.folder / "out"))
+    place.write_text(manifest.to_text())
+    assert selected.refused(*attest).id == "attest-outside-actions"  # there is nothing else to be said against it
+    place.write_text(structs.replace(manifest, waivers=()).to_text())
+    error = selected.refused(*attest)
+    assert (error.id, [name for name in lacking if name in error.why]) == ("attest-foreign", lacking)
+    place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
+    assert selected.refused(*attest).id == "attest-foreign"
+    assert not (selected.folder / "out").exists()
 
 
 def test_what_the_index_confirms_needs_no_person(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def world(template: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> W
 
 def give_secrets(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
     """Into an environment that has nothing else to withhold but what git needs."""
-    for name in os.environ.keys() - surroundings.foreign_environment().keys() - {"FLAKY_DIR"}:
+    for name in os.environ.keys() - surroundings.foreign_environment().keys():
         if not name.startswith("GIT_"):
             monkeypatch.delenv(name)
     for name in (*SECRETS, *more):
@@ -178,7 +178,7 @@ def test_a_smoke_test_sees_what_is_listed_and_named_and_nothing_else(
     names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
     assert VALUE not in seen.read_text()
     assert "PATH" in names
-    assert names <= surroundings.ALLOWED | {"FLAKY_DIR"}  # which integrate.toml names
+    assert names <= surroundings.ALLOWED
 
 
 def test_a_smoke_test_that_fails_is_told_of_with_the_names_of_what_it_did_not_see(

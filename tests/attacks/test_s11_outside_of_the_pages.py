@@ -68,6 +68,8 @@ def forge_of(change: dict[str, Any]) -> PaperForge:
         ({"wheels.0.target": "../x"}, "not a plain file name"),
         ({"wheels.0.requires_dist": ["numpy\nurl = 'https://evil.example'"]}, "not one line of text"),
         ({"wheels.0.requires_dist": ["!!"]}, "requires_dist has '!!'"),
+        ({"wheels.0.requires_dist": [f"a; {'(' * 900}"]}, "requires_dist has"),
+        ({"wheels.0.requires_dist": ['a; os_name ~= "x"']}, "requires_dist has"),
         ({"wheels.0.requires_python": "newer"}, "requires_python is 'newer'"),
         ({"wheels.0.serves": ["312"]}, "not an interpreter tag"),
         ({"repository": "javascript:alert(document.domain)//github.com/o/n"}, "not a repository's address"),

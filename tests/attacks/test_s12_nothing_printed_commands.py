@@ -107,7 +107,7 @@ def test_an_argument_that_click_quotes_commands_nothing(
 
 
 def fails_with(error: BaseException) -> Callable[..., Any]:
-    def app(**_: object) -> None:
+    def app(*_: object, **__: object) -> None:
         raise error
 
     return app
@@ -119,9 +119,10 @@ UNEXPECTED = [
     (OSError(errno.ENOSPC, "No space left on device", "/data/::x"), 3, "system-refused"),
     (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 3, "system-refused"),
     (PermissionError(errno.EACCES, "Permission denied", "/data/file"), 3, "system-refused"),
-    (MemoryError(), 3, "input-too-much"),
-    (RecursionError("maximum recursion depth exceeded"), 3, "input-too-much"),
-    (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 3, "input-too-much"),
+    (ValueError("embedded null byte"), 3, "input-unusable"),
+    (MemoryError(), 3, "input-unusable"),
+    (RecursionError("maximum recursion depth exceeded"), 3, "input-unusable"),
+    (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 3, "input-unusable"),
 ]
 
 
@@ -206,7 +207,18 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
         done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     finally:
         os.close(writing)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_broken_pipe_to_another_program_is_no_silent_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mlir-release", "pin"])
+    monkeypatch.setattr(command_line.app, "get_command", fails_with(BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 3
+    assert "error[system-refused]: the system refused something: Broken pipe" in capsys.readouterr().err
 
 
 def test_only_the_console_prints() -> None:

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import warnings
 import zipfile
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +23,12 @@ import zstandard
 from mlir_release.conda import channel
 from mlir_release.conda.write import write_recipe
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.git.repository import NO_OBJECT, Git, Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.host.files import sha256_of, write_all
 from mlir_release.index.archive import unpack as unpack_archive
-from mlir_release.integrate.state import Record
+from mlir_release.integrate.state import LogFinding, ProbeStore, Record
+from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
@@ -99,6 +103,25 @@ def test_a_document_that_is_none_is_refused(tmp_path: Path, reader: str) -> None
     for content in NONSENSE.values():
         with pytest.raises((ReleaseError, MalformedError)):
             READERS[reader](content, tmp_path)
+
+
+def test_a_bad_verdict_does_not_stay(tmp_path: Path) -> None:
+    git = Git(tmp_path)
+    git.run("init", "--quiet", "--bare")
+    who = Signature(name="x", email="x@example.com", when=datetime(2026, 11, 20, tzinfo=UTC))
+    store = ProbeStore(git, "main", lambda: who)
+    fields: dict[str, Any] = dict.fromkeys(("upstream", "upstream_tree", "pristine_tree", "outer", "setting"), "a" * 40)
+    finding = LogFinding(kind="compiler", where="a.cpp", text="error: x")
+    record = Record(verdict=Verdict.BAD, **fields, findings=(finding,))
+    # A job of a walk pushed it: a finding without its place made every report fail, and nothing replaced the verdict.
+    findings: tuple[Any, ...] = ([{}], [{"text": 1}], [{"kind": "a", "where": [], "text": ""}], 7)
+    documents = [json.dumps({**fields, "verdict": "bad", "findings": found}).encode() for found in findings]
+    for hostile in (*documents, b"[" * 100_000, b""):
+        commit = commit_files(git, git.resolve(store.ref), {record.key: hostile}, "Push a verdict\n", who)
+        assert git.update_ref(store.ref, commit, expected=git.resolve(store.ref) or NO_OBJECT)
+        assert store.load() == {}
+        store.record(record)
+        assert store.load() == {record.key: record}
 
 
 # -- archives ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def promises(text: str) -> dict[str, list[tuple[str, str]]]:
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     """The names of the tests in a file below `tests/`, given without its ending; none if it does not exist."""
     file = ROOT / "tests" / f"{path}.py"
     tree = ast.parse(file.read_text(encoding="utf-8")) if file.is_file() else ast.Module(body=[], type_ignores=[])
@@ -44,7 +44,7 @@ def test_every_promise_names_a_test_that_exists() -> None:
     found = promises(PAGE.read_text(encoding="utf-8"))
     assert len(found) > 20
     assert [promise for promise, tests in found.items() if not tests] == []
-    assert [f"{path}::{name}" for tests in found.values() for path, name in tests if name not in tests_of(path)] == []
+    assert [f"{path}::{name}" for tests in found.values() for path, name in tests if name not in names_in(path)] == []
 
 
 def test_every_attack_that_is_kept_is_promised() -> None:

@@ -302,7 +302,7 @@ def test_a_smoke_test_sees_no_secrets_unless_it_asks(
     config = downstream.world.checkout / "integrate.toml"
     text = config.read_text().replace('["./smoke.sh"]', '["sh", "-c", "env >SEEN"]'.replace("SEEN", str(seen)))
     for asked in ((), ("GITHUB_TOKEN",)):
-        config.write_text(text.replace('environment = ["FLAKY_DIR"]', f"environment = {list(asked)}"))
+        config.write_text(text.replace("timeout-minutes", f"environment = {list(asked)}\ntimeout-minutes"))
         walk = Walk(downstream.project())
         walk.probe(walk.observer.look(), downstream.world.affecting[0])
         assert [name for name in names if f"value of {name}" in seen.read_text()] == list(asked)

@@ -263,7 +263,7 @@ def test_a_disk_that_a_smoke_test_fills_costs_no_verdict(world: World, tmp_path:
     if isolated is None:
         pytest.skip("A FULL DISK WAS NOT TRIED: nothing can be mounted here, not even in a user namespace")
     (world.checkout / "smoke.sh").write_text(FILLING)
-    world.reconfigure("timeout-minutes = 2", "timeout-minutes = 2\nattempts = 1")
+    world.reconfigure("timeout-minutes = 2", 'timeout-minutes = 2\nattempts = 1\nenvironment = ["FILL", "FAIL"]')
     branch = start(world.open())
     environment = {
         **os.environ, "W": str(world.root), "PYTHON": sys.executable, "BRANCH": branch,
@@ -309,7 +309,7 @@ def test_a_smoke_test_that_outlives_a_killed_walk_keeps_its_slot_until_it_ends(
     meeting.mkdir()
     os.mkfifo(meeting / "go")
     monkeypatch.setenv("RENDEZVOUS", str(meeting))
-    world.reconfigure('environment = ["FLAKY_DIR"]', 'environment = ["RENDEZVOUS"]\nattempts = 1')
+    world.reconfigure("[smoke]", '[smoke]\nenvironment = ["RENDEZVOUS"]\nattempts = 1')
     (world.checkout / "smoke.sh").write_text(WAITING)
     world.git("commit", "-q", "-a", "-m", "Wait")
     world.git("push", "-q")
