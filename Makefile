@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv/bin
 ARGS ?=
 
-.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow setup setup-tests setup-slow lint types unit clean
+.PHONY: help rehearsal rehearsal-actions mlgo-demo test test-slow fuzz setup setup-tests setup-slow lint types unit clean
 
 help:
 	@echo "make rehearsal           the complete release process on this machine, on real MLIR (options: ARGS='--python 3.12')"
@@ -13,6 +13,8 @@ help:
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
 	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
 	@echo "                         (one file: ARGS=tests/e2e/test_distributions.py)"
+	@echo "make fuzz                malformed files for every reader and every command, part of it guided by coverage"
+	@echo "                         (ARGS='--minutes 60 --number 6000'; one kind, one reader: ARGS='coverage --only manifest')"
 	@echo "make unit                only the tests that take seconds"
 	@echo "make lint types          only ruff and the workflow checks; only mypy"
 	@echo "make clean               remove .venv and build/ (caches are kept)"
@@ -57,11 +59,15 @@ unit: setup
 	$(VENV)/pytest -q tests/unit $(ARGS)
 
 test: setup-tests lint types
-	$(VENV)/pytest -q tests/unit tests/attacks tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
+	$(VENV)/pytest -q tests/unit tests/attacks tests/fuzz tests/platforms tests/integration --numprocesses auto --dist loadfile $(ARGS)
 	$(VENV)/pytest -q tests/e2e --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup-slow
 	$(VENV)/pytest -q -m slow --numprocesses auto --dist loadgroup $(ARGS)
+
+fuzz: setup
+	$(VENV)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements/fuzz.txt
+	$(VENV)/python -m tests.fuzz $(ARGS)
 
 clean:
 	rm -rf .venv build

@@ -3,18 +3,22 @@
 Results go to standard output, everything else to standard error, so that ``--json`` output can be piped. Colour and
 live progress appear on a terminal only (rich decides); rich is imported when the first table is drawn, because the
 import costs more than most commands do.
+
+Whatever is printed here may quote others. So all of it goes through :mod:`mlir_release.foreign`, and nothing else in
+the toolkit prints.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from mlir_release.foreign import code_block, inert, json_text, visible, without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,11 +47,6 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-#: What Actions takes for a command, in whatever a step prints. Source: github.com/actions/runner, ActionCommand.cs:
-#: ``::`` begins a line, after white space; the older ``##[`` is anywhere in it.
-_COMMAND = re.compile(r"(?:\A|[\r\n])\s*:(?=:)|#(?=#\[)")
-
-
 class Outcome(Protocol):
     """The result of a command. ``--json`` prints its fields, or what its method ``to_json`` returns if it has one."""
 
@@ -66,21 +65,26 @@ class Console:
     def say(self, message: str) -> None:
         """One line of progress, to standard error."""
         if not self.quiet:
-            print(self._inert(message), file=sys.stderr, flush=True)
+            _to_stderr(inert(message))
+
+    def show(self, text: str) -> None:
+        """A part of the result, for people, to standard output; nothing in ``--json`` mode."""
+        if not self.json_mode:
+            _print(inert(text))
 
     def warn(self, message: str) -> None:
         """A warning: a person should see it, and the command continues. An annotation in Actions."""
         if self.in_actions:
-            print(f"::warning::{_escape_command(message)}", file=sys.stderr, flush=True)
+            _to_stderr(_command("warning", message))
         else:
-            print(f"warning: {message}", file=sys.stderr, flush=True)
+            _to_stderr(inert(f"warning: {message}"))
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
         """Announce a step, and print how long it took; a log group in Actions."""
         start = time.monotonic()
         if self.in_actions:
-            print(f"::group::{_escape_command(title)}", file=sys.stderr, flush=True)
+            _to_stderr(_command("group", title))
         else:
             self.say(f"==> {title}")
         outcome = "failed after"
@@ -89,21 +93,13 @@ class Console:
             outcome = "done in"
         finally:
             if self.in_actions:
-                print("::endgroup::", file=sys.stderr, flush=True)
+                _to_stderr("::endgroup::")
             self.say(f"    {outcome} {format_seconds(time.monotonic() - start)}: {title}")
 
     def fold(self, title: str, lines: Sequence[str]) -> None:
-        """Long output in a log group of its own, in Actions; elsewhere nothing, since people can open the log.
-
-        Nothing in it is a command to Actions, whatever a program printed.
-        """
+        """Long output in a log group of its own, in Actions; elsewhere nothing, since people can open the log."""
         if self.in_actions:
-            token = os.urandom(16).hex()
-            begin, end = (
-                (f"::group::{_escape_command(title)}", f"::stop-commands::{token}"),
-                (f"::{token}::", "::endgroup::"),
-            )
-            print("\n".join([*begin, *(f"  {line}" for line in lines), *end]), file=sys.stderr, flush=True)
+            _to_stderr("\n".join([_command("group", title), *(inert(f"  {line}") for line in lines), "::endgroup::"]))
 
     @contextmanager
     def waiting(self, title: str, *, every: float = 10.0) -> Iterator[None]:
@@ -112,8 +108,9 @@ class Console:
             yield
         elif sys.stderr.isatty():
             from rich.console import Console as RichConsole
+            from rich.text import Text
 
-            with RichConsole(stderr=True).status(title):
+            with RichConsole(stderr=True).status(Text(inert(title))):
                 yield
         else:
             import threading
@@ -143,17 +140,23 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        def shown(cell: object) -> Text:
+            if not isinstance(cell, Text):
+                return Text(visible(str(cell)))
+            plain = visible(cell.plain)
+            return cell if plain == cell.plain else Text(plain, style=cell.style)
+
+        table = Table(title=shown(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
         for column in columns:
-            table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+            table.add_column(shown(column.removeprefix(">")), justify="right" if column.startswith(">") else "left")
         for row in rows:
-            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+            table.add_row(*map(shown, row))
         terminal = sys.stdout.isatty()
         # Off a terminal a table must not be folded to 80 columns: logs and pipes have no width.
         rich = RichConsole(file=sys.stdout, width=None if terminal else 200, highlight=False)
         with rich.capture() as drawn:
             rich.print(table)
-        print(self._inert(drawn.get()), end="", flush=True)
+        _print(without_commands(drawn.get()).removesuffix("\n"))  # its escape sequences are ours
 
     def result(self, text: str, data: object) -> None:
         """The command's result on standard output: ``data`` as JSON in ``--json`` mode, else ``text``.
@@ -163,31 +166,34 @@ class Console:
         if self.json_mode:
             from msgspec import to_builtins
 
-            print(json.dumps(to_builtins(data, enc_hook=str), indent=2, sort_keys=True), flush=True)
+            _print(json_text(to_builtins(data, enc_hook=str)))
         elif text:
-            print(self._inert(text), flush=True)
+            self.show(text)
 
     def outcome(self, outcome: Outcome, *, title: str = "") -> None:
         """A command's result, as text or JSON; with a title, also in the GitHub step summary."""
         to_json = getattr(outcome, "to_json", None)
         self.result(outcome.text(), outcome if to_json is None else to_json())
         if title:
-            self.summary(f"### {title}\n\n{outcome.text()}")
+            self.summary(f"### {title}\n\n{code_block(outcome.text().splitlines())}")
 
     def error(self, error: ReleaseError) -> None:
         """Show an error: JSON on standard output in ``--json`` mode; an annotation too in Actions."""
-        if self.json_mode:
-            print(json.dumps(error.as_json(), indent=2, sort_keys=True), flush=True)
         if self.in_actions:
-            print(f"::error title={error.id}::{_escape_command(str(error))}", file=sys.stderr, flush=True)
-        print(self._inert(f"error[{error.id}]: {error}"), file=sys.stderr, flush=True)
+            _to_stderr(_command("error", str(error), title=error.id))
+        _to_stderr(inert(f"error[{error.id}]: {error}"))
+        if self.json_mode:  # last: standard output may be what failed
+            _print(json_text(error.as_json()))
 
-    def _inert(self, text: str) -> str:
-        """Text that may quote others: a test's name from a report, a file's, a message. None of it commands Actions."""
-        return _COMMAND.sub(lambda found: f"{found[0]} ", text) if self.in_actions else text
+    def usage(self, text: str) -> None:
+        """What is printed whatever ``--quiet`` says: click's complaint about arguments, a traceback. To stderr."""
+        _to_stderr(inert(text.rstrip("\n")))
 
     def summary(self, markdown: str) -> None:
-        """Append to the GitHub step summary, if there is one."""
+        """Append to the GitHub step summary, if there is one.
+
+        :param markdown: ours; text of others in it went through :mod:`mlir_release.foreign`
+        """
         path = os.environ.get("GITHUB_STEP_SUMMARY")
         if path:
             with Path(path).open("a", encoding="utf-8") as file:
@@ -206,8 +212,27 @@ class Console:
                 file.write(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
 
 
-def _escape_command(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _print(text: str, *, to: TextIO | None = None) -> None:
+    try:
+        print(text, file=to or sys.stdout, flush=True)
+    except BrokenPipeError:  # nobody reads it any more: 128 and SIGPIPE, as other programs end then
+        raise SystemExit(141) from None
+
+
+def _to_stderr(text: str) -> None:
+    _print(text, to=sys.stderr)
+
+
+def _command(name: str, message: str, *, title: str = "") -> str:
+    """A command to Actions. Source: github.com/actions/toolkit, packages/core/src/command.ts, for what is escaped."""
+
+    def escaped(text: str, *characters: str) -> str:
+        for character in ("%", "\r", "\n", *characters):
+            text = text.replace(character, f"%{ord(character):02X}")
+        return text
+
+    properties = f" title={escaped(inert(title), ':', ',')}" if title else ""
+    return f"::{name}{properties}::{escaped(inert(message))}"
 
 
 console = Console()

@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     """Exit codes of ``mlir-release``; few, so that a workflow can branch on them."""
 
     OK = 0
-    INTERNAL = 1  #: a bug of ours: a traceback is shown
+    INTERNAL = 1  #: a bug of ours: the message names a file with the traceback
     USAGE = 2  #: bad arguments, configuration or input files (2 is click's, too)
     ENVIRONMENT = 3  #: the machine lacks something: a tool, a CPython, disk space, network
     CONFLICT = 4  #: someone else changed what we were changing; running again may help

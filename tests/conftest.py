@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 from mlir_release.console import console
 from tests.github_server import server
+from tests.invented import believe_invented_revisions
+
+believe_invented_revisions()
 
 # How long an example takes says something of the machine and its other work, not of what is tested.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -55,4 +55,4 @@ LLVM_TREE = {path: text.encode() for path, text in LLVM_FILES.items()}
 
 def make_revision(sha: str, *, subject: str = "[mlir] Do something (#1)", facts: LlvmFacts = FACTS) -> Revision:
     """A commit of 2026."""
-    return Revision(sha=sha, epoch=1_790_000_000, subject=subject, trailers={}, facts=lambda: facts)
+    return Revision(sha=sha, epoch=1_790_000_000, subject=subject, facts=lambda: facts)

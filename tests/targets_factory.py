@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 UPSTREAM = "https://example.org/llvm-project.git"
+#: Upstreams that tests name and never reach.
+INVENTED = (UPSTREAM, "https://github.com/llvm/llvm-project.git")
 RUNTIME = "linux-x86_64"
 #: The LLVM configuration of a source distribution; the others have the names of their distributions.
 SOURCE = "mlir-source"

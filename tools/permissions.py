@@ -39,7 +39,8 @@ FOREIGN: Mapping[str, str] = {
 }
 OURS = frozenset({
     "attest", "index", "integrate gather", "integrate plan", "integrate run", "integrate start", "matrix", "number",
-    "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release sweep", "release track",
+    "publish", "pypi", "release check-run", "release dispatch", "release fetch", "release latest", "release sweep",
+    "release track",
     "sdk pack", "sdk unpack", "snapshot",
 })  # fmt: skip
 

@@ -11,7 +11,7 @@ from mlir_release.apidocs import text
 from mlir_release.apidocs.describe import PARTS
 from mlir_release.apidocs.links import Links, file_of
 from mlir_release.console import format_bytes
-from mlir_release.host.files import write_atomically
+from mlir_release.host.files import write_all
 from mlir_release.index.drawing import make_templates, style
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def draw(api: Api, output: Path, heading: Heading) -> Section:
     """Write the pages of ``api`` into ``output``. The same wheel gives the same bytes."""
     links = Links(api)
     files = dict(_files(api, links, heading))
-    for name, content in files.items():
-        write_atomically(output / name, content.encode())
+    write_all(output, files)
     return Section(
         output=output,
         title=heading.title,

@@ -19,12 +19,13 @@ from mlir_release.apidocs.read import need_griffe
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.host.download import download
-from mlir_release.host.files import read_if_there, sha256_of, write_atomically
+from mlir_release.host.files import check_inside, read_if_there, sha256_of, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.drawing import digest_of_code
 from mlir_release.index.site import api_folder
 from mlir_release.model.api_section import SECTION_NAME, ApiSection
 from mlir_release.model.cpython import python_order
+from mlir_release.model.decode import DOCUMENT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +93,10 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> Non
     wanted = list(wanted_sections(channels))
     folders = {site / each.folder for each in wanted}
     for stale in {path.parent for path in site.glob(f"*/*/*/{SECTION_NAME}")} - folders:
+        check_inside(site, stale / SECTION_NAME)
         shutil.rmtree(stale)
+    for folder in folders:
+        check_inside(site, folder / SECTION_NAME)
     for each in wanted:
         try:
             _provide(each, site, base_url)
@@ -126,7 +130,7 @@ def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:
     """Fetch a section that is served; False if it is not there, or made from something else."""
     try:
         with scratch_folder("apidocs") as scratch:
-            download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME)
+            download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME, limit=DOCUMENT_LIMIT)
             content = (scratch / SECTION_NAME).read_bytes()
             found = ApiSection.parse(content)
             if found is None or not found.is_of(wanted.section):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import zipfile
-import zlib
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 #: The one package that every distribution installs.
 PACKAGE = "mlir"
+
+#: Bytes of all its sources at most: the parser's trees take many times as much. Those of LLVM 22 have ten million.
+SOURCES_LIMIT = 64 << 20
 
 
 def need_griffe() -> None:
@@ -48,9 +50,9 @@ def read_wheel(wheel: Path) -> Module:
         loader = griffe.GriffeLoader(search_paths=[folder], allow_inspection=False)
         try:
             package = loader.load(PACKAGE, try_relative_path=False)
-        except (ImportError, SyntaxError) as error:
-            raise _no_bindings(wheel, str(error)) from error
-        loader.resolve_aliases(implicit=True, external=False)
+            loader.resolve_aliases(implicit=True, external=False)
+        except Exception as error:  # whatever another's code makes a parser raise
+            raise _no_bindings(wheel, f"{type(error).__name__}: {error}") from error
     assert isinstance(package, griffe.Module)
     return package
 
@@ -58,18 +60,21 @@ def read_wheel(wheel: Path) -> Module:
 def _unpack(wheel: Path, folder: Path) -> None:
     """Write the wheel's Python sources and stubs below ``folder``."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with open_zip(wheel) as archive:
             names = [name for name in archive.namelist() if name.endswith((".py", ".pyi"))]
             sources = [name for name in names if name.startswith(f"{PACKAGE}/")]
+            if sum(archive.getinfo(name).file_size for name in sources) > SOURCES_LIMIT:
+                raise ArchiveError(f"its sources have more than {SOURCES_LIMIT >> 20} MiB")
             for name in sources:
-                text = archive.read(name).decode()
-                place = folder / archive.extract(name, folder)
+                place = folder / name
+                place.parent.mkdir(parents=True, exist_ok=True)
                 # Generated operations say it this way because an operand may be named "property", and griffe knows
                 # the plain spelling only.
-                place.write_text(text.replace("@builtins.property", "@property"), encoding="utf-8")
-        _complete(folder / PACKAGE)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, UnicodeDecodeError) as error:
-        raise _no_bindings(wheel, str(error) or type(error).__name__) from error
+                text = archive.read(name).decode().replace("@builtins.property", "@property")
+                place.write_text(text, encoding="utf-8")
+    except ArchiveError as error:
+        raise _no_bindings(wheel, str(error)) from error
+    _complete(folder / PACKAGE)
     if not sources:
         raise _no_bindings(wheel, f"it has no Python files below {PACKAGE}/")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 
 import click
 
 from mlir_release import __version__
 from mlir_release.console import console
-from mlir_release.errors import ExitCode, ReleaseError
+from mlir_release.errors import ExitCode, MachineError, ReleaseError
+from mlir_release.foreign import visible
 
 #: Name -> (heading, description). Each command is the object of its name in the module of its name. The descriptions
 #: are here so that ``--help`` imports no command.
@@ -57,6 +60,13 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"mlir_release.cli.{cmd_name}"), cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """As any group. But a pipe to another program that broke is an error: click would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _unexpected(error) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of contents, by heading."""
         headings: dict[str, list[tuple[str, str]]] = {}
@@ -95,18 +105,77 @@ def use_utf8() -> None:
 
 
 def main() -> None:
-    """Entry point of ``mlir-release``: expected errors become one message and an exit code."""
+    """Entry point of ``mlir-release``: every failure becomes one message and an exit code, never a traceback."""
     use_utf8()
+    code = int(ExitCode.ENVIRONMENT)
+    with suppress(OSError):  # nobody reads our messages, or they go to a full disk: nothing can be said
+        code = _run()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # Python would try again at its end, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         # Without click's standalone mode, a command's Context.exit(code) comes back as the return value.
         code = app(prog_name="mlir-release", standalone_mode=False)
+        return code if isinstance(code, int) else int(ExitCode.OK)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ExitCode.INTERNAL)
     except ReleaseError as error:
-        console.error(error)
-        sys.exit(int(error.exit_code))
+        failure = error
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        message = StringIO()
+        error.show(message)
+        console.usage(message.getvalue())
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         console.say("interrupted; run the same command again to resume")
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+        return 130
+    except Exception as error:
+        failure = _unexpected(error)
+    console.error(failure)
+    return int(failure.exit_code)
+
+
+def _unexpected(error: Exception) -> ReleaseError:
+    """What a person is told of an exception that no command expected. The traceback is kept in a file."""
+    import tempfile
+    import traceback
+
+    trace = visible("".join(traceback.format_exception(error)))
+    said = traceback.format_exception_only(error)[-1].strip()[:500]
+    if os.environ.get("MLIR_RELEASE_TRACEBACK"):
+        console.usage(trace)
+    if isinstance(error, OSError):
+        return MachineError(
+            "system-refused",
+            f"the system refused something: {error.strerror or said}",
+            where=" and ".join(str(name) for name in (error.filename, error.filename2) if name is not None),
+            remedy="check the path, its permissions and the space on its disk, then run the same command again",
+        )
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="mlir-release-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(trace)
+            where = file.name
+    except OSError:
+        where = ""
+    if isinstance(error, MemoryError | RecursionError | UnicodeError) or "embedded null" in said:
+        return MachineError(
+            "input-unusable",
+            f"this machine can't process an input: {said}",
+            where=where,
+            why="a file or an answer is too large, too deeply nested, or not text",
+            remedy="find the input by the traceback in that file, and correct it",
+        )
+    return ReleaseError(
+        "internal-error",
+        f"a bug of mlir-release: {said}",
+        where=where,
+        remedy="report it with the command and that file; MLIR_RELEASE_TRACEBACK=1 shows the traceback here",
+    )

@@ -26,17 +26,32 @@ if TYPE_CHECKING:
     multiple=True,
     help="Sign only files of this kind; may be repeated.  [default: all]",
 )
+@click.option(
+    "--handed-over",
+    metavar="JSON",
+    help="Sign only files with the digests in these outputs of the jobs that made them.  [default: check names only]",
+)
 @forge_option
 @branch_option
 @json_option
-def attest(tag: str, folder: Path, output: Path, kinds: tuple[str, ...], forge: Forge, branch: str) -> None:
+def attest(
+    tag: str,
+    folder: Path,
+    output: Path,
+    kinds: tuple[str, ...],
+    handed_over: str | None,
+    forge: Forge,
+    branch: str,
+) -> None:
     """Sign the files of TAG's release that are below FOLDER, as the workflow run that this is.
 
     Each gets a statement of how it was built (SLSA provenance). Files that have a valid bundle in the output folder are
     not signed again. Only attest.yml, called at the protected branch, makes signatures that are accepted. TAG has to
-    name a commit of the protected branch that differs in nothing but the pin.
+    name a commit of the protected branch that differs in nothing but the pin, and the pin has to be upstream's. A file
+    that no target of TAG makes ends the run before anything is signed.
     """
     from mlir_release.provenance.sign import KINDS
-    from mlir_release.release.check import attest_release
+    from mlir_release.release.attest import attest_release
 
-    console.outcome(attest_release(forge, tag, folder, output, kinds=kinds or tuple(KINDS), branch=branch))
+    chosen = kinds or tuple(KINDS)
+    console.outcome(attest_release(forge, tag, folder, output, kinds=chosen, branch=branch, handed_over=handed_over))

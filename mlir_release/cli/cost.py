@@ -65,8 +65,8 @@ def cost(
     groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
     for name, group in groups.items():
         console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
-    click.echo(f"{found.runs} runs in {weeks} weeks")
-    click.echo(found.text())
+    console.show(f"{found.runs} runs in {weeks} weeks")
+    console.show(found.text())
 
 
 def _scheduled(repository: Path) -> int:
@@ -85,7 +85,7 @@ def _show_requests(matrix: Matrix, per_day: int) -> None:
         console.result("", day.to_json())
         return
     console.table(list(Day.COLUMNS), [list(row) for row in day.table()], title=f"a day of {per_day} snapshots")
-    click.echo(f"limits of an hour: {counted().source}, read on {counted().read_on}")
+    console.show(f"limits of an hour: {counted().source}, read on {counted().read_on}")
 
 
 def _show_estimate(matrix: Matrix, per_day: int) -> None:
@@ -99,4 +99,4 @@ def _show_estimate(matrix: Matrix, per_day: int) -> None:
     columns = [">jobs", ">minutes (private)", ">US dollars", ">minutes (public)"]
     console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
     console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
-    click.echo("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))
+    console.show("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))

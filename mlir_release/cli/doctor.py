@@ -51,9 +51,9 @@ def doctor(
 
 def _show(findings: Sequence[Finding], place: str) -> None:
     """Print the findings and the remedies; in Actions also the step's summary and an annotation for each problem."""
-    from mlir_release.doctor.results import count, markdown, to_do
+    from mlir_release.doctor.results import count, summary, to_do
 
-    console.summary(markdown(findings, title=f"{place}: set up?"))
+    console.summary(summary(findings, title=f"{place}: set up?"))
     if console.in_actions:
         for finding in findings:
             if finding.level == "problem":
@@ -66,7 +66,7 @@ def _show(findings: Sequence[Finding], place: str) -> None:
     rows = [(Text(finding.level, style=_STYLES[finding.level]), finding.check, finding.text) for finding in findings]
     console.table(["", "check", "what was found"], rows, title=place)
     if remedies := to_do(findings):
-        click.echo("To do:")
+        console.show("To do:")
         for remedy in remedies:
-            click.echo(click.wrap_text(remedy, width=100, initial_indent="  - ", subsequent_indent="    "))
-    click.echo(count(findings))
+            console.show(click.wrap_text(remedy, width=100, initial_indent="  - ", subsequent_indent="    "))
+    console.show(count(findings))

@@ -37,4 +37,4 @@ def forge_codeowners(owners: tuple[str, ...]) -> None:
     """Print the CODEOWNERS of a release repository: OWNERS (@ORGANISATION/TEAM) review every change."""
     from mlir_release.forge.codeowners import format_codeowners
 
-    click.echo(format_codeowners(owners), nl=False)
+    console.show(format_codeowners(owners).rstrip("\n"))

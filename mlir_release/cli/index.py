@@ -9,12 +9,12 @@ import click
 
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
-    branch_option,
     dry_run_option,
     forge_option,
     json_option,
     output_option,
     pythons_option,
+    signed_by_options,
 )
 from mlir_release.console import console
 from mlir_release.forge.open import served_at
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
 
 
 @click.command()
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     type=click.Choice(["uv", "pdm", "poetry"]),
     help="Also lock a project with this program of PATH (--probe); may be repeated.",
 )
-@branch_option
+@signed_by_options
 @dry_run_option
 @json_option
 def index(
@@ -77,7 +78,7 @@ def index(
     patience: float,
     pythons: tuple[str, ...],
     installers: tuple[str, ...],
-    branch: str,
+    signed_by: SignedBy,
     dry_run: bool,
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
@@ -91,18 +92,19 @@ def index(
     if files_url is not None:
         forge = served_at(forge, files_url)
     base = base_url or output.absolute().as_uri()
-    matrix = matrix_of_branch(forge, branch)
+    matrix = matrix_of_branch(forge, signed_by.branch)
     outcome = generate(
         forge,
         output,
         base_url=base,
-        branch=branch,
+        branch=signed_by.branch,
+        signed_by=signed_by,
         afresh=afresh,
         linked_days=matrix.release.linked_days,
         matrix=matrix,
         add_apis=make_sections if api else None,
         add_conda=partial(serve_channels, conda, conda_url) if conda is not None else None,
-        documents=Documents.read(docs, source_of(forge, branch)) if docs is not None else None,
+        documents=Documents.read(docs, source_of(forge, signed_by.branch)) if docs is not None else None,
         dry_run=dry_run,
     )
     console.outcome(outcome)
@@ -118,7 +120,7 @@ def index(
             output,
             probed,
             base_url=base,
-            branch=branch,
+            branch=signed_by.branch,
             pythons=interpreters,
             tools=find_tools(installers),
             patience=Patience(seconds=60 * patience),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.release.signed import Expectation, SignedBy
+    from mlir_release.release.signed import SignedBy
 
 
 @click.command()
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 )
 @click.option("--distribution", default="mlir", show_default=True, help="mlir, mlir-core or mlir-full.")
 @click.option("--sdk", is_flag=True, help="Install mlir-sdk and mlir-sdk-tools of the release, too.")
-@click.option(
-    "--provenance",
-    type=click.Choice(["auto", "require", "skip"]),
-    default="auto",
-    show_default="required if the release is signed, and on GitHub",
-    help="Whether the wheel and the manifest must be signed by the release process.",
-)
 @signed_by_options
 @click.option("--no-deps", is_flag=True, help="Do not install the wheel's dependencies.")
 @dry_run_option
@@ -43,7 +35,6 @@ def install(
     python: Path | None,
     distribution: str,
     sdk: bool,
-    provenance: Expectation,
     signed_by: SignedBy,
     no_deps: bool,
     dry_run: bool,
@@ -57,7 +48,7 @@ def install(
         python=python,
         distribution=distribution,
         sdk=sdk,
-        signed_by=replace(signed_by, expectation=provenance),
+        signed_by=signed_by,
         pip_options=["--no-deps"] if no_deps else [],
         dry_run=dry_run,
     )

@@ -74,12 +74,12 @@ def matrix(
         console.output("candidates", "true" if found.release.pypi_candidates else "false")
         if provenance:
             console.output("provenance", provenance)
-        click.echo(text)
+        console.result(text, github_matrix(rows))
     elif console.json_mode:
         left_out = [{"target": row.name, "reason": row.reason} for row in excluded]
         console.result("", {"rows": rows, "excluded": left_out})
     elif not rows:
-        click.echo("nothing is missing" if missing else "no targets")
+        console.show("nothing is missing" if missing else "no targets")
     else:
         columns = list(rows[0])
         console.table(columns, [[row[column] for column in columns] for row in rows])

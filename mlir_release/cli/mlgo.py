@@ -269,7 +269,7 @@ def mlgo_evaluate(
     console.table(found.columns, found.table(), title=title)
     if found.runs:
         console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
-    click.echo(found.summary())
+    console.show(found.summary())
 
 
 @mlgo.command("embed")
@@ -325,9 +325,10 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
 @json_option
 def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
     """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
+    from mlir_release.host.files import read_document as read_file
     from mlir_release.host.files import write_atomically
     from mlir_release.mlgo.corpus import load_corpus
-    from mlir_release.mlgo.report import load_result, report
+    from mlir_release.mlgo.report import EmbeddedResult, EvaluationResult, load_result, report
     from mlir_release.mlgo.trace import load_trace
     from mlir_release.model.mlgo import Training, read_document
 
@@ -335,9 +336,9 @@ def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded:
     page = report(
         modules,
         load_trace(corpus, modules),
-        read_document(training.read_bytes(), Training, where=str(training)),
-        load_result(evaluation),
-        load_result(embedded),
+        read_document(read_file(training), Training, where=str(training)),
+        load_result(evaluation, EvaluationResult),
+        load_result(embedded, EmbeddedResult),
     )
     write_atomically(output / "report.html", page)
     console.result(f"{output / 'report.html'}", {"page": str(output / "report.html")})

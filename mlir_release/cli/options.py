@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import Expectation
 
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -31,7 +32,7 @@ def _open_forge(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 _FORGE_HELP = (
     "The release repository: github:OWNER/NAME or local:PATH.  "
-    f"[default: ${FORGE_VARIABLE}; in a workflow its repository; else the rehearsal's forge]"
+    f"[default: ${FORGE_VARIABLE}; in a workflow its repository]"
 )
 
 #: The result, or the error, as JSON on standard output: switches :data:`mlir_release.console.console`.
@@ -78,9 +79,16 @@ request_id_option = click.option(
     help="Tells one forced release from another; the same id resumes.  [default: the workflow run's, else a new one]",
 )
 
+_provenance_option = click.option(
+    "--provenance",
+    type=click.Choice(["auto", "require", "skip"]),
+    default="auto",
+    show_default="required if the release is signed, on GitHub, and with --signed-by or --trusted-root",
+    help="Whether the release process must have signed what is read. Skip: only digests are checked.",
+)
+
 _signer_option = click.option(
     "--signed-by",
-    default="",
     metavar="URL",
     help="The repository whose workflow must have signed, https://github.com/OWNER/NAME.  "
     "[default: the release repository; of a mirror, the one that the release names]",
@@ -95,18 +103,32 @@ _trusted_root_option = click.option(
 
 
 def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``signed_by``: a :class:`~mlir_release.release.signed.SignedBy`; adds the two options above and the branch's."""
+    """``signed_by``: a :class:`~mlir_release.release.signed.SignedBy`.
+
+    Adds the three options above and the branch's: every command that reads a release has all of them.
+    """
 
     @functools.wraps(command)
-    def run(*arguments: Any, signed_by: str, trusted_root: Path | None, branch: str, **others: Any) -> Any:
+    def run(
+        *arguments: Any,
+        provenance: Expectation,
+        signed_by: str | None,
+        trusted_root: Path | None,
+        branch: str,
+        **others: Any,
+    ) -> Any:
         from mlir_release.provenance.trust import load_trust
         from mlir_release.release.signed import SignedBy
 
+        if signed_by == "":  # an unset variable of a script must not switch the check off
+            raise click.UsageError("--signed-by names no repository: give its address, or leave the option out")
+        if provenance == "skip" and (signed_by or trusted_root is not None):
+            raise click.UsageError("--signed-by and --trusted-root ask for a signature, and --provenance skip for none")
         trust = load_trust(trusted_root) if trusted_root is not None else None
-        whole = SignedBy(repository=signed_by, branch=branch, trust=trust)
+        whole = SignedBy(repository=signed_by or "", branch=branch, trust=trust, expectation=provenance)
         return command(*arguments, signed_by=whole, **others)
 
-    return _signer_option(_trusted_root_option(branch_option(run)))
+    return _provenance_option(_signer_option(_trusted_root_option(branch_option(run))))
 
 
 def forge_address_option(condition: str = "") -> Callable[..., Any]:

@@ -42,7 +42,11 @@ def publish(
     Where releases are signed, the manifest is signed last: this command writes it, says so (in a workflow by the output
     attest), and ends well. Called again with its bundle in the folder of --dist, it publishes.
     """
+    import hashlib
+
+    from mlir_release.model.manifest import MANIFEST_NAME
     from mlir_release.release import decisions
+    from mlir_release.release.attest import MANIFEST
     from mlir_release.release.draft import Draft
     from mlir_release.release.publish import publish as publish_draft
     from mlir_release.release.upload import upload
@@ -60,3 +64,6 @@ def publish(
     published = publish_draft(draft, dist=dist, manifest_to=manifest_to, dry_run=dry_run)
     console.outcome(published, title=tag)
     console.output("attest", published.unsigned)
+    if published.unsigned:
+        digest = hashlib.sha256(published.manifest.to_text().encode()).hexdigest()
+        console.output("manifest", f"{MANIFEST} {digest} {MANIFEST_NAME}")

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_release.cli.options import PATH, dry_run_option, forge_option, json_option, owners_option
+from mlir_release.cli.options import PATH, dry_run_option, forge_option, json_option, owners_option, signed_by_options
 from mlir_release.console import console
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
 
 
 @click.command()
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--repository-url", metavar="URL", help="Where to upload.  [default: PyPI]")
 @click.option("--index-url", metavar="URL", default="", help="The simple index that belongs to it.  [default: derived]")
 @owners_option()
+@signed_by_options
 @click.option("--stage", "folder", type=PATH, help="Upload nothing; write what the index lacks into this folder.")
 @click.option("--check", "check_only", is_flag=True, help="Upload nothing; check that the index has every file.")
 @dry_run_option
@@ -31,6 +33,7 @@ def pypi(
     repository_url: str | None,
     index_url: str,
     owners: tuple[str, ...],
+    signed_by: SignedBy,
     folder: Path | None,
     check_only: bool,
     dry_run: bool,
@@ -51,12 +54,22 @@ def pypi(
 
     url = repository_url or PYPI_UPLOAD
     if check_only:
-        found = staging.check(forge, tag, repository_url=url, index_url=index_url, owners=owners)
+        found = staging.check(forge, tag, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by)
         console.outcome(found, title=f"{tag} on PyPI")
     elif folder is not None:
-        staged = staging.stage(forge, tag, folder, repository_url=url, index_url=index_url, owners=owners)
+        staged = staging.stage(
+            forge, tag, folder, repository_url=url, index_url=index_url, owners=owners, signed_by=signed_by
+        )
         console.output("lacking", str(len(staged.files) if isinstance(staged, staging.Staged) else 0))
         console.outcome(staged, title=f"{tag} for PyPI")
     else:
-        outcome = publish_to_index(forge, tag, repository_url=url, index_url=index_url, owners=owners, dry_run=dry_run)
+        outcome = publish_to_index(
+            forge,
+            tag,
+            repository_url=url,
+            index_url=index_url,
+            owners=owners,
+            signed_by=signed_by,
+            dry_run=dry_run,
+        )
         console.outcome(outcome, title=f"{tag} on PyPI")

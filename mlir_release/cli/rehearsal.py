@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, force_option, jobs_option, json_option, pythons_option
-from mlir_release.forge.open import DEFAULT_WORKSPACE
 
 
 @click.command()
 @click.option(
     "--workspace",
     type=FOLDER,
-    default=DEFAULT_WORKSPACE,
+    default=Path("build", "rehearsal"),
     show_default=True,
     help="Folder of the upstream, forge, wheels and pages; a second run reuses it.",
 )

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_release.cli.options import (
+    FOLDER,
     branch_option,
     dry_run_option,
     forge_option,
     json_option,
     limit_option,
     output_option,
+    signed_by_options,
 )
 from mlir_release.cli.status import release_status
 from mlir_release.console import console, format_bytes
+from mlir_release.foreign import code_block, markdown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, ReleaseRow
+    from mlir_release.release.signed import SignedBy
 
 
 reason_option = click.option("--reason", required=True, help="Shown in the manifest, the notes and the pages.")
@@ -87,13 +91,13 @@ def release_show(tag: str, forge: Forge) -> None:
     if console.json_mode:
         console.result("", {**_release_json(found), "missing": lacking})
         return
-    click.echo(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
+    console.show(f"{tag}: {'draft' if found.draft else f'published, {forge.page_url(tag)}'}")
     console.table(
         ["asset", ">size", "sha256"],
         [[asset.name, format_bytes(asset.size), asset.sha256 or "incomplete"] for asset in found.assets],
     )
     for name in (*lacking.wheels, *lacking.tests):
-        click.echo(f"missing: {name}")
+        console.show(f"missing: {name}")
 
 
 @release.command("fetch")
@@ -165,6 +169,24 @@ def release_sweep(ctx: click.Context, forge: Forge, branch: str, dry_run: bool) 
         ctx.exit(int(swept.failures[0].exit_code))
 
 
+@release.command("latest")
+@click.option("--sign", type=FOLDER, help="Sign it, as the workflow run that this is, and write it into a folder.")
+@click.option("--store", type=FOLDER, help="Commit the one in that folder to the branch `latest`.")
+@forge_option
+@signed_by_options
+@json_option
+def release_latest(sign: Path | None, store: Path | None, forge: Forge, signed_by: SignedBy) -> None:
+    """Show which snapshot is signed as the newest, until when; or renew that, as latest.yml does."""
+    from mlir_release.release import latest
+
+    if sign is not None:
+        console.outcome(latest.sign_pointer(forge, sign, branch=signed_by.branch))
+    elif store is not None:
+        console.outcome(latest.store_pointer(forge, store, branch=signed_by.branch))
+    else:
+        console.outcome(latest.show_pointer(forge, signed_by))
+
+
 @release.command("waive")
 @click.argument("tag")
 @click.argument("target", required=False)
@@ -224,4 +246,4 @@ def release_track(tag: str, forge: Forge, log_url: str | None, dry_run: bool) ->
 
     found = track_release(forge, tag, log_url=log_url, dry_run=dry_run)
     console.outcome(found)
-    console.summary(f"### {tag}\n\n```text\n{found.text()}\n```")
+    console.summary(f"### {markdown(tag)}\n\n{code_block(found.text().splitlines())}")

@@ -152,10 +152,12 @@ def sdk_provide(
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_pinned
+    from mlir_release.snapshot.pinned import check_pinned
     from mlir_release.snapshot.state import find_state
 
     pass_named_variables(repository)
     state = find_state(forge, tag)
+    check_pinned(forge, state)
     matrix = matrix_at(forge, state.commit)
     try:
         made = provide_pinned(
@@ -229,11 +231,12 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
 
 
 def _show(found: Sdk) -> None:
-    import json
-
+    from mlir_release.model.decode import parse_json
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
-        console.result("", {"root": str(found.root), **json.loads(found.info.to_json())})
+        from mlir_release.model.decode import parse_json
+
+        console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))

@@ -65,9 +65,9 @@ def release_status(limit: int, forge: Forge, branch: str) -> None:
             title=platforms_heading,
         )
         for line in _links(releases, platforms):
-            click.echo(line)
+            console.show(line)
     if not status.releases:
-        click.echo("no release was begun yet")
+        console.show("no release was begun yet")
 
 
 def _release_row(line: ReleaseLine, status: Status) -> list[object]:

@@ -38,6 +38,8 @@ def verify(
 
     A FILE is checked by the bundle beside it, without the forge; with --trusted-root, without any network. The workflow
     that signs must be that of the protected branch, in a run on the release's tag, on a machine of GitHub's.
+
+    A release that nobody signed has digests and no proof: that is exit code 6, unless --provenance skip accepts it.
     """
     from mlir_release.forge.open import open_forge
     from mlir_release.provenance.policy import Policy
@@ -46,6 +48,8 @@ def verify(
     from mlir_release.release.signed import repository_of
 
     if Path(what).is_file():
+        if signed_by.skipped:
+            raise click.UsageError("--provenance skip leaves nothing to check of a file")
         repository = signed_by.repository or repository_of(open_forge(forge))
         policy = Policy(repository=repository, tag=tag, branch=signed_by.branch)
         console.outcome(check_file(Path(what), bundle, policy, signed_by.trust or load_trust()))
@@ -54,5 +58,7 @@ def verify(
     if not console.json_mode:
         console.table(checked.COLUMNS, [row.cells() for row in checked.rows])
     console.outcome(checked)
+    if checked.unsigned is not None and not console.json_mode:
+        console.error(checked.unsigned)
     if checked.refused:
         ctx.exit(int(checked.refused[0].exit_code))

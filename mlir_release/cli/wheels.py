@@ -23,6 +23,8 @@ from mlir_release.errors import ExitCode
 from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mlir_release.forge.base import Forge
     from mlir_release.release.signed import SignedBy
     from mlir_release.wheels.inspect import WheelReport
@@ -109,6 +111,7 @@ def wheels_build(
             made = write_source(request, output=output)
         else:
             (made,) = write_release_wheels([request], output=output)
+        _hand_over([made])
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None
@@ -120,10 +123,19 @@ def wheels_build(
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
     )
+    _hand_over([wheel.path for wheel in built])
     if console.json_mode:
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
+
+
+def _hand_over(made: Sequence[Path]) -> None:
+    """Give the file that a job made to the next job, with its digest: attest.yml signs no other for that target."""
+    from mlir_release.host.files import sha256_of
+
+    if len(made) == 1:
+        console.output("file", f"{sha256_of(made[0])} {made[0].name}")
 
 
 @wheels.command("rebuild")
@@ -251,7 +263,7 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
             [[file.name, format_bytes(file.compressed), format_bytes(file.size)] for file in report.files],
         )
     for problem in report.problems:
-        click.echo(f"problem[{problem.id}]: {problem.message}")
+        console.show(f"problem[{problem.id}]: {problem.message}")
 
 
 @wheels.command("test")
@@ -300,13 +312,13 @@ def wheels_test(
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
-    for report in found:
-        if reports is not None:
-            report.write(reports)
+    if reports is not None:
+        _hand_over([report.write(reports) for report in found])
+        for report in found:
             report.write_junit(reports)
+    for report in found:
         console.summary(report.markdown())
-        if not console.json_mode:
-            click.echo(report.markdown())
+        console.show(report.markdown())
     if console.json_mode:
         console.result("", [run.report for run in found])
     if not all(report.passed for report in found):

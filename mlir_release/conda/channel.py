@@ -15,9 +15,10 @@ from mlir_release.conda.package import packages
 from mlir_release.conda.recipe import LICENSE, PACKAGES, no_wheel
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.index.site import CONDA_FOLDER, FOLDERS, REPODATA
+from mlir_release.index.site import CONDA_FOLDER, FOLDERS, REPODATA, read_repodata
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
@@ -144,9 +145,9 @@ def _unpack(wheel: Path, root: Path) -> list[Path]:
     schemes = {"purelib": str(site), "platlib": str(site)}  # wheels of the bindings have nothing else
     destination = SchemeDictionaryDestination(schemes, interpreter="python", script_kind="posix")
     try:
-        with WheelFile.open(wheel) as source:
-            installer.install(source, destination, {"INSTALLER": b"conda\n"})
-    except (InstallerError, KeyError, ValueError) as error:
+        with open_zip(wheel) as archive:
+            installer.install(WheelFile(archive), destination, {"INSTALLER": b"conda\n"})
+    except (InstallerError, ArchiveError) as error:
         raise VerificationError(
             "conda-wheel-unusable",
             f"{wheel.name} can't be made a conda package",
@@ -180,9 +181,11 @@ def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], s
                 place = url.replace("{folder}", f"{kind}/{subdir}").rstrip("/") + "/"
                 content = json.dumps(_select(repodata, offered, place), indent=1, sort_keys=True) + "\n"
                 target = site / kind / CONDA_FOLDER / subdir / REPODATA
+                check_inside(site, target)
                 write_atomically(target, content)
                 stale.discard(target)
     for path in stale:
+        check_inside(site, path)
         path.unlink()
 
 
@@ -195,12 +198,9 @@ def _offered(release: Published) -> Iterator[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        repodata = json.loads(path.read_bytes())
-        if isinstance(repodata["packages.conda"], dict) and isinstance(repodata["info"], dict):
-            return dict(repodata)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _invalid(path, f"{type(error).__name__}: {error}") from error
-    raise _invalid(path, "it is no index of packages")
+        return read_repodata(path)
+    except (OSError, ValueError) as error:
+        raise _invalid(path, str(error)) from error
 
 
 def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mlir_release.conda.recipe import PACKAGES, recipe, variant_configuration, variants
 from mlir_release.errors import UsageError
-from mlir_release.host.files import write_atomically
+from mlir_release.host.files import write_all
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.yaml import pyyaml
 from mlir_release.release.remote import need_published
@@ -54,7 +55,7 @@ def write_recipe(
 
     :raises UsageError: ``release-not-published``, ``conda-distribution-unknown``, ``conda-no-wheel``
     :raises VerificationError: ``provenance-…``, ``manifest-…``
-    :raises MachineError: ``yaml-missing``
+    :raises MachineError: ``yaml-missing``, ``disk-space``
     """
     if distribution not in PACKAGES:
         raise UsageError(
@@ -68,9 +69,9 @@ def write_recipe(
         manifest = read_trusted(forge, release, scratch, signed_by).manifest
     made, left_out = variants(manifest, distribution)
     content = recipe(manifest, distribution, made, lambda name: forge.file_url(tag, name))
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, document in (("recipe.yaml", content), ("variants.yaml", variant_configuration(made))):
-        write_atomically(folder / name, yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000))
+    documents = {"recipe.yaml": content, "variants.yaml": variant_configuration(made)}
+    dump = partial(yaml.safe_dump, sort_keys=False, allow_unicode=True, width=1000)
+    write_all(folder, {name: dump(document) for name, document in documents.items()})
     return WrittenRecipe(
         tag=tag,
         package=PACKAGES[distribution],

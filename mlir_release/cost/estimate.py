@@ -67,6 +67,8 @@ OTHERS = (
     ("release.yml", "publish: sign the manifest", 2),
     ("release.yml", "publish: verify and publish (signed)", 6),
     ("release.yml", "report: update issues", 2),
+    ("latest.yml", "publish: sign the latest", 2),
+    ("latest.yml", "publish: store the latest", 2),
     ("pages.yml", "publish: generate pages", 4),
     ("pages.yml", "publish: deploy pages", 1),
     ("pages.yml", "publish: dispatch checks", 1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import date
 from functools import cache
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert, field
 
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import HOST_SYSTEMS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Prices(Struct, frozen=True, kw_only=True, rename="kebab"):
 @cache
 def prices() -> Prices:
     """The list that comes with the toolkit."""
-    data = tomllib.loads(resources.files(__package__).joinpath("prices.toml").read_text(encoding="utf-8"))
+    data = parse_toml(resources.files(__package__).joinpath("prices.toml").read_text(encoding="utf-8"))
     return convert(data, Prices, dec_hook=lambda _, label: re.compile(label))
 
 

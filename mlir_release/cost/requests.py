@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, convert, field
 
+from mlir_release.model.decode import parse_toml
+
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
-Times = Literal["once", "thrice", "four times", "platform", "wheel"]
+Times = Literal["once", "thrice", "five times", "platform", "wheel"]
 
 _CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
 
@@ -62,7 +63,7 @@ class Counted(Struct, frozen=True, kw_only=True, rename="kebab"):
 def counted() -> Counted:
     """The counts that come with the toolkit."""
     text = resources.files(__package__).joinpath("requests.toml").read_text(encoding="utf-8")
-    return convert(tomllib.loads(text), Counted)
+    return convert(parse_toml(text), Counted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ class Day:
 def a_day(matrix: Matrix, *, per_day: int) -> Day:
     """What so many snapshots of a matrix ask."""
     wheels, tests = len(matrix.wheels), len(matrix.tests)
-    times = {"once": 1, "thrice": 3, "four times": 4, "platform": len(matrix.runtimes), "wheel": wheels}
+    times = {"once": 1, "thrice": 3, "five times": 5, "platform": len(matrix.runtimes), "wheel": wheels}
     rows = []
     for command in counted().commands:
         runs = times[command.times]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mlir_release.doctor.actions import examine_actions
 from mlir_release.doctor.green import examine_green
 from mlir_release.doctor.index import configured_owners, examine_names, examine_project, goes_to_pypi
+from mlir_release.doctor.latest import examine_latest
 from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pin_branch import examine_newest_pin
 from mlir_release.doctor.pins import examine_pins
@@ -52,6 +53,7 @@ def examine_forge(
     findings += tuple(examine_green(contents, os.environ))
     if contents.releases and contents.matrix is not None:
         findings += (examine_newest_pin(forge, contents.matrix.release),)
+        findings += tuple(examine_latest(forge, contents.matrix.release))
         findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
     if index_url is not None and contents.releases:
         known = owners or configured_owners(seen.variables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.doctor.results import Finding, of_error
 from mlir_release.errors import ReleaseError
 from mlir_release.model.cpython import CPython
+from mlir_release.model.decode import parse_toml
 from mlir_release.snapshot.state import matrix_of, states
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Life:
 def read_lives() -> tuple[Life, ...]:
     """Those that ``cpython.toml`` knows, the oldest first."""
     text = resources.files(__package__).joinpath("cpython.toml").read_text(encoding="utf-8")
-    rows: Mapping[str, Mapping[str, object]] = tomllib.loads(text)["python"]
+    rows: Mapping[str, Mapping[str, object]] = parse_toml(text)["python"]
     lives = [
         Life(
             python=CPython.parse(version),

@@ -36,6 +36,7 @@ WORKFLOWS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     ),
     "platform.yml": (frozenset({"workflow_call"}), ("contents", "id-token", "attestations")),
     "attest.yml": (frozenset({"workflow_call"}), ("id-token", "attestations")),
+    "latest.yml": (frozenset({"workflow_dispatch"}), ("contents", "id-token", "attestations")),
     "compiler-caches.yml": (frozenset({"workflow_dispatch"}), ()),
     "numbered-release.yml": (frozenset({"workflow_dispatch"}), ("contents", "actions")),
     "pages.yml": (frozenset({"workflow_dispatch"}), ("pages", "id-token", "actions")),

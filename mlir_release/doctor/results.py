@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.foreign import markdown, table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -67,13 +69,14 @@ def count(findings: Sequence[Finding]) -> str:
     return f"{numbers['problem']} problem{plural}, {numbers['unknown']} unknown, {numbers['ok']} ok"
 
 
-def markdown(findings: Sequence[Finding], *, title: str) -> str:
+def summary(findings: Sequence[Finding], *, title: str) -> str:
     """A table of what is not ok, for the step summary."""
-    lines = [f"### {title}", "", count(findings)]
+    lines = [f"### {markdown(title)}", "", count(findings)]
     shown = [finding for finding in findings if finding.level != "ok"]
     if shown:
-        lines += ["", "| check | | what | to do |", "|---|---|---|---|"]
-    for finding in sorted(shown, key=lambda finding: finding.level != "problem"):
-        cells = (finding.check, finding.level, finding.text, finding.remedy)
-        lines.append("| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |")
+        rows = [
+            [markdown(cell) for cell in (finding.check, finding.level, finding.text, finding.remedy)]
+            for finding in sorted(shown, key=lambda finding: finding.level != "problem")
+        ]
+        lines += ["", table(("check", "", "what", "to do"), rows)]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from mlir_release.downstream.kit import PYPROJECT, make_kit
 from mlir_release.downstream.pin import Kind, make_pin
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.release.listed import need_its_tag
 from mlir_release.release.remote import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.snapshot.state import find_state
@@ -67,6 +68,11 @@ def write_kit(
     release = need_published(forge, tag)
     with scratch_folder("downstream") as scratch:
         manifest = read_trusted(forge, release, scratch, signed_by).manifest
+    facts = None
+    if kind == "bundle":
+        state = find_state(forge, tag)
+        need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
+        facts = state.facts
     home = forge.services.address if forge.services is not None else manifest.repository
     pin = make_pin(
         manifest,
@@ -74,7 +80,7 @@ def write_kit(
         kind=kind,
         site=site,
         repository=home,
-        facts=find_state(forge, tag).facts if kind == "bundle" else None,
+        facts=facts,
     )
     if smoke and not pin.repository_name:
         raise UsageError(

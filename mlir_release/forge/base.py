@@ -67,6 +67,10 @@ class ReleaseRow:
     created_at: datetime
     published_at: datetime | None
 
+    def digest(self, name: str) -> str:
+        """SHA-256 of a file of it, as far as the list shows that: GitHub's GraphQL does not. Empty if it does not."""
+        return ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Release(ReleaseRow):
@@ -78,6 +82,11 @@ class Release(ReleaseRow):
     def asset(self, name: str) -> Asset | None:
         """The asset called ``name``, if there is one."""
         return next((asset for asset in self.assets if asset.name == name), None)
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of a file of it; empty if there is none."""
+        asset = self.asset(name)
+        return asset.sha256 if asset is not None else ""
 
 
 @dataclass(frozen=True, kw_only=True)

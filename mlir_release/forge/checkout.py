@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mlir_release.errors import ConflictError, UsageError
 from mlir_release.git.repository import Git
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.git.worktrees import current_branch
+from mlir_release.host.files import read_document, read_if_there, write_atomically
 from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
@@ -17,7 +18,7 @@ def matrix_of_checkout(repository: Path) -> Matrix:
     """The build matrix of a checkout. :raises UsageError: if there is none, or it has a mistake"""
     path = repository / TARGETS_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_document(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "checkout-without-targets",
@@ -59,14 +60,16 @@ def write_pin(directory: Path, sha: str) -> None:
     git = Git(directory)
     path = directory / PIN_FILE
     if git.is_repository():
-        if git.run("symbolic-ref", "--quiet", "HEAD", check=False).returncode != 0 and git.resolve("HEAD"):
+        if current_branch(git) is None and git.resolve("HEAD"):
             raise ConflictError(
                 "checkout-detached",
                 "the release repository's HEAD is detached: a pin committed there would belong to no branch",
                 where=str(directory),
                 remedy="git switch to the pin branch first",
             )
-        if git.text("status", "--porcelain", "-z", "--", PIN_FILE) and path.exists() and git.read("HEAD", PIN_FILE):
+        # Not `git status`: it starts the programs that a checkout's configuration names as filters.
+        kept, found = git.read("HEAD", PIN_FILE), read_if_there(path)
+        if kept is not None and found is not None and kept.split() != found.split():
             raise ConflictError(
                 "checkout-dirty",
                 f"{PIN_FILE} has changes that are not committed",

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 #: Names the forge of commands that are given none.
 FORGE_VARIABLE = "MLIR_RELEASE_FORGE"
 
-#: Where ``mlir-release rehearsal`` keeps everything unless told otherwise; its forge is the last default.
-DEFAULT_WORKSPACE = Path("build") / "rehearsal"
-
 
 def open_forge(address: str | None = None, environ: Mapping[str, str] = os.environ) -> Forge:
     """The forge at ``address``: ``github:OWNER/NAME``, ``local:PATH``, or a plain path.
 
-    :param address: None: that of :data:`FORGE_VARIABLE`, else a workflow's own repository, else the rehearsal's forge
+    A folder is never implied: one below the current folder may have come with a checkout of others.
+
+    :param address: None: that of :data:`FORGE_VARIABLE`, else a workflow's own repository
     :raises UsageError: ``forge-not-found``, ``repository-invalid``
     """
     chosen = address or default_address(environ)
+    if chosen is None:
+        raise _not_found("no release repository is named")
     kind, colon, rest = chosen.partition(":")
     if kind == "github" and colon:
         from mlir_release.forge.github.forge import GitHubForge
@@ -37,24 +38,28 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
 
     path = Path(rest if kind == "local" and colon else chosen)
     if not (path / "repository.git").is_dir():
-        raise UsageError(
-            "forge-not-found",
-            "there is no local forge in that folder",
-            where=str(path),
-            remedy=f"make one (mlir-release forge init {path}, or mlir-release rehearsal), "
-            f"or name another with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH)",
-        )
+        raise _not_found("there is no local forge in that folder", where=str(path))
     return LocalForge(path)
 
 
-def default_address(environ: Mapping[str, str]) -> str:
-    """The address that the environment implies."""
+def _not_found(what: str, where: str = "") -> UsageError:
+    return UsageError(
+        "forge-not-found",
+        what,
+        where=where,
+        remedy=f"name one with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH), "
+        "or make one in a folder (mlir-release forge init, mlir-release rehearsal)",
+    )
+
+
+def default_address(environ: Mapping[str, str]) -> str | None:
+    """The address that the environment implies, or None."""
     if environ.get(FORGE_VARIABLE):
         return environ[FORGE_VARIABLE]
     repository = environ.get("GITHUB_REPOSITORY")
     if environ.get("GITHUB_ACTIONS") == "true" and repository:
         return f"github:{repository}"
-    return f"local:{DEFAULT_WORKSPACE / 'forge'}"
+    return None
 
 
 def served_at(forge: Forge, url: str) -> Forge:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from mlir_release.errors import ForgeError, UsageError
 from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.model.decode import is_plain_name
+
+#: Where a local forge keeps the page of a release among its files.
+RELEASE_PAGE = "index.html"
 
 _RETRY = "run this again: it looks at the forge anew"
 
@@ -57,3 +63,18 @@ def release_immutable(tag: str, *, where: str) -> ForgeError:
         where=where,
         remedy="make another release; `mlir-release release yank` hides this one",
     )
+
+
+def check_name(kind: Literal["tag", "asset"], name: str, *, where: str) -> None:
+    """Refuse what is no plain file name: it becomes a path, or a part of an address.
+
+    :raises ForgeError: ``name-unsuitable``
+    """
+    if not is_plain_name(name) or name == RELEASE_PAGE:
+        raise ForgeError(
+            "name-unsuitable",
+            f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
+            where=where,
+            why=f"it must be a plain file name, and not {RELEASE_PAGE}, which is the release's page",
+            remedy="rename it; if it is of a release that others made, do not use that release",
+        )

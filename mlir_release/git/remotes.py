@@ -29,7 +29,7 @@ def upstream_unreachable(url: str, *, why: str, configured_in: str) -> Unreachab
 
 def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
     """Fetch one ref; False if the remote does not have it. :raises UnreachableError: if the remote can't be read"""
-    done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False)
+    done = git.run("fetch", "--quiet", "--no-tags", *options, "--", remote, refspec, check=False, remote=remote)
     stderr = done.stderr.decode(errors="replace")
     if done.returncode == 0 or "couldn't find remote ref" in stderr:
         return done.returncode == 0
@@ -44,7 +44,8 @@ def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
 
 def push(git: Git, remote: str, *refspecs: str, env: Mapping[str, str] | None = None) -> bool:
     """Push; False if the remote's branch has moved. :raises ConflictError: if it can't be reached, or refuses"""
-    done = git.run("push", "--porcelain", "--no-verify", "--atomic", remote, *refspecs, env=env, check=False)
+    options = ("--porcelain", "--no-verify", "--atomic")
+    done = git.run("push", *options, remote, *refspecs, env=env, check=False, remote=remote)
     if done.returncode == 0:
         return True
     output = (done.stdout + done.stderr).decode(errors="replace")

@@ -2,10 +2,16 @@
 
 Plumbing commands with NUL-separated output; output is decoded only where a caller asks for text. Tags are made
 without a work tree, so that a release repository can be bare and a checkout is never touched.
+
+A repository may have been written by others. So git contacts only the remote that a command names, starts no hook, no
+file-system monitor and no signature program, and sees secrets only where it contacts a server. A repository's own
+configuration can name more programs (filters, merge drivers): :mod:`mlir_release.git.foreign` reads without it.
 """
 
 from __future__ import annotations
 
+import glob
+import ipaddress
 import os
 import re
 import subprocess
@@ -13,9 +19,12 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from mlir_release.errors import ConflictError, MachineError
+from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +38,23 @@ class GitError(MachineError):
     """A git command failed unexpectedly; see ``stderr`` and ``returncode``."""
 
     def __init__(self, args: tuple[str, ...], returncode: int, stderr: str, directory: Path) -> None:
-        super().__init__(
-            "git-failed",
-            f"git {' '.join(args)} failed with exit code {returncode}",
-            where=str(directory),
-            why=stderr.strip(),
-            remedy="run the command by hand in that folder to see more; no later step was run",
-        )
+        if _OF_ANOTHER.search(stderr):
+            super().__init__(
+                "repository-of-another-user",
+                "git refuses to work in a repository that belongs to another user",
+                where=str(directory),
+                why=stderr.strip().partition("\n")[0],
+                remedy="run this as its owner; or, if you trust everyone who can write there: "
+                f"git config --global --add safe.directory {directory}",
+            )
+        else:
+            super().__init__(
+                "git-failed",
+                f"git {' '.join(args)} failed with exit code {returncode}",
+                where=str(directory),
+                why=stderr.strip(),
+                remedy="run the command by hand in that folder to see more; no later step was run",
+            )
         self.returncode = returncode
         self.stderr = stderr
 
@@ -72,10 +91,15 @@ class Signature:
 
 
 class Git:
-    """Git in one repository. ``directory`` may be a work tree or a bare repository."""
+    """Git in one repository. ``directory`` may be a work tree or a bare repository.
 
-    def __init__(self, directory: Path) -> None:
+    :param lazy: the repository is the user's own or a cache of ours. Where it is a partial clone, git may fetch what it
+        reads from the remote that owes it.
+    """
+
+    def __init__(self, directory: Path, *, lazy: bool = False) -> None:
         self.directory = directory
+        self.lazy = lazy
 
     # -- running ------------------------------------------------------------------------------------------------
 
@@ -86,18 +110,48 @@ class Git:
         env: Mapping[str, str] | None = None,
         check: bool = True,
         pass_fds: tuple[int, ...] = (),
+        remote: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run one git command. :raises GitError: if it fails and ``check`` is set."""
-        command = ["git", "-C", str(self.directory), *args]
+        """Run one git command.
+
+        :param env: more variables, for example credentials
+        :param remote: the remote that git may contact, a name or an address: by HTTPS, SSH or, where the address says
+            so, on this machine. Empty: the remotes of submodules. None: it contacts nothing.
+        :raises GitError: if it fails and ``check`` is set
+        """
+        if remote is not None:
+            reach = self._reach(*self._addresses(remote, push="push" in args))
+        else:
+            reach = self._owing if self.lazy else _NOWHERE
+        done = self._start(args, reach, input=input, env=env, pass_fds=pass_fds)
+        if remote is not None:  # a fetch may have made this a partial clone
+            self.__dict__.pop("left_out", None)
+            self.__dict__.pop("_owing", None)
+        if check and done.returncode != 0:
+            raise self.failure(args, done)
+        return done
+
+    def _start(
+        self,
+        args: Sequence[str],
+        reach: _Reach,
+        *,
+        input: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        pass_fds: tuple[int, ...] = (),
+    ) -> subprocess.CompletedProcess[bytes]:
+        options = [word for setting in (*_NO_PROGRAMS, *reach.settings) for word in ("-c", setting)]
+        inherited = os.environ if reach.secrets else _without_secrets()
         environment = {
-            **{key: value for key, value in os.environ.items() if key not in _REPOSITORY_VARIABLES},
+            **{name: value for name, value in inherited.items() if name not in _REPOSITORY_VARIABLES},
             "LC_ALL": "C.UTF-8",
             "GIT_TERMINAL_PROMPT": "0",
+            **reach.variables,
             **(env or {}),
         }
         try:
-            done = subprocess.run(
-                command,
+            return subprocess.run(
+                ["git", "-C", str(self.directory), *options, *args],
                 input=input,
                 capture_output=True,
                 env=environment,
@@ -112,38 +166,112 @@ class Git:
                 why=str(error),
                 remedy="install git ≥ 2.34 and check the path",
             ) from error
-        if check and done.returncode != 0:
-            raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
-        return done
 
-    def text(self, *args: str, **kwargs: Mapping[str, str]) -> str:
+    def failure(self, args: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> GitError:
+        """The error for a command that failed here."""
+        return GitError(tuple(args), done.returncode, done.stderr.decode(errors="replace"), self.directory)
+
+    def text(self, *args: str, **kwargs: Mapping[str, str] | str | None) -> str:
         """Standard output of a command, as text without the last newline."""
         return self.run(*args, **kwargs).stdout.decode(errors="surrogateescape").rstrip("\n")  # type: ignore[arg-type]
 
+    # -- remotes ------------------------------------------------------------------------------------------------
+
+    def address(self, remote: str) -> str:
+        """What git contacts for a remote, which is a name or an address."""
+        done = self._start(("ls-remote", "--get-url", "--", remote), _NOWHERE)
+        return done.stdout.decode(errors="surrogateescape").rstrip("\n")
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """The remotes that owe this partial clone objects, with the filter (``blob:none``); empty for a whole one."""
+        asked = ("config", "-z", "--get-regexp", r"^remote\..*\.(promisor|partialclonefilter)$")
+        found: dict[str, str] = {}
+        for record in os.fsdecode(self._start(asked, _NOWHERE).stdout).split("\0")[:-1]:
+            key, _, value = record.partition("\n")
+            name, _, setting = key.removeprefix("remote.").rpartition(".")
+            found[name] = value if setting == "partialclonefilter" else found.get(name, "")
+        return found
+
+    def _addresses(self, remote: str, *, push: bool) -> list[str]:
+        if not remote:
+            return []
+        pushed = self._start(("config", "--get-all", f"remote.{remote}.pushurl"), _NOWHERE).stdout if push else b""
+        return [self.address(remote), *(self.address(line) for line in os.fsdecode(pushed).splitlines())]
+
+    @cached_property
+    def _owing(self) -> _Reach:
+        """How git may reach the remotes that owe this clone objects."""
+        return self._reach(*map(self.address, self.left_out)) if self.left_out else _NOWHERE
+
+    def _reach(self, *addresses: str) -> _Reach:
+        settings = ["protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always"]
+        settings += ["protocol.ext.allow=never"]
+        kinds = {_kind(address) for address in addresses}
+        if addresses:  # else git asks for submodules: by others only if the user's configuration names them
+            settings += [f"protocol.{name}.allow={'user' if name in kinds else 'never'}" for name in _LOCAL]
+        # The other side of a folder is a program on this machine, in a repository of others.
+        return _Reach(settings=tuple(settings), secrets=kinds != {"file"}, variables={})
+
     # -- reading ------------------------------------------------------------------------------------------------
+    #
+    # What is missing is None; where git can't tell, because the repository is damaged or closed to us, it is an error.
 
     def is_repository(self) -> bool:
-        """Whether ``directory`` exists and is inside a git repository."""
-        return self.directory.is_dir() and self.run("rev-parse", "--git-dir", check=False).returncode == 0
+        """Whether ``directory`` exists and is inside a git repository. :raises GitError: if git can't tell"""
+        if not self.directory.is_dir():
+            return False
+        done = self.run("rev-parse", "--git-dir", check=False)
+        if done.returncode != 0 and b"not a git repository" not in done.stderr:
+            raise self.failure(("rev-parse", "--git-dir"), done)
+        return done.returncode == 0
 
     def resolve(self, revision: str) -> str | None:
-        """The 40-hex commit that ``revision`` names, or None."""
-        if revision.startswith("-"):
+        """The 40-hex commit that ``revision`` names; None if there is none. :raises GitError: if git can't tell"""
+        return self._object_at(f"{revision}^{{commit}}")
+
+    def _object_at(self, name: str) -> str | None:
+        """The id of the object that ``name`` names; None if there is none."""
+        if name.startswith("-"):
             return None
-        done = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False)
-        return done.stdout.decode().strip() or None if done.returncode == 0 else None
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+        done = self.run(*asked, check=False)
+        if done.returncode == 0:
+            return done.stdout.decode().strip()
+        if done.returncode != 1 and done.stderr and not names_nothing(done):
+            raise self.failure(asked, done)
+        ref = name.partition("^")[0]
+        if ref.startswith("refs/"):  # git is silent about one that is damaged, or leads to an object that is not there
+            self.refs(glob.escape(ref))
+        return None
 
     def read(self, revision: str, path: str) -> bytes | None:
-        """Content of ``path`` at ``revision``, or None if there is no such file."""
-        done = self.run("cat-file", "blob", f"{revision}:{path}", check=False)
-        return done.stdout if done.returncode == 0 else None
+        """Content of ``path`` at the commit ``revision``; None if there is no such file, or no such commit.
+
+        :raises GitError: if git can't tell
+        """
+        asked = ("cat-file", "blob", f"{revision}:{path}")
+        done = self.run(*asked, check=False)
+        if done.returncode == 0:
+            return done.stdout
+        commit = self.resolve(revision)
+        listed = self.run("ls-tree", "-z", "--full-tree", commit, "--", path).stdout if commit is not None else b""
+        if b" blob " in listed.partition(b"\t")[0]:
+            raise self.failure(asked, done)
+        return None
 
     def objects(self, names: Sequence[str]) -> list[tuple[str, bytes] | None]:
-        """Id and content of the objects that ``names`` name, None for those that are not here; one process for all."""
+        """Id and content of the objects that ``names`` name, None for those that are not here; one process for all.
+
+        :raises GitError: also if one is damaged
+        """
         if not names:
             return []
         asked = "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
-        output = self.run("cat-file", "--batch", input=asked).stdout
+        done = self.run("cat-file", "--batch", input=asked)
+        if b"error: " in done.stderr:  # a damaged object is listed as missing, too
+            raise self.failure(("cat-file", "--batch"), done)
+        output = done.stdout
         found: list[tuple[str, bytes] | None] = []
         offset = 0
         for _ in names:
@@ -159,11 +287,16 @@ class Git:
         return found
 
     def refs(self, *patterns: str) -> list[Ref]:
-        """Refs that match any of ``patterns`` (``for-each-ref``'s own), sorted by name; one process for all."""
+        """Refs that match any of ``patterns`` (``for-each-ref``'s own), sorted by name; one process for all.
+
+        :raises GitError: also if one is damaged
+        """
         fields = "%(refname)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(taggerdate:unix)%00%(contents)%00%01"
-        output = self.run("for-each-ref", f"--format={fields}", *patterns).stdout.decode(errors="surrogateescape")
+        done = self.run("for-each-ref", f"--format={fields}", *patterns)
+        if b"ignoring broken ref" in done.stderr:
+            raise self.failure(("for-each-ref", *patterns), done)
         found = []
-        for record in output.split("\0\1\n"):
+        for record in done.stdout.decode(errors="surrogateescape").split("\0\1\n"):
             if not record:
                 continue
             name, kind, object_id, peeled, seconds, message = record.split("\0", 5)
@@ -206,9 +339,9 @@ class Git:
             stderr = done.stderr.decode(errors="replace")
             blocking = _LOCK_FILE.search(stderr)
             if blocking is None:
-                if self._object_at(ref) != expected:
+                if (self._object_at(ref) or NO_OBJECT) != expected:
                     return False
-                raise GitError(("update-ref", ref), done.returncode, stderr, self.directory)
+                raise self.failure(("update-ref", ref), done)
             if time.monotonic() > deadline:
                 break
             # The .lock file of a killed process would block the ref for ever; a living process removes its own soon.
@@ -221,10 +354,86 @@ class Git:
             remedy="wait for the other command to end, then run this again",
         )
 
-    def _object_at(self, ref: str) -> str:
-        """What ``ref`` points at, unpeeled; :data:`NO_OBJECT` if it does not exist."""
-        done = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", ref, check=False)
-        return done.stdout.decode().strip() if done.returncode == 0 else NO_OBJECT
+
+def names_nothing(done: subprocess.CompletedProcess[bytes]) -> bool:
+    """Whether git failed because a name that it was given names nothing here."""
+    return done.returncode == 128 and _UNKNOWN.search(done.stderr) is not None
+
+
+#: The last: asked for an object that a partial clone lacks, an older git tries to fetch it.
+_UNKNOWN = re.compile(
+    rb"^fatal: (?:Not a valid (?:object|commit) name|bad revision|log for |could not fetch .* from promisor remote)",
+    re.MULTILINE,
+)
+
+_OF_ANOTHER = re.compile(r"detected dubious ownership|unsafe repository")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reach:
+    """What git may contact: by which settings and variables, and whether it sees the user's secrets for that."""
+
+    settings: tuple[str, ...]
+    variables: Mapping[str, str]
+    secrets: bool
+
+
+#: No protocol at all, and (git ≥ 2.39.4) no attempt to fetch what a partial clone lacks.
+_NOWHERE = _Reach(settings=(), variables={"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}, secrets=False)
+
+#: Hooks that commands of ours would start.
+_EVENTS = ("post-checkout", "post-index-change", "post-merge", "pre-auto-gc", "pre-push", "reference-transaction")
+
+#: Settings that win over a repository's own, in each command.
+_NO_PROGRAMS = (
+    "core.fsmonitor=",  # empty: git < 2.36 would start a program of the name "false"
+    f"core.hooksPath={os.devnull}",
+    *(f"hook.{event}.enabled=false" for event in _EVENTS),  # git ≥ 2.54 has hooks in its configuration, too
+    "log.showSignature=false",
+    "fetch.recurseSubmodules=false",  # other remotes than the one that is named
+)
+
+
+#: Protocols that are safe on this machine alone.
+_LOCAL = ("file", "git", "http")
+
+
+def _kind(address: str) -> str:
+    """By which of them an address on this machine is reached, else empty. Source: git, ``url_is_local_not_ssh``."""
+    scheme, found, _ = address.partition("://")
+    if found:
+        local = scheme == "file" or (scheme in _LOCAL and _is_loopback(urlsplit(address).hostname or ""))
+        return scheme if local else ""
+    before, colon, _ = address.partition(":")
+    drive = sys.platform == "win32" and len(before) == 1
+    return "" if colon and "/" not in before and not drive else "file"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+#: What git reads besides what every program may, and holds no secrets.
+_READ = re.compile(
+    r"EMAIL|GIT_(?:CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TRACE\w*|EXEC_PATH"
+    r"|TEMPLATE_DIR|ATTR_NOSYSTEM|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|OPTIONAL_LOCKS)"
+)
+
+#: Tables of settings in variables that hold no secrets either; containers of jobs give ``safe.directory`` so.
+_HARMLESS = ("safe.", "user.", "core.", "init.")
+
+
+def _without_secrets() -> dict[str, str]:
+    """The environment of a git that contacts no server."""
+    given = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
+    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    rows = [tuple(os.environ.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in range(number)]
+    kept = [row for row in rows if row[0].lower().startswith(_HARMLESS)]
+    given |= {f"GIT_CONFIG_{part}_{n}": row[i] for n, row in enumerate(kept) for i, part in enumerate(("KEY", "VALUE"))}
+    return given | ({"GIT_CONFIG_COUNT": str(len(kept))} if kept else {})
 
 
 #: Variables that would redirect git into another repository, for example when run from a hook.

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.git import locks
-from mlir_release.git.repository import Git, GitError
+from mlir_release.git.repository import Git
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     import subprocess
@@ -44,8 +45,8 @@ class SharedGit(Git):
     :param folders: the repository's folder and this work tree's own in it, where they are known already
     """
 
-    def __init__(self, directory: Path, *, folders: tuple[Path, Path] | None = None) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, *, lazy: bool = False, folders: tuple[Path, Path] | None = None) -> None:
+        super().__init__(directory, lazy=lazy)
         if folders is not None:
             self._folders = folders
 
@@ -61,16 +62,17 @@ class SharedGit(Git):
         env: Mapping[str, str] | None = None,
         check: bool = True,
         pass_fds: tuple[int, ...] = (),
+        remote: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run one git command, under the lock if it writes. :raises GitError: if it fails and ``check`` is set."""
         if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
-            return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds)
+            return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds, remote=remote)
         with self._writing(args) as held:
-            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held))
+            done = super().run(*args, input=input, env=env, check=False, pass_fds=(*pass_fds, held), remote=remote)
             if done.returncode >= 0:  # else it was killed, and the next process cleans up
                 os.ftruncate(held, 0)
         if check and done.returncode != 0:
-            raise GitError(args, done.returncode, done.stderr.decode(errors="replace"), self.directory)
+            raise self.failure(args, done)
         return done
 
     @cached_property
@@ -110,7 +112,7 @@ class SharedGit(Git):
             if path.name != "mlir-release.lock":
                 path.unlink(missing_ok=True)
         try:
-            directory, command, *args = json.loads(interrupted)
+            directory, command, *args = parse_json(interrupted)
         except ValueError:  # killed before it was written: before git began
             return
         if command == "worktree":

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
-from mlir_release.git.repository import Signature
+from mlir_release.git.repository import Signature, names_nothing
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Git
@@ -191,10 +192,18 @@ def pick_each(git: Git, tree: str, line: Sequence[str]) -> list[Merge]:
 
 
 def merge_base(git: Git, one: str, other: str) -> str:
-    """The best common ancestor of two commits; empty if they share no history."""
-    return git.run("merge-base", one, other, check=False).stdout.decode().strip()
+    """The best common ancestor of two commits; empty if they share no history, or one is not here."""
+    return _common(git, one, other).stdout.decode().strip()
 
 
 def is_ancestor(git: Git, ancestor: str, descendant: str) -> bool:
     """Whether ``ancestor`` is reachable from ``descendant`` (or is it). Unknown commits are not."""
-    return git.run("merge-base", "--is-ancestor", ancestor, descendant, check=False).returncode == 0
+    return _common(git, "--is-ancestor", ancestor, descendant).returncode == 0
+
+
+def _common(git: Git, *args: str) -> subprocess.CompletedProcess[bytes]:
+    asked = ("merge-base", *args)
+    done = git.run(*asked, check=False)
+    if done.returncode not in (0, 1) and not names_nothing(done):
+        raise git.failure(asked, done)
+    return done

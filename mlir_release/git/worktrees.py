@@ -35,7 +35,10 @@ def changed_paths(git: Git) -> list[str]:
 
 def current_branch(git: Git) -> str | None:
     """The short name of the branch that is checked out; None while HEAD is detached."""
-    done = git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False)
+    asked = ("symbolic-ref", "--quiet", "--short", "HEAD")
+    done = git.run(*asked, check=False)
+    if done.returncode not in (0, 1):
+        raise git.failure(asked, done)
     return os.fsdecode(done.stdout.strip()) if done.returncode == 0 else None
 
 

@@ -5,7 +5,6 @@ Settings for cibuildwheel apply here, too: ``CIBW_CONTAINER_ENGINE``, ``CIBW_MAN
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.process import Captured, capture
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,7 @@ def image_digest(engine: Engine, image: str) -> str:
     shown = capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT)
     if not shown.ok:
         raise unusable(image, _reason(engine, shown, "does not know the image"), remedy=f"{engine.name} pull {image}")
-    (found,) = json.loads(shown.stdout)
+    (found,) = parse_json(shown.stdout)
     return next(iter(found.get("RepoDigests") or ()), str(found["Id"]))
 
 

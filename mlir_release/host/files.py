@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -9,24 +10,69 @@ import stat
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
+
+from mlir_release.errors import UsageError
+from mlir_release.host.disk import room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 #: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
 _READERS = 10.0
 
 
+def read_document(path: Path, *, limit: int | None = None) -> bytes:
+    """The content of a file that is to be parsed. Of a larger one, so much that its parser refuses it.
+
+    :param limit: bytes; default: those that :func:`~mlir_release.model.decode.parse_json` takes
+    """
+    from mlir_release.model.decode import DOCUMENT_LIMIT
+
+    limit = DOCUMENT_LIMIT if limit is None else limit
+    with open_regular(path) as file:
+        return file.read(limit + 1)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read. :raises OSError: also for a pipe or a device, which a reader could wait for without end"""
+
+    def at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe is opened when it has a writer
+
+    file = open(path, "rb", opener=at_once)  # noqa: SIM115 - the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
 def read_if_there(path: Path) -> bytes | None:
     """The content of a file; None if it does not exist."""
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Refuse to write or remove what is elsewhere than below ``folder``, also through a link in it.
+
+    :raises UsageError: ``path-outside``
+    """
+    parent = path.parent.resolve()
+    if not parent.is_relative_to(folder.resolve()) or path.name in ("", "..", "."):
+        raise UsageError(
+            "path-outside",
+            f"a file that is not below {folder} would be written or removed",
+            where=str(path),
+            why=f"its folder is {parent}",
+            remedy="remove the link, or find out who wrote that name; nothing there was changed",
+        )
 
 
 def sha256_of(path: Path) -> str:
@@ -105,6 +151,18 @@ def write_atomically(path: Path, content: bytes | str, *, scratch: Path | None =
             os.fsync(file.fileno())
     if durable:
         sync_folder(path.parent)
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes | str]) -> None:
+    """Write files (text as UTF-8) into a folder. None takes its place before all are on the disk.
+
+    :raises MachineError: ``disk-space``, and then nothing has changed
+    """
+    remedy = "free some space and run this again; nothing was changed"
+    with room(folder, purpose="for what is written there", remedy=remedy), ExitStack() as stack:
+        for name, content in contents.items():
+            temporary = stack.enter_context(replacing(folder / name))
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sync_folder(folder: Path) -> None:

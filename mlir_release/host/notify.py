@@ -75,9 +75,12 @@ def shortened(markdown: str, limit: int) -> str:
     drops all attachments but one.)"""
     if len(markdown) <= limit:
         return markdown
-    end = "\n```\n…"
-    cut = markdown[: max(0, limit - len(end))].rpartition("\n")[0]
-    return cut + (end if cut.count("```") % 2 else "\n…")
+    fences = re.findall("^`{3,}", markdown, re.MULTILINE)
+    cut = markdown[: max(0, limit - max(map(len, fences), default=0) - len("\n\n…"))].rpartition("\n")[0]
+    opened = ""
+    for fence in re.findall("^`{3,}", cut, re.MULTILINE):
+        opened = fence if not opened else "" if fence == opened else opened
+    return f"{cut}\n{opened}\n…" if opened else f"{cut}\n…"
 
 
 @contextmanager

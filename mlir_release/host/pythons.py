@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.process import capture
 from mlir_release.model.cpython import CPython
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _probe(executable: Path, *, follow: bool = False) -> Python | str:
     """
     answer = capture([executable, "-I", "-S", "-c", _PROBE], timeout=30)
     try:
-        facts = json.loads(answer.stdout) if answer.ok else None
+        facts = parse_json(answer.stdout) if answer.ok else None
     except ValueError as error:
         return str(error)
     if facts is None:

@@ -5,7 +5,6 @@ pip's dry run knows the configured index, its mirrors and credentials, and follo
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
+from mlir_release.model.decode import parse_json
 from mlir_release.model.requirements import applicable
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def resolve_all(requirements: Sequence[str], wanted: Iterable[Wanted]) -> dict[W
 
 def _read(done: Captured, report: Path, log: Path) -> Resolution:
     if done.ok:
-        rows = [row["metadata"] for row in json.loads(report.read_text(encoding="utf-8"))["install"]]
+        rows = [row["metadata"] for row in parse_json(report.read_text(encoding="utf-8"))["install"]]
         return Resolution(installable=True, versions={row["name"]: row["version"] for row in rows})
     missing = _NO_WHEEL.search(done.stderr)
     versions = missing["versions"] if missing else ""

@@ -26,6 +26,11 @@ def make_templates(*packages: str) -> Environment:
     )
 
 
+def as_link(url: str) -> str:
+    """An address that a page may link, as others wrote it; empty for ``javascript:`` and all other schemes."""
+    return url if url.startswith(("https://", "http://", "file://")) else ""
+
+
 def style() -> str:
     """``style.css``."""
     return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")

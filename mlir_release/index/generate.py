@@ -28,11 +28,13 @@ import json
 import shutil
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Struct
 
 from mlir_release.console import console
 from mlir_release.errors import MachineError
-from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.index import lockfiles, simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.documents import DOCUMENTS
@@ -40,10 +42,11 @@ from mlir_release.index.drawing import copy_script, digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, read_conda, read_sections
+from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
-from mlir_release.release.signed import is_required
+from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
@@ -56,8 +59,12 @@ if TYPE_CHECKING:
     from mlir_release.index.documents import Documents
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
+    from mlir_release.release.signed import SignedBy
 
 STATE_NAME = "state.json"
+
+#: A file of the pages, below their folder.
+PAGE_PATH = text(r"(?!(?:.*/)?\.\.?(?:/|$))[A-Za-z0-9_.+!~@=-]+(?:/[A-Za-z0-9_.+!~@=-]+)*", "a path below the pages")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +104,7 @@ def generate(
     *,
     base_url: str,
     branch: str = "main",
+    signed_by: SignedBy = AS_DECLARED,
     title: str = "MLIR wheels",
     core_metadata: bool = True,
     afresh: bool = False,
@@ -114,6 +122,7 @@ def generate(
 
     :param base_url: where ``output`` will be served: ``https://…``, or a ``file:`` URL
     :param branch: the branch that holds ``yanked.toml``
+    :param signed_by: who must have signed the releases, if that is asked for: no others are shown, and all are read
     :param core_metadata: whether links announce the metadata files beside the wheels; for comparisons only
     :param afresh: read every manifest again
     :param linked_days: days of snapshots that the shared pages link
@@ -137,9 +146,9 @@ def generate(
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
             try:
-                known = {} if afresh else read_known(forge, output, base_url, scratch)
+                known = {} if afresh or signed_by.required else read_known(forge, output, base_url, scratch)
                 required = matrix is not None and is_required(forge, matrix.release.provenance)
-                published, new = observe(forge, known, scratch, branch=branch, required=required)
+                published, new = observe(forge, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
                 if add_apis is not None and not dry_run:
@@ -197,6 +206,7 @@ def _write_status(
     status = replace(status, source=_source(forge))
     for note in status.notes:
         console.warn(note)
+    check_inside(output, output / "status" / "index.html")
     text = json.dumps(status.to_json(), indent=1) + "\n"
     write_atomically(output / "status" / "status.json", text.encode(), scratch=scratch)
     page = pages.status(status, channels)
@@ -213,11 +223,13 @@ def _apply(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw what is not there yet, replace what changed, remove what is no longer planned."""
     state = _read_state(output)
+    for path in {*plan, *state}:
+        check_inside(output, output / path)
     written, records = [], {}
     for path, page in plan.items():
-        known = state.get(path, {})
+        known = state.get(path)
         digest = _sha256(read_if_there(output / path))
-        if known.get("inputs") != page.inputs or known.get("sha256") != digest:
+        if known is None or (known.inputs, known.sha256) != (page.inputs, digest):
             drawn = page.draw()
             drawn = drawn.encode() if isinstance(drawn, str) else drawn
             if _sha256(drawn) != digest:
@@ -240,13 +252,24 @@ def _sha256(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
-def _read_state(output: Path) -> Mapping[str, Mapping[str, str]]:
+class _Drawn(Struct, frozen=True, kw_only=True):
+    inputs: str
+    sha256: str
+
+
+class _State(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    files: dict[Annotated[str, PAGE_PATH], _Drawn]
+
+
+def _read_state(output: Path) -> Mapping[str, _Drawn]:
     """What the files were made from; empty if that is not known, and then all are drawn again."""
+    content = read_if_there(output / STATE_NAME)
+    if content is None:
+        return {}
     try:
-        data = json.loads((output / STATE_NAME).read_bytes())
-        files = data["files"]
-        return {path: {key: str(row[key]) for key in ("inputs", "sha256")} for path, row in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return from_large_json(content, _State).files
+    except MalformedError as error:
+        console.warn(f"{STATE_NAME} {error.problem}; all pages are drawn again, and none is removed")
         return {}
 
 

@@ -8,30 +8,38 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import read_yanks
+from mlir_release.host.files import read_document
+from mlir_release.index.archive import Known
 from mlir_release.index.site import Published
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.remote import asset_corrupt, parse_manifest
-from mlir_release.release.signed import Manifests
+from mlir_release.release.signed import AS_DECLARED, Manifests
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge, Release
-    from mlir_release.index.archive import Known
+    from mlir_release.forge.base import Forge, Release, ReleaseRow
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.yanks import Yank
+    from mlir_release.release.signed import SignedBy
 
 #: So many releases are looked up one by one, to be checked as a whole; of more, the manifests alone are read.
 FEW = 20
 
 
 def observe(
-    forge: Forge, known: Mapping[str, Known], scratch: Path, *, branch: str, required: bool = False
+    forge: Forge,
+    known: Mapping[str, Known],
+    scratch: Path,
+    *,
+    branch: str,
+    required: bool = False,
+    signed_by: SignedBy = AS_DECLARED,
 ) -> tuple[list[Published], tuple[str, ...]]:
     """The published releases, and the tags of those that are not known yet.
 
@@ -40,32 +48,51 @@ def observe(
 
     :param known: releases that need not be read again
     :param required: whether releases must be signed
+    :param signed_by: who must have signed them, where that is asked for
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``, ``asset-corrupt``
     :raises UsageError: ``yanks-invalid``
     """
     yanks = read_yanks(forge, branch)
     there = published_tags(forge, known)
-    # Of another time: the tag was released again, in a repository that was made anew.
-    same = {tag for tag, when in there.items() if tag in known and known[tag].published_at == when}
+    manifests = Manifests(forge, required=required, branch=branch, signed_by=signed_by)
+    same = {tag for tag, listed in there.items() if tag in known and _holds(known[tag], *listed, manifests)}
     new = sorted(there.keys() - same)
-    found = [_published(forge, tag, known[tag].text, there[tag], yanks) for tag in sorted(same)]
-    manifests = Manifests(forge, required=required, branch=branch)
+    found = [_published(forge, known[tag], yanks) for tag in sorted(same)]
     for tag in new:
-        text = _read(forge, tag, scratch, manifests, whole=len(new) <= FEW)
-        if text is not None:
-            found.append(_published(forge, tag, text, there[tag], yanks))
+        entry = _read(forge, tag, there[tag][0], scratch, manifests, whole=len(new) <= FEW)
+        if entry is not None:
+            found.append(_published(forge, entry, yanks))
     return found, tuple(release.manifest.tag for release in found[len(same) :])
 
 
-def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, datetime]:
-    """The release tags that are published, and when.
+def _holds(entry: Known, when: datetime, digest: str, manifests: Manifests) -> bool:
+    """Whether a known manifest is the release's, as the forge lists it, or else as its signature proves.
+
+    :param when: the release was published. Of another time: the tag was released again, in a repository made anew.
+    :param digest: of the manifest, as the forge lists it; empty: its list has no digests. Then an unsigned manifest is
+        believed.
+    """
+    if entry.published_at != when or digest not in ("", entry.digest):
+        return False
+    try:
+        if not digest and manifests.is_signed(entry.manifest):
+            manifests.check(entry.manifest, entry.text.encode(), entry.bundle)
+    except VerificationError as error:
+        console.warn(f"{entry.manifest.tag}: {error.what}; its manifest is read again")
+        return False
+    return True
+
+
+def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, tuple[datetime, str]]:
+    """The release tags that are published: when, and the digest of the manifest as far as the forge lists it.
 
     The newest releases are listed. Beyond them, a tag that is neither known nor abandoned is looked up, as is a known
     release that should be among the newest, but is not: someone may have deleted it.
     """
-    rows = list(forge.recent(RECENT if known else None))
-    found = {row.tag: row.published_at for row in rows if not row.draft}
-    if known and len(rows) == RECENT:
+    local = forge.services is None  # a folder reads all of its releases for any list
+    rows = list(forge.recent(RECENT if known and not local else None))
+    found = _listed(rows)
+    if known and len(rows) == RECENT and not local:
         names = {tag.name for tag in forge.tags()}
         older = {
             name
@@ -74,17 +101,25 @@ def published_tags(forge: Forge, known: Mapping[str, Known]) -> Mapping[str, dat
         }
         gone = {tag for tag in known if tag not in found and known[tag].manifest.created >= rows[-1].created_at}
         if len(older) > FEW:
-            found = {row.tag: row.published_at for row in forge.recent(None) if not row.draft}
+            found = _listed(forge.recent(None))
         else:
-            found |= {tag: entry.published_at for tag, entry in known.items() if tag not in gone}
-            looked_up = filter(None, map(forge.published, sorted(older | gone)))
-            found |= {release.tag: release.published_at for release in looked_up}
-    return {tag: when for tag, when in found.items() if when is not None and parse_tag(tag) is not None}
+            kept = {tag: (entry.published_at, "") for tag, entry in known.items() if tag not in gone}
+            found = kept | found | _listed(filter(None, map(forge.published, sorted(older | gone))))
+    return {tag: row for tag, row in found.items() if parse_tag(tag) is not None}
 
 
-def _read(forge: Forge, tag: str, scratch: Path, manifests: Manifests, *, whole: bool) -> str | None:
+def _listed(rows: Iterable[ReleaseRow]) -> dict[str, tuple[datetime, str]]:
+    return {
+        row.tag: (row.published_at, row.digest(MANIFEST_NAME))
+        for row in rows
+        if row.published_at is not None and not row.draft
+    }
+
+
+def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Manifests, *, whole: bool) -> Known | None:
     """A published release's manifest, from its public address; None, with a warning, if it has none that counts.
 
+    :param when: it was published
     :param whole: also look at the release itself: the manifest's digest, and that every file is there
     """
     place = scratch / tag / MANIFEST_NAME
@@ -92,23 +127,24 @@ def _read(forge: Forge, tag: str, scratch: Path, manifests: Manifests, *, whole:
     if not forge.fetch_published(tag, MANIFEST_NAME, place):
         console.warn(f"{tag} is published without {MANIFEST_NAME}; no page shows it")
         return None
-    content = place.read_bytes()
+    content, bundle = read_document(place), None
     manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
     try:
         if manifests.is_signed(manifest):
-            manifests.check(manifest, content, _bundle(forge, tag, place))
+            bundle = _bundle(forge, tag, place)
+            manifests.check(manifest, content, bundle)
     except VerificationError as error:
         console.warn(f"{tag}: {error.what} ({error.why}); no page shows it")
         return None
     if whole and (release := forge.published(tag)) is not None:
         _check_whole(release, content, manifest)
-    return content.decode()
+    return Known(content.decode(), when, bundle)
 
 
 def _bundle(forge: Forge, tag: str, manifest: Path) -> bytes | None:
     """The bundle of a manifest that was fetched, from its public address; None if there is none."""
     place = manifest.with_name(MANIFEST_NAME + BUNDLE_SUFFIX)
-    return place.read_bytes() if forge.fetch_published(tag, place.name, place) else None
+    return read_document(place) if forge.fetch_published(tag, place.name, place) else None
 
 
 def _needed(manifest: Manifest) -> set[str]:
@@ -134,13 +170,14 @@ def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
         )
 
 
-def _published(forge: Forge, tag: str, text: str, when: datetime, yanks: tuple[Yank, ...]) -> Published:
-    manifest = parse_manifest(text.encode(), tag, where=forge.file_url(tag, MANIFEST_NAME))
+def _published(forge: Forge, entry: Known, yanks: tuple[Yank, ...]) -> Published:
+    tag = entry.manifest.tag
     return Published(
-        manifest=manifest,
-        text=text,
+        manifest=entry.manifest,
+        text=entry.text,
         page_url=forge.page_url(tag),
-        published_at=when,
-        urls={name: forge.file_url(tag, name) for name in _needed(manifest)},
+        published_at=entry.published_at,
+        urls={name: forge.file_url(tag, name) for name in _needed(entry.manifest)},
         yanks=tuple(yank for yank in yanks if yank.tag == tag),
+        bundle=entry.bundle,
     )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
-from mlir_release.index.drawing import make_templates
+from mlir_release.index.drawing import as_link, make_templates
 from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import CONDA_FOLDER, FOLDERS
@@ -252,8 +252,9 @@ class Pages:
             "installs": installs,
             "pin": installs[0]["pin"] if installs else "",
             "requirements": installs[0]["requirements"] if installs else "",
-            "page_url": release.page_url,
+            "page_url": as_link(release.page_url),
             "signed_by": manifest.repository,
+            "signed_by_url": as_link(manifest.repository),
             "pythons": [python_name(python) for python in pythons],
             "groups": [self._group(release, previous, name, pythons) for name in manifest.distributions],
             "sources": manifest.sources,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec import Struct
 from packaging.version import Version
 
-from mlir_release.host.files import read_if_there
+from mlir_release.host.files import read_document, read_if_there
 from mlir_release.model.api_section import SECTION_NAME, ApiSection
+from mlir_release.model.decode import PlainName, convert, parse_json
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
@@ -60,13 +62,30 @@ def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
     return found
 
 
+class _Record(Struct, frozen=True):
+    name: PlainName
+    version: PlainName
+
+
+class _Repodata(Struct, frozen=True):
+    info: dict[str, Any]
+    packages: dict[str, _Record] = msgspec.field(name="packages.conda")
+
+
+def read_repodata(path: Path) -> dict[str, Any]:
+    """The index of a folder of conda packages. :raises MalformedError: :raises OSError:"""
+    data: dict[str, Any] = parse_json(read_document(path))
+    convert(data, _Repodata)
+    return data
+
+
 def read_conda(site: Path, channels: Iterable[Channel]) -> Mapping[str, tuple[str, ...]]:
     """The conda channels in the folder of a site: a release's tag -> the packages that they have of it."""
     found: dict[str, tuple[str, ...]] = {}
     for channel in channels:
         names: dict[str, set[str]] = {}
         for path in site.glob(f"{channel.folder}/{CONDA_FOLDER}/*/{REPODATA}"):
-            for record in json.loads(path.read_bytes())["packages.conda"].values():
+            for record in read_repodata(path)["packages.conda"].values():
                 names.setdefault(record["version"], set()).add(record["name"])
         versions = {release.tag: release.manifest.version for release in channel.offered}
         found |= {tag: tuple(sorted(names[version])) for tag, version in versions.items() if version in names}
@@ -95,6 +114,7 @@ class Published:
     published_at: datetime
     urls: Mapping[str, str]  #: asset name -> URL
     yanks: tuple[Yank, ...] = field(default=())  #: those of this release
+    bundle: bytes | None = None  #: of the manifest's signature
 
     @property
     def tag(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.index.drawing import as_link
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.manifest import format_time
 from mlir_release.release.status import short_tag
@@ -44,7 +45,7 @@ def status_values(status: Status, *, shown: Collection[str], end: str) -> dict[s
         page = partial(page_of, kind)
         releases, platforms = status.of_kind(kind)
         if releases:
-            runs = {line.tag: line.run for line in releases}
+            runs = {line.tag: as_link(line.run) for line in releases}
             kinds.append(
                 {
                     "id": FOLDERS[kind],
@@ -76,7 +77,7 @@ def _release(line: ReleaseLine, page: str) -> dict[str, Any]:
         "since": _shown_time(line.since).removesuffix(" UTC") if line.since else "",
         "since_at": format_time(line.since) if line.since else "",
         "page": page,
-        "run": line.run,
+        "run": as_link(line.run),
         "reason": line.reason,
         "cells": [_cell(cell) for cell in line.platforms.values()],
     }
@@ -101,7 +102,7 @@ def _platform(line: PlatformLine, runs: dict[str, str], page: Callable[[str], st
         "building": _link(line.building, runs.get(line.building, "")),
         "passed": _link(line.passed, page(line.passed)),
         "red_since": _link(line.red_since, runs.get(line.red_since, "") or page(line.red_since)),
-        "look_at": [vars(link) for link in (*line.issues, *map(_own_name, line.failed))],
+        "look_at": [vars(link) | {"url": as_link(link.url)} for link in (*line.issues, *map(_own_name, line.failed))],
     }
 
 

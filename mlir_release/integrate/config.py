@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, field, structs
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document
 from mlir_release.host.surroundings import withheld
 from mlir_release.integrate.strategy import STRATEGIES
 from mlir_release.model.decode import MalformedError, doc, from_toml
@@ -239,7 +240,7 @@ def load_config(directory: Path) -> Config:
     """Read ``integrate.toml`` in ``directory``. :raises UsageError: naming the first mistake."""
     path = directory / CONFIG_FILE
     try:
-        content = path.read_bytes()
+        content = read_document(path)
     except FileNotFoundError:
         raise UsageError(
             "integrate-config-missing",

@@ -25,7 +25,7 @@ def for_export(git: Git, remote: str) -> dict[str, str]:
     token = os.environ.get(EXPORT_TOKEN, "").strip()
     if not token:
         return {}
-    address = git.text("ls-remote", "--get-url", "--", remote)
+    address = git.address(remote)
     if not address.startswith(("https://", "http://")):
         return {}
     key = f"http.{address}.extraHeader"
@@ -48,4 +48,5 @@ def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> subproces
     """Fetch an export branch into a local ref. The caller judges the exit code."""
     refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
     fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)
-    return git.run(*fetch, env=for_export(git, target.remote), check=False)
+    env = for_export(git, target.remote)
+    return git.run(*fetch, env=env, check=False, remote=target.remote)

@@ -217,7 +217,8 @@ def _changes(project: Project, good: str, bad: str) -> tuple[tuple[str, ...], st
     names = git.text("diff", "--name-only", "-z", "--no-renames", good, bad).split("\0")[:-1]
     files = tuple(name for name in names if PurePosixPath(name).name in included)
     options = ["--", *(f":(literal){name}" for name in files)] if files else ["--stat"]
-    return files, git.run("diff", "--no-color", good, bad, *options).stdout.decode(errors="replace")
+    shown = git.run("diff", "--no-color", "--no-ext-diff", "--no-textconv", good, bad, *options).stdout
+    return files, shown.decode(errors="replace")
 
 
 # -- when a person has committed ---------------------------------------------------------------------------------------

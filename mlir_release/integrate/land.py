@@ -92,7 +92,7 @@ def _squash(project: Project, branch: str, head: str, title: str, body: str) -> 
 def _push(walk: Walk, branch: str, new: str) -> None:
     outer, remote = walk.project.outer, walk.project.config.downstream.remote
     walk.store.push(remote)
-    there = outer.text("ls-remote", "--", remote, f"refs/heads/{branch}").split("\t")[0]
+    there = outer.text("ls-remote", "--", remote, f"refs/heads/{branch}", remote=remote).split("\t")[0]
     kept = outer.resolve(f"refs/mlir-release/landed/{branch}")
     if there == new:
         return
@@ -100,4 +100,4 @@ def _push(walk: Walk, branch: str, new: str) -> None:
     if there and not any(is_ancestor(outer, there, ours) for ours in (new, kept) if ours is not None):
         raise branch_moved_remotely(branch, remote)
     lease = f"--force-with-lease=refs/heads/{branch}:{there}"
-    outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}")
+    outer.run("push", "--quiet", "--no-verify", lease, remote, f"{new}:refs/heads/{branch}", remote=remote)

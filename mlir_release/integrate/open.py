@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
 from mlir_release.git import locks
-from mlir_release.git.repository import Git
+from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import STATE, SharedGit
 from mlir_release.git.worktrees import current_branch
 from mlir_release.integrate.config import load_config
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
     """The downstream repository that ``directory`` is in. :raises UsageError: if it is none, or not configured."""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
-    done = Git(directory).run(*asked, check=False) if directory.is_dir() else None
-    if done is None or done.returncode != 0:
+    try:
+        done = Git(directory).run(*asked) if directory.is_dir() else None
+    except GitError as error:
+        if "not a git repository" not in error.stderr and "must be run in a work tree" not in error.stderr:
+            raise
+        done = None
+    if done is None:
         raise UsageError(
             "not-a-checkout",
             "this is not inside a git work tree",
@@ -34,7 +39,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
             remedy="run the command in a checkout of the downstream repository (or give it with -C)",
         )
     top, common, private = (Path(path) for path in os.fsdecode(done.stdout).rstrip("\n").split("\n"))
-    outer = SharedGit(top, folders=(common, private))
+    outer = SharedGit(top, lazy=True, folders=(common, private))
     config = load_config(outer.directory)
     submodule = config.downstream.submodule
     at = outer.directory / submodule if submodule else common / STATE / "upstream.git"
@@ -84,8 +89,7 @@ def _have_mirror(mirror: UpstreamRepository) -> None:
 
 def _refuse_treeless(git: Git) -> None:
     """:raises UsageError: if the repository is a partial clone without trees."""
-    done = git.run("config", "--get-regexp", "-z", r"^remote\..*\.partialclonefilter$", check=False)
-    if any(b"tree:" in record for record in done.stdout.split(b"\0")):
+    if any("tree:" in left_out for left_out in git.left_out.values()):
         raise UsageError(
             "clone-treeless",
             "this clone of the upstream has no trees (--filter=tree:…)",

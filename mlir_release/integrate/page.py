@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_seconds
+from mlir_release.foreign import code, code_block, markdown, table
 from mlir_release.integrate.pull_request import branch_commits, totals
 from mlir_release.integrate.state import ProbeStore
 from mlir_release.integrate.strategy import Verdict
@@ -94,35 +95,33 @@ class WalkPicture:
         linear = f"{self.linear_tests} smoke tests, about {format_seconds(self.linear_tests * mean)}"
         broken = [f"- {test.position}: {_commit(test)}" for test in self.culprits]
         paragraphs = [
-            f"### The walk: {self.here} of {self.commits} affecting commits of {self.upstream}",
-            f"```text\n{self.line()}\n```",
+            f"### The walk: {self.here} of {self.commits} affecting commits of {markdown(self.upstream)}",
+            code_block([self.line()]),
             "\n".join(["Commits that broke this project, by their place on the line:", *broken]) if broken else "",
             f"{attempts} smoke tests took {format_seconds(self.seconds)}. One commit after the other would have taken "
             f"{linear}.",
         ]
         if self.tests:
             first = max(0, len(self.tests) - _ROWS)
-            rows = [f"| {number} | {_cells(test)} |" for number, test in enumerate(self.tests[first:], first + 1)]
+            rows = [(number, *_cells(test)) for number, test in enumerate(self.tests[first:], first + 1)]
             which = f"The last {_ROWS} of {len(self.tests)} tests" if first else f"The {len(self.tests)} tests"
-            table = ["| test | at | upstream commit | verdict | took |", "| --: | --: | --- | --- | --: |", *rows]
             paragraphs += [
                 f"<details><summary>{which}, in their order</summary>",
-                "\n".join(table),
+                table((">test", ">at", "upstream commit", "verdict", ">took"), rows),
                 "</details>",
             ]
         return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def _commit(test: SmokeRun) -> str:
-    title = test.title[:80].replace("|", "\\|").replace("<", "&lt;")
-    return f"`{test.commit[:12]}` {title}"
+    return f"{code(test.commit[:12])} {markdown(test.title[:80])}"
 
 
-def _cells(test: SmokeRun) -> str:
+def _cells(test: SmokeRun) -> tuple[str, ...]:
     verdict = f"**{test.verdict}**" if test.verdict is Verdict.BAD else str(test.verdict)
     retried = f" ({test.attempts} attempts)" if test.attempts > 1 else ""
     where = "" if test.position is None else str(test.position)
-    return f"{where} | {_commit(test)} | {verdict}{retried} | {format_seconds(test.seconds)}"
+    return where, _commit(test), f"{verdict}{retried}", format_seconds(test.seconds)
 
 
 def picture(project: Project, branch: str) -> WalkPicture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.foreign import in_commit
 from mlir_release.integrate import ledger
 from mlir_release.integrate import patches as pt
 from mlir_release.integrate.export import export_stack
@@ -32,7 +33,7 @@ def add(walk: Walk, revision: str, *, revert: bool, why: str, link: str, drop_wh
         project.upstream, seen.pin, commit.sha, revert=revert, ledger=recorded, signature=project.signature()
     )
     patch = ledger.read_patch(project.upstream, tip)
-    _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {patch.subject!r}", f"Why: {why}")
+    _commit_stack(walk, seen, tip, len(seen.patches) + 1, f"Carry {in_commit(repr(patch.subject))}", f"Why: {why}")
     return tip
 
 
@@ -42,7 +43,9 @@ def drop(walk: Walk, unwanted: str) -> ledger.Patch:
     seen = walk.observer.look()
     patch = ledger.named(seen.patches, unwanted)
     stack = pt.without(walk.project.upstream, seen.patches, seen.base, patch)
-    _commit_stack(walk, seen, stack.tip, len(stack.kept), f"Drop {patch.subject!r}", f"It was {patch.sha}.")
+    _commit_stack(
+        walk, seen, stack.tip, len(stack.kept), f"Drop {in_commit(repr(patch.subject))}", f"It was {patch.sha}."
+    )
     return patch
 
 

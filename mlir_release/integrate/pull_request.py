@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.foreign import code, link, markdown
 from mlir_release.integrate.ledger import carried
 from mlir_release.integrate.state import T_BREAKS, T_COMMITS, T_PIN, T_UPSTREAM, T_VERDICT
 from mlir_release.integrate.strategy import Verdict
@@ -50,22 +51,25 @@ def pull_request_text(project: Project, branch: str) -> tuple[str, str]:
     unneeded = superseded(project.upstream, stack, base, head)
     for patch in stack:
         drop_when = f"drop when {patch.drop_when}" if patch.drop_when else ""
-        details = filter(None, (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha)))
-        patches.append(f"- `{patch.sha[:12]}` {shown(patch.subject)} ({'; '.join(details)})")
+        told = (patch.kind, patch.why, patch.link, drop_when, unneeded.get(patch.sha))
+        details = (link(markdown(text), text) for text in told if text)
+        patches.append(f"- {code(patch.sha[:12])} {markdown(shown(patch.subject))} ({'; '.join(details)})")
     sections = {
         "Carried patches": patches,
         "Changes to this repository": [
-            f"- `{commit[:12]}` {shown(subject)}"
+            f"- {code(commit[:12])} {markdown(shown(subject))}"
             for commit, subject, trailers in commits
             if T_UPSTREAM not in trailers and T_PIN not in trailers
         ],
         CULPRITS: [f"- {trailers[T_UPSTREAM]}" for _, _, trailers in commits if trailers.get(T_VERDICT) == Verdict.BAD],
     }
-    paragraphs = [f"Advances {name} from {project.started_from(branch)} to {base}: {passed} affecting commits."]
+    paragraphs = [
+        f"Advances {markdown(name)} from {project.started_from(branch)} to {base}: {passed} affecting commits."
+    ]
     for title, items in sections.items():
         if items:
             paragraphs += [f"### {title}", "\n".join(items)]
-    paragraphs.append(f"{breaks} breaks on the way; smoke test: `{' '.join(project.config.smoke.argv)}`.")
+    paragraphs.append(f"{breaks} breaks on the way; smoke test: {code(' '.join(project.config.smoke.argv))}.")
     return f"Integrate {name} at {base[:12]}", "\n\n".join(paragraphs)
 
 

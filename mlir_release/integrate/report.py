@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from mlir_release.foreign import code, code_block, link, markdown
 from mlir_release.integrate import strategy as st
+from mlir_release.integrate.state import LogFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from mlir_release.git.repository import Git
     from mlir_release.integrate.observe import Observer
@@ -26,15 +28,6 @@ OUTPUT = "output"
 
 #: How many lines that end has at most.
 _LAST_LINES = 20
-
-
-@dataclass(frozen=True)
-class LogFinding:
-    """One error. ``kind``: failed-target, compiler, linker, assertion, test, build-tool; or :data:`OUTPUT`."""
-
-    kind: str
-    where: str  #: file, target or test; may be empty
-    text: str
 
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -92,19 +85,19 @@ _QUOTED = re.compile(r"[‘'`\"]([^’'`\"]+)[’'`\"]")
 _FILE = re.compile(r"[\w./+-]+\.(?:h|hpp|inc|cpp|cc|c|td|mlir|py|bazel|cmake|txt)\b")
 
 
-def clues(findings: Sequence[Mapping[str, Any]]) -> tuple[set[str], set[str]]:
+def clues(findings: Sequence[LogFinding]) -> tuple[set[str], set[str]]:
     """Base names of the files, and the symbols, that errors name."""
     files: set[str] = set()
     symbols: set[str] = set()
     for finding in findings:
-        text = f"{finding['where']} {finding['text']}"
+        text = f"{finding.where} {finding.text}"
         files |= {PurePosixPath(name).name for name in _FILE.findall(text)}
-        for quoted in _QUOTED.findall(str(finding["text"])):
+        for quoted in _QUOTED.findall(finding.text):
             symbols |= set(_WORD.findall(quoted))
     return files, symbols - {"const", "void", "class", "struct", "this", "mlir", "llvm", "auto", "error", "failed"}
 
 
-def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[Mapping[str, Any]]) -> list[Suspect]:
+def suspects(git: Git, commits: Sequence[UpstreamCommit], findings: Sequence[LogFinding]) -> list[Suspect]:
     """``commits`` by how much they have to do with the errors, likeliest first; those with nothing in common left out.
 
     A symbol that a commit removes weighs more than one that it merely touches.
@@ -143,7 +136,7 @@ class WalkReport:
     branch: str
     good: str
     bad: str
-    findings: tuple[Mapping[str, Any], ...]
+    findings: tuple[LogFinding, ...]
     suspects: tuple[Suspect, ...]
     range: tuple[UpstreamCommit, ...]
     log: str  #: path of the whole log on this machine, or empty
@@ -155,6 +148,7 @@ class WalkReport:
         data = {
             **vars(self),
             "culprit": self.bad if self.outcome == "culprit" else None,
+            "findings": [vars(finding) for finding in self.findings],
             "range": [commit.as_json() for commit in self.range],
             "suspects": [{**suspect.commit.as_json(), "evidence": suspect.evidence} for suspect in self.suspects],
         }
@@ -164,38 +158,38 @@ class WalkReport:
     def as_markdown(self) -> str:
         """For a pull-request comment, a step summary or a message."""
 
-        def link(commit: UpstreamCommit) -> str:
-            short = f"`{commit.sha[:12]}`"
-            linked = f"[{short}]({self.commit_url}{commit.sha})" if self.commit_url else short
-            return f"{linked} {commit.title}"
+        def shown(commit: UpstreamCommit) -> str:
+            return f"{link(code(commit.sha[:12]), f'{self.commit_url}{commit.sha}')} {markdown(commit.title)}"
 
-        good, bad = f"`{self.good[:12]}`", f"`{self.bad[:12]}`"
-        blamed = [f"{link(suspect.commit)} ({', '.join(suspect.evidence[:6])})" for suspect in self.suspects[:8]]
-        paragraphs = [f"## {_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream)}"]
+        good, bad = code(self.good[:12]), code(self.bad[:12])
+        blamed = [
+            f"{shown(suspect.commit)} ({markdown(', '.join(suspect.evidence[:6]))})" for suspect in self.suspects[:8]
+        ]
+        paragraphs = [f"## {markdown(_TITLES.get(self.outcome, self.outcome).format(upstream=self.upstream))}"]
         if self.outcome == "culprit" and self.range:
-            culprit = blamed[0] if blamed else link(self.range[0])
+            culprit = blamed[0] if blamed else shown(self.range[0])
             paragraphs += [f"Culprit: {culprit}", f"{bad} tested bad, {good} good."]
         elif self.outcome in ("range", "stuck", "conflict") and self.range:
             paragraphs.append(f"Last good: {good}. Among these {len(self.range)}:")
-            paragraphs.append("\n".join(f"- {link(commit)}" for commit in self.range[:20]))
+            paragraphs.append("\n".join(f"- {shown(commit)}" for commit in self.range[:20]))
         elif self.outcome == "bad":
             paragraphs.append(f"Under test: {bad}, {len(self.range)} affecting commits after {good}.")
         elif self.bad:
             paragraphs.append(f"Under test: {bad}")
         if self.findings:
-            errors = [f"{found['where']}: {found['text']}".removeprefix(": ") for found in self.findings[:25]]
-            shown = "\n".join(error.replace("```", "'''")[:300] for error in errors)
-            recognised = any(found["kind"] != OUTPUT for found in self.findings)
+            errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in self.findings[:25]]
+            recognised = any(found.kind != OUTPUT for found in self.findings)
             title = f"Errors ({len(self.findings)})" if recognised else "The end of the smoke test's output"
-            paragraphs += [f"### {title}", f"```text\n{shown}\n```"]
+            paragraphs += [f"### {title}", code_block(error[:300] for error in errors)]
         if self.log:
-            paragraphs.append(f"Whole log: `{self.log}`")
+            paragraphs.append(f"Whole log: {code(self.log)}")
         if blamed and self.outcome != "culprit":
             paragraphs += ["### Suspects", "\n".join(f"- {item}" for item in blamed)]
         if self.outcome in ("culprit", "range", "broken-base"):
-            paragraphs.append(f"Reproduce on `{self.branch}`: `mlir-release integrate probe {self.bad[:12]}`")
+            command = code(f"mlir-release integrate probe {self.bad[:12]}")
+            paragraphs.append(f"Reproduce on {code(self.branch)}: {command}")
         if self.advice:
-            paragraphs.append(self.advice)
+            paragraphs.append(markdown(self.advice))
         return "\n\n".join(paragraphs) + "\n"
 
 
@@ -227,7 +221,7 @@ def make_report(
     bad: str = "",
     commits: Sequence[UpstreamCommit] = (),
     record: Record | None = None,
-    findings: Sequence[Mapping[str, Any]] = (),
+    findings: Sequence[LogFinding] = (),
     advice: str = "",
 ) -> WalkReport:
     """Put a report together from the failed test's ``record``, or from ``findings``.
@@ -284,5 +278,5 @@ def report_log(observer: Observer, log: bytes) -> WalkReport:
         good=good,
         bad=seen.base,
         commits=project.upstream.affecting(good, seen.base),
-        findings=[asdict(finding) for finding in findings_in(log)],
+        findings=findings_in(log),
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, UsageError
-from mlir_release.host.files import write_atomically
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.state import Record
 from mlir_release.model.decode import from_json
@@ -61,7 +61,7 @@ def gather(walk: Walk, folder: Path) -> int:
     records = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            record = from_json(path.read_bytes(), Record)
+            record = from_json(read_document(path), Record)
         except (OSError, ValueError) as error:
             raise _refused(path, str(error)) from error
         if record.upstream not in ahead or not walk.observer.asks(seen, record):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, field
 from math import comb, log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document
 from mlir_release.integrate import strategy as st
+from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,29 +159,34 @@ class _Round:
 _SHORTEST, _LONGEST = 0.5, 15.0
 
 
+class _Walk(Struct, frozen=True, kw_only=True):
+    """A recorded walk. Simulating one takes time and memory by its advances: the longest had some hundreds."""
+
+    date: str
+    advances: Annotated[int, Meta(ge=1, le=10_000)]
+    fix_after_advance: tuple[int, ...]  #: positions
+    minutes_between_advances: tuple[float, ...] = ()
+
+
+class _Recorded(Struct, frozen=True):
+    walks: Annotated[tuple[_Walk, ...], Meta(min_length=1)]
+
+
 def load_walks(path: Path) -> list[Scenario]:
     """Recorded walks, oldest first. :raises UsageError: if the file is not of that form."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))["walks"]
-        records = sorted(records, key=lambda record: record["date"])
-        pauses = [float(pause) for record in records for pause in record.get("minutes_between_advances", ())]
-        minutes = [pause for pause in pauses if _SHORTEST < pause <= _LONGEST]
-        return [
-            Scenario(
-                n=record["advances"],
-                breaks={int(after): None for after in record["fix_after_advance"]},
-                minutes=minutes,
-            )
-            for record in records
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        walks = sorted(from_json(read_document(path), _Recorded).walks, key=lambda walk: walk.date)
+    except (OSError, MalformedError) as error:
         raise UsageError(
             "walks-unreadable",
             "the file with the recorded walks can't be read",
             where=str(path),
-            why=f"{type(error).__name__}: {error}",
+            why=str(error),
             remedy='give a JSON file {"walks": [{"date": …, "advances": N, "fix_after_advance": [positions]}, …]}',
         ) from error
+    pauses = [pause for walk in walks for pause in walk.minutes_between_advances]
+    minutes = [pause for pause in pauses if _SHORTEST < pause <= _LONGEST]
+    return [Scenario(n=walk.advances, breaks=dict.fromkeys(walk.fix_after_advance), minutes=minutes) for walk in walks]
 
 
 def generate_walks(

@@ -83,7 +83,8 @@ def _branch_name(project: Project, main: str) -> tuple[str, str | None]:
     date = project.clock().strftime("%Y%m%d")
     plain = project.config.branch_pattern.replace("{date}", date)
     outer = project.outer
-    there = outer.text("ls-remote", "--heads", "--", project.config.downstream.remote, f"refs/heads/{plain}*")
+    remote = project.config.downstream.remote
+    there = outer.text("ls-remote", "--heads", "--", remote, f"refs/heads/{plain}*", remote=remote)
     taken = {line.partition("\t")[2] for line in there.splitlines()}
     number = 0
     while True:

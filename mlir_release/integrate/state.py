@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +24,7 @@ from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from mlir_release.git.repository import Signature
     from mlir_release.integrate.config import SmokeTable
@@ -40,6 +41,15 @@ T_PATCHES = "Integrate-Patches"
 T_VERDICT = "Integrate-Verdict"
 
 
+@dataclass(frozen=True)
+class LogFinding:
+    """An error that a log shows. See :func:`mlir_release.integrate.report.findings_in`."""
+
+    kind: str  #: failed-target, compiler, linker, assertion, test, build-tool, or output
+    where: str  #: file, target or test; may be empty
+    text: str
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One smoke test's result and all that it depends on."""
 
@@ -51,7 +61,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     setting: str  #: hash of command and environment
     exits: tuple[int | None, ...] = ()  #: exit code of each attempt, None for a timeout
     seconds: float = 0.0
-    findings: tuple[dict[str, Any], ...] = ()
+    findings: tuple[LogFinding, ...] = ()
 
     @property
     def key(self) -> str:
@@ -86,9 +96,10 @@ class ProbeStore:
         self.signature = signature
         self._remote_ref = f"refs/mlir-release/remote-probes/{branch}"
 
-    def load(self) -> dict[str, Record]:
-        """All records, by key. Files that are not records (of a newer version, for example) are skipped."""
-        blobs = self._blobs(self.ref)
+    def load(self, keys: Collection[str] | None = None) -> dict[str, Record]:
+        """All records, or those with some keys, by key. Files that are not records (of a newer version, for example)
+        are skipped."""
+        blobs = {name: oid for name, oid in self._blobs(self.ref).items() if keys is None or name in keys}
         records: dict[str, Record] = {}
         for name, found in zip(blobs, self.git.objects(list(blobs.values())), strict=True):
             with suppress(MalformedError):
@@ -113,11 +124,11 @@ class ProbeStore:
         return {line.partition(b"\t")[2].decode(): line.split()[2].decode() for line in lines}
 
     def record(self, *records: Record) -> None:
-        """Add records, in one commit; one that has a verdict already stays as it is."""
+        """Add records, in one commit; one that has a verdict already stays as it is, unless nobody can read it."""
         races = Races(where=f"{self.git.directory}: {self.ref}")
         while True:
             old = self.git.resolve(self.ref)
-            present = self._blobs(self.ref) if old else {}
+            present = self.load([record.key for record in records]) if old else {}
             new = {
                 record.key: (json.dumps(msgspec.to_builtins(record), indent=1, sort_keys=True) + "\n").encode()
                 for record in records
@@ -191,6 +202,9 @@ class Past:
     rate: BreakRate  #: of the advances among the last commits
 
 
+#: A number in a trailer. Anybody may have written a longer one.
+_COUNT = re.compile(r"[0-9]{1,9}")
+
 #: Commits that are read: a busy downstream's last few months, thousands of affecting commits.
 _PAST = 1000
 
@@ -205,8 +219,8 @@ def past_of(git: Git, branch: str) -> Past:
     line: dict[str, tuple[str, str]] = {}  # commit -> first parent, recorded upstream
     for commit, parents, upstream, commits, breaks, verdict in zip(*[iter(fields)] * 6, strict=False):
         line[commit] = (parents.partition(" ")[0], upstream.strip().partition(" ")[0])
-        if commits.strip().isdecimal():
-            counted = int(breaks) if breaks.strip().isdecimal() else int(verdict.strip() == Verdict.BAD)
+        if _COUNT.fullmatch(commits.strip()):
+            counted = int(breaks) if _COUNT.fullmatch(breaks.strip()) else int(verdict.strip() == Verdict.BAD)
             rate = rate.after(commits=int(commits), breaks=min(counted, int(commits)))
     commit, steps = fields[0], 0
     while commit in line and not line[commit][1]:

@@ -74,13 +74,13 @@ def update(project: Project) -> None:
     """Check out the submodules that are :func:`wanted` in the checkout, each at the commit that it points at."""
     others = wanted(project)
     if others:
-        project.outer.run("submodule", "--quiet", "update", "--init", "--", *others)
+        project.outer.run("submodule", "--quiet", "update", "--init", "--", *others, remote="")
 
 
 def repository(outer: SharedGit, path: str) -> SharedGit:
     """The submodule's repository; cloned (without old blobs) if it is not there yet. :raises MachineError:"""
     clone(outer, path)
-    return SharedGit(outer.directory / path)
+    return SharedGit(outer.directory / path, lazy=True)
 
 
 #: The note about a complete clone whose commit is still to be checked out.
@@ -115,7 +115,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
                 made = Path(outer.text("rev-parse", "--path-format=absolute", "--git-path", inside))
                 _write_down(begun, "" if made.exists() else os.fspath(made))
             update = ("submodule", "--quiet", "update", "--init", "--filter=blob:none", "--", path)
-            done = outer.run(*update, check=False, pass_fds=(lock,))
+            done = outer.run(*update, check=False, pass_fds=(lock,), remote="")
             if not (folder / ".git").exists():
                 begun.unlink(missing_ok=True)
                 raise MachineError(
@@ -201,6 +201,7 @@ def fetchable(project: Project, path: str, commit: str) -> bool:
         *("fetch", "--quiet", "--no-tags", "--", there, f"+refs/heads/*:{_THERE}/heads/*"),
         f"+refs/tags/*:{_THERE}/tags/*",
         check=False,
+        remote=there,
     )
     for target in project.config.export.also:
         if target.path == path:

@@ -50,7 +50,7 @@ class UpstreamRepository(SharedGit):
     """Git in that repository, and what is asked of the upstream there."""
 
     def __init__(self, directory: Path, config: Config) -> None:
-        super().__init__(directory)
+        super().__init__(directory, lazy=True)
         self.config = config
         self.ref = f"refs/mlir-release/upstream/{config.upstream.branch}"  #: the upstream's head as last fetched
 
@@ -67,7 +67,7 @@ class UpstreamRepository(SharedGit):
                 self.run("config", "remote.origin.url", source)
             source, options = "origin", ["--filter=blob:none"]
         # Not --quiet: that would hide why a ref was rejected.
-        done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False)
+        done = self.run("fetch", "--no-tags", *options, "--", source, refspec, check=False, remote=source)
         stderr = done.stderr.decode(errors="replace")
         if done.returncode != 0 and ("non-fast-forward" in stderr or "rejected" in stderr):
             raise ConflictError(
@@ -136,7 +136,8 @@ class UpstreamRepository(SharedGit):
         reasons = []
         for source, env in sources.items():
             refspec = f"+{pin}:refs/mlir-release/pins/{pin}"
-            done = self.run("fetch", "--quiet", "--no-tags", "--", source, refspec, env=env, check=False)
+            fetch = ("fetch", "--quiet", "--no-tags", "--", source, refspec)
+            done = self.run(*fetch, env=env, check=False, remote=source)
             if done.returncode == 0 and self._complete(pin):
                 return True
             reasons.append(done.stderr.decode(errors="replace").strip())
@@ -176,9 +177,9 @@ class UpstreamRepository(SharedGit):
         branch = self.config.upstream.branch
         sha = self.resolve(self.ref if revision in (branch, f"origin/{branch}") else revision)
         if sha is None and _TAG.fullmatch(revision):
-            named = f"refs/mlir-release/tags/{revision}"
-            fetch = ("fetch", "--quiet", "--no-tags", "--", self.config.upstream.url, f"+refs/tags/{revision}:{named}")
-            sha = self.resolve(named) if self.run(*fetch, check=False).returncode == 0 else None
+            named, source = f"refs/mlir-release/tags/{revision}", self.config.upstream.url
+            fetch = ("fetch", "--quiet", "--no-tags", "--", source, f"+refs/tags/{revision}:{named}")
+            sha = self.resolve(named) if self.run(*fetch, check=False, remote=source).returncode == 0 else None
         if sha is None:
             raise UsageError(
                 "upstream-commit-unknown",

@@ -5,7 +5,7 @@ All state between two steps is in git, so every step can be the first one of a n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from msgspec import structs, to_builtins
 
 from mlir_release.console import console, format_seconds
 from mlir_release.errors import UsageError
+from mlir_release.foreign import in_commit
 from mlir_release.git.remotes import push
 from mlir_release.integrate import strategy as st
 from mlir_release.integrate.export import export_others, export_stack
@@ -115,7 +116,7 @@ class Walk:
             verdict=result.verdict,
             exits=result.exits,
             seconds=round(result.seconds, 1),
-            findings=tuple(asdict(finding) for finding in findings[:50]),
+            findings=tuple(findings[:50]),
         )
 
     def probe_all(self, seen: Observation, known: st.Knowledge, positions: Sequence[int], width: int) -> None:
@@ -172,9 +173,9 @@ class Walk:
         if stack.kept:
             export_stack(project, stack.tip)
         passed = len(project.upstream.affecting(seen.base, upstream.sha))
-        lines = [f"{upstream.sha} {upstream.title}"]
-        lines += [f"carries {patch.sha[:12]} {shown(patch.subject)}" for patch in stack.kept]
-        lines += [f"drops {p.sha[:12]} {shown(p.subject)}: {reason}" for p, reason in stack.dropped]
+        lines = [f"{upstream.sha} {in_commit(upstream.title)}"]
+        lines += [f"carries {patch.sha[:12]} {in_commit(shown(patch.subject))}" for patch in stack.kept]
+        lines += [f"drops {p.sha[:12]} {in_commit(f'{shown(p.subject)}: {reason}')}" for p, reason in stack.dropped]
         message = format_message(
             f"Advance {project.config.upstream.title} to {upstream.sha[:12]}",
             "\n".join(lines),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mlir_release.foreign import code_block
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
@@ -207,9 +208,9 @@ def _failed_test(test: TestTarget, report: TestReport | None) -> Failure:
     elif report is not None:
         count = len(report.failures)
         summary = f"{count} test{'' if count == 1 else 's'} failed" if count else "the run failed as a whole"
-        shown = [failure.replace("`", "'")[:MAX_NAME] for failure in report.failed[:MAX_NAMES]]
+        shown = [failure[:MAX_NAME] for failure in report.failed[:MAX_NAMES]]
         more = [f"… and {count - len(shown)} more"] if count > len(shown) else []
-        detail = "\n".join(["```text", *shown, *more, "```"]) if shown else ""
+        detail = code_block([*shown, *more]) if shown else ""
     wheel = test.wheels[0] if len(test.wheels) == 1 else ""
     return Failure(
         name=test.name,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
+from mlir_release.foreign import code, code_block, link, markdown, visible
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import own_name, split_job_name
@@ -98,11 +99,10 @@ class Evidence:
 
     def markdown(self, room: int) -> str:
         """A paragraph, and what the log says, in at most ``room`` characters (the paragraph is always there)."""
-        name = f"[`{self.job.name}`]({self.job.url})" if self.job.url else f"`{self.job.name}`"
-        end = self.job.conclusion or self.job.status
+        name, end = link(code(self.job.name), self.job.url), markdown(self.job.conclusion or self.job.status)
         parts = [f"Its job {name} ended as *{end}*."]
         if self.problem:
-            parts.append(self.problem)
+            parts.append(markdown(self.problem))
         if self.excerpt is not None:
             left = room - sum(len(part) + 2 for part in parts)
             errors = _fenced(self.excerpt.errors, left // 3)
@@ -117,17 +117,14 @@ class Evidence:
 
 
 def _fenced(lines: tuple[str, ...], room: int) -> str:
-    """The last of ``lines`` that there is room for, as a block of text that nothing in it can end."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    room -= 2 * len(fence) + len("text\n\n")
+    """The last of ``lines`` that there is room for, as a block of code."""
     kept: deque[str] = deque()
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
+    for line in map(visible, reversed(lines)):
         kept.appendleft(line)
-    return "\n".join([f"{fence}text", *kept, fence]) if kept else ""
+        if len(code_block(kept)) > room:
+            kept.popleft()
+            break
+    return code_block(kept) if kept else ""
 
 
 def gather(failure: Failure, jobs: Mapping[str, RunJob], logs: JobLogs) -> Evidence | None:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.foreign import code, code_block, link
 from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs
 from mlir_release.model.release_tags import parse_tag
@@ -99,12 +100,12 @@ def plan_changes(
         known = mine.get(f"{kind}/{name}")
         if known is not None and not _newer(known, findings.tag):
             steps.append(
-                IssueChange(action="close", key=known.key, text=f"Works again in `{findings.tag}`.", issue=known)
+                IssueChange(action="close", key=known.key, text=f"Works again in {code(findings.tag)}.", issue=known)
             )
     for key, known in mine.items():
         name = key.removeprefix(f"{kind}/")
         if findings.targets and name not in {key, *findings.targets} and not _newer(known, findings.tag):
-            text = f"`{findings.tag}` has no such target any more."
+            text = f"{code(findings.tag)} has no such target any more."
             steps.append(IssueChange(action="close", key=key, text=text, issue=known))
     return tuple(steps)
 
@@ -120,16 +121,21 @@ def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None,
     lines = [
         _headline(failure, last),
         "",
-        f"First failed in: `{first}`",
-        f"Last failed in: `{last}`" + (f" ([log]({place.log_url}))" if place.log_url else ""),
+        f"First failed in: {code(first)}",
+        f"Last failed in: {code(last)}" + (f" ({link('log', place.log_url)})" if place.log_url else ""),
         "",
     ]
     if failure.detail:
         lines += [failure.detail, ""]
     if failure.takes_down:
-        lines += ["Required targets that it takes down:", "", *(f"- `{name}`" for name in failure.takes_down), ""]
+        lines += ["Required targets that it takes down:", "", *(f"- {code(name)}" for name in failure.takes_down), ""]
     if failure.leaves_out:
-        lines += ["Experimental targets that it takes down:", "", *(f"- `{name}`" for name in failure.leaves_out), ""]
+        lines += [
+            "Experimental targets that it takes down:",
+            "",
+            *(f"- {code(name)}" for name in failure.leaves_out),
+            "",
+        ]
     end = [*_ways_on(failure, last, evidence, place), "", _KEPT]
     if evidence is not None:
         lines += [evidence.markdown(MAX_BODY - sum(len(line) + 1 for line in (*lines, *end))), ""]
@@ -138,12 +144,12 @@ def _body(failure: Failure, *, first: str, last: str, evidence: Evidence | None,
 
 def _headline(failure: Failure, tag: str) -> str:
     kind = "platform" if failure.takes_down or failure.leaves_out else "target"
-    name = f"`{failure.name.removeprefix('sdk-')}`"
+    name = code(failure.name.removeprefix("sdk-"))
     if failure.required:
-        return f"The {kind} {name} keeps `{tag}` from being published: {failure.summary}."
+        return f"The {kind} {name} keeps {code(tag)} from being published: {failure.summary}."
     return (
-        f"The experimental {kind} {name} is not part of `{tag}`: {failure.summary}. **Nothing is blocked**: releases "
-        "are published without it, and their notes say so."
+        f"The experimental {kind} {name} is not part of {code(tag)}: {failure.summary}. **Nothing is blocked**: "
+        "releases are published without it, and their notes say so."
     )
 
 
@@ -157,17 +163,17 @@ def _ways_on(failure: Failure, tag: str, evidence: Evidence | None, place: Place
     again = [*setting, f"{release} dispatch {place.workflow} --ref {tag}"]
     if evidence is not None and place.repository:
         again.append(f"gh run rerun {evidence.job.run_id} --failed --repo {place.repository}   # or so")
-    lines = ["To try again (what is complete in the draft is kept):", "", "```sh", *again, "```", ""]
+    lines = ["To try again (what is complete in the draft is kept):", "", code_block(again, "sh"), ""]
     if failure.wheel:
         discard = f"mlir-release publish {tag} --discard {failure.wheel}"
-        lines += ["To build the wheel anew before that:", "", "```sh", discard, "```", ""]
+        lines += ["To build the wheel anew before that:", "", code_block([discard], "sh"), ""]
     if not failure.required:
         return lines[:-1]
     what = f"--only 'runtime={failure.name.removeprefix('sdk-')}'" if failure.takes_down else failure.name
     waive = f"{release} waive {tag} {what} --reason '…'"
     lines += ["To publish without it this once, with a reason that is shown to everyone (then try again, or wait):", ""]
-    lines += ["```sh", waive, "```", "", "To abandon this release; the next one is not affected:", ""]
-    return [*lines, "```sh", f"{release} abandon {tag} --reason '…'", "```"]
+    lines += [code_block([waive], "sh"), "", "To abandon this release; the next one is not affected:", ""]
+    return [*lines, code_block([f"{release} abandon {tag} --reason '…'"], "sh")]
 
 
 @dataclass(frozen=True, kw_only=True)

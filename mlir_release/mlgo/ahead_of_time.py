@@ -6,7 +6,6 @@ with ``LLVM_RAEVICT_MODEL_PATH`` and ``TENSORFLOW_AOT_PATH``. Source: llvm/cmake
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from mlir_release.host.files import remove_folder, replacing
 from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.saved_model import interpreter
+from mlir_release.model.decode import parse_json
 from mlir_release.model.regalloc_model import MODEL
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
     done = capture([interpreter(python), "-c", _FIND])
     if not done.ok:
         raise _failed("this CPython has no TensorFlow", python, "\n".join(done.complaint.splitlines()[-3:]))
-    version, include = json.loads(done.stdout.splitlines()[-1])
+    version, include = parse_json(done.stdout.splitlines()[-1])
     archive = cache / "xla" / f"tensorflow-{version}" / _LIBRARY
     with locked(
         archive.parent.with_name(f"{archive.parent.name}.lock"), waiting="another process compiles TensorFlow's runtime"

@@ -1,4 +1,8 @@
-"""What a recorded command of ``clang -cc1`` says to those who compile its bitcode again. Pure."""
+"""What a recorded command of ``clang -cc1`` says to those who compile its bitcode again, and which of it they take.
+
+A corpus may come from others. So its options are of lists that are written here: they choose how code is generated,
+and none of them loads a plugin, names a file to write, or reads more options from a file. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,83 @@ if TYPE_CHECKING:
 PROFILE = re.compile(r"-fprofile-(?:instrument-use-path|sample-use)=")
 
 #: Options that say what to write, and where; those with a value are in the second set.
-_OUTPUT = re.compile(r"-emit-obj|-fembed-bitcode(?:=.*)?|-sys-header-deps|-MP|-MG")
-_OUTPUT_VALUED = frozenset({"-o", "-x", "-MT", "-MQ", "-dependency-file", "-split-dwarf-file", "-split-dwarf-output"})
+_OUTPUT = re.compile(r"-emit-(?:obj|llvm-bc)|-fembed-bitcode(?:=.*)?|-ftime-trace(?:=.*)?|-sys-header-deps|-MP|-MG")
+_OUTPUT_VALUED = frozenset(
+    {"-o", "-x", "-MT", "-MQ", "-dependency-file", "-dumpdir", "-split-dwarf-file", "-split-dwarf-output"}
+)
 
 #: Options of the front end alone, which name folders of the machine; those with a value are in the second set.
-_SOURCE = re.compile(r"-std=.*|-pedantic.*|-W.*|-f(?:debug|coverage)-compilation-dir=.*|-fcolor-diagnostics")
+_SOURCE = re.compile(
+    r"-std=.*|-pedantic.*|-W.*|-w|-[DUI].+|-f(?:color-|no-)?diagnostics.*|-f(?:debug|coverage)-compilation-dir=.*"
+    r"|-f(?:debug|coverage|macro)-prefix-map=.*|-f(?:template-backtrace-limit|message-length)=.*"
+    r"|-fsanitize-(?:system-)?ignorelist=.*"
+)
 _SOURCE_VALUED = frozenset(
     {
         "-main-file-name", "-resource-dir", "-D", "-U", "-I", "-isystem", "-isysroot", "-iquote", "-idirafter",
         "-include", "-include-pch", "-internal-isystem", "-internal-externc-isystem", "-ferror-limit",
     }
 )  # fmt: skip
+
+
+#: A value that is no path.
+_WORD = r"[A-Za-z0-9_.,+-]+"
+
+#: llc's options. Source: :func:`llc_flags`; the target's are what a person adds.
+_LLC = re.compile(
+    rf"-O[0-3]|-(?:relocation|code)-model=[a-z-]+|-(?:function|data)-sections|-m(?:triple|cpu|attr)={_WORD}"
+)
+
+#: Options of ``clang -cc1`` without a value: switches of code generation and optimization.
+_SWITCH = re.compile(
+    r"-cc1|-O[0-3gsz]|-f(?!ixit|plugin|pass-plugin)[a-z][a-z0-9-]*|-m(?!llvm|ain|odule|t-|link)[a-z][a-z0-9-]*|-disable-(?:free|llvm-verifier|llvm-passes|O0-optnone)"
+    r"|-clear-ast-before-backend|-discard-value-names|-no-round-trip-args|-pic-is-pie|-vectorize-(?:loops|slp)"
+    r"|-relaxed-aliasing|-pthread|-enable-tlsdesc|-Qn|-g[a-z-]+|-dwarf-explicit-import|-split-dwarf-inlining|-no[a-z]+"
+)
+
+#: Those with a value after ``=``, which is a word.
+_EQUALS = re.compile(
+    r"-(?:debug-info-kind|dwarf-version|debugger-tuning|complex-range|-compress-debug-sections|gpubnames|target-sdk-version"
+    r"|m(?:abi|branch-protection|cmodel|frame-pointer|function-return|harden-sls|large-data-threshold"
+    r"|prefer-vector-width|recip|sign-return-address(?:-key)?|stack-alignment|stack-probe-size|tls-size|vscale-(?:min|max))"
+    r"|f(?:basic-block-sections|cf-protection|default-calling-conv|denormal-fp-math(?:-f32)?|fp-(?:contract|exception-behavior)"
+    r"|fp-eval-method|max-type-align|objc-runtime|gnuc-version|lto|ms-compatibility-version|patchable-function-entry|profile-instrument"
+    r"|sanitize(?:-recover|-merge|-trap|-coverage-type)?|tls-model|trivial-auto-var-init|unwind-tables|veclib"
+    r"|(?:type-)?visibility|zero-call-used-regs))"
+    rf"={_WORD}"
+)
+
+#: Those whose value is the next word.
+_VALUED = frozenset(
+    {
+        "-triple", "-target-cpu", "-tune-cpu", "-target-feature", "-target-abi", "-mrelocation-model", "-pic-level",
+        "-stack-protector", "-stack-protector-buffer-size", "-mthread-model", "-mfloat-abi", "-mfpmath", "-mregparm",
+    }
+)  # fmt: skip
+
+#: Those that name a file of data to read: profiles, and a module's part of ThinLTO's index.
+_DATA = re.compile(rf"(?:{PROFILE.pattern}|-fthinlto-index=).+")
+
+#: LLVM's own options, after ``-mllvm``: switches, and numbers. A word could be a path.
+_MLLVM = re.compile(r"-(?!load)[a-z][a-z0-9-]*(?:=(?:-?\d+|true|false))?")
+
+
+def refused_by_llc(flags: Sequence[str]) -> str | None:
+    """The first option that llc is not given for a module; None if it gets all."""
+    return next((flag for flag in flags if not _LLC.fullmatch(flag)), None)
+
+
+def refused_by_clang(flags: Sequence[str]) -> str | None:
+    """The first option that ``clang -cc1`` is not given for a module, with its value; None if it gets all."""
+    words = iter(flags)
+    for word in words:
+        if word in _VALUED or word == "-mllvm":
+            value = next(words, "")
+            if not (_MLLVM.fullmatch(value) if word == "-mllvm" else re.fullmatch(_WORD, value)):
+                return f"{word} {value}"
+        elif not (_SWITCH.fullmatch(word) or _EQUALS.fullmatch(word) or _DATA.fullmatch(word)):
+            return word
+    return None
 
 
 def with_profiles(command: Sequence[str], directory: Path) -> list[str]:

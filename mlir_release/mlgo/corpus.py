@@ -16,15 +16,19 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import remove_folder, sha256_of, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.mlgo.cc1 import PROFILE, with_profiles, without_output
+from mlir_release.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_modules, write_commands
+from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
@@ -95,9 +99,12 @@ def make_corpus(
 
 
 def load_corpus(folder: Path) -> Corpus:
-    """The corpus in a folder. :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``"""
+    """The corpus in a folder.
+
+    :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``, ``mlgo-flag-refused``
+    """
     try:
-        content = (folder / Corpus.FILE).read_bytes()
+        content = read_file(folder / Corpus.FILE)
     except OSError as error:
         raise UsageError(
             "mlgo-corpus-missing",
@@ -106,7 +113,22 @@ def load_corpus(folder: Path) -> Corpus:
             why=str(error.strerror),
             remedy="mlir-release mlgo corpus BUILD -o FOLDER",
         ) from None
-    return read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    corpus = read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    for module in corpus.modules:
+        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=folder / Corpus.FILE)
+    return corpus
+
+
+def _check_flag(name: str, refused: str | None, *, where: Path) -> None:
+    if refused is not None:
+        raise UsageError(
+            "mlgo-flag-refused",
+            f"{name} asks to be compiled with {refused!r}, which the options of a corpus may not have",
+            where=str(where),
+            why="they choose how code is generated: they load no plugin, write no file and read no options from a file",
+            remedy="create the corpus from a build without that option, on this machine; do not use a corpus that you "
+            "were given with it",
+        )
 
 
 def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
@@ -130,25 +152,40 @@ def _rank(name: str) -> str:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
+class _Command(Struct, frozen=True, kw_only=True):
+    """An entry of a build tree's list. Source: clang.llvm.org, "JSON Compilation Database Format"."""
+
+    directory: str
+    arguments: list[str] = []
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.arguments and not self.command:
+            raise MalformedError("command", "is missing")
+
+
 def read_commands(path: Path) -> list[dict[str, Any]]:
-    """The compile commands of a build tree, those without an object left out: ``directory`` and ``arguments``.
+    """The compile commands of a build tree that make an object below their folder: ``directory`` and ``arguments``.
+
+    Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
 
     :raises UsageError: ``mlgo-build-tree``
     """
     try:
-        entries = json.loads(path.read_bytes())
+        entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
         commands = [
-            {"directory": entry["directory"], "arguments": entry.get("arguments") or shlex.split(entry["command"])}
+            {"directory": entry.directory, "arguments": entry.arguments or shlex.split(entry.command)}
             for entry in entries
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             "mlgo-build-tree",
-            f"{path.name} can't be read: {error!r}",
+            f"{path.name} can't be read: {error}",
             where=str(path),
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ) from None
-    return [command for command in commands if "-o" in command["arguments"][:-1]]
+    with_objects = [command for command in commands if "-o" in command["arguments"][:-1]]
+    return [command for command in with_objects if not relative_object(command).startswith("..")]
 
 
 def of_objects(names: Iterable[str], pattern: str) -> list[str]:
@@ -209,7 +246,7 @@ def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
             why=done.complaint,
             remedy="check --filter, which is a regular expression of Python's, and the free disk space",
         )
-    described = json.loads((raw / "corpus_description.json").read_bytes())
+    described = parse_json((raw / "corpus_description.json").read_bytes())
     return [str(PurePosixPath(name)) for name in described["modules"]]
 
 
@@ -233,9 +270,11 @@ def _check_profiles(names: Sequence[str], raw: Path) -> None:
 def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
     """Run a module's command again, up to where the problem's decisions begin.
 
+    :raises UsageError: ``mlgo-flag-refused``
     :raises VerificationError: ``mlgo-command-stale``
     """
     command = with_profiles(_recorded(name, raw), directory.absolute())
+    _check_flag(name, refused_by_clang(clang_flags(command)), where=directory)
     bitcode = f"{_BITCODE}/{name}.bc"
     (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
     clang = toolchain.program("clang")

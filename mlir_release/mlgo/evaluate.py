@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.compare import Change, change
 from mlir_release.mlgo.compiling import in_parallel
@@ -218,7 +219,7 @@ def evaluate(
 def load_policy(path: Path) -> Policy:
     """A policy from its file. :raises UsageError: ``mlgo-policy-missing``, ``mlgo-document-invalid``"""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise UsageError(
             "mlgo-policy-missing",

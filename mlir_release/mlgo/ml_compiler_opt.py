@@ -22,6 +22,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.features import MASK
 from mlir_release.mlgo.saved_model import interpreter
 from mlir_release.mlgo.trace import load_decisions
+from mlir_release.model.decode import parse_json
 from mlir_release.model.mlgo import Trained
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Checkout:
                 why="\n".join(done.complaint.splitlines()[-5:]),
                 remedy="name by --python a CPython that has the packages of ml-compiler-opt's Pipfile, in its versions",
             )
-        return json.loads(done.stdout.splitlines()[-1])
+        return parse_json(done.stdout.splitlines()[-1])
 
     def command(self, program: str, *options: str) -> tuple[str, ...]:
         """How one of its programs is called, in its folder."""
@@ -152,7 +153,7 @@ def clone(
     """
     into = _Folder(output.absolute())
     signature = Signature(**trainer.ask("signature"))
-    recorded = load_decisions(folder)
+    recorded = load_decisions(folder, trace)
     arrays = tensors(recorded, trace.features, signature)
     with replacing(into.decisions) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

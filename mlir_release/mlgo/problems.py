@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from mlir_release.errors import UsageError
-from mlir_release.mlgo.cc1 import clang_flags, llc_flags
+from mlir_release.mlgo.cc1 import clang_flags, llc_flags, refused_by_clang, refused_by_llc
 from mlir_release.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout, Layout
 from mlir_release.mlgo.policies import Heuristic, Observed
 from mlir_release.mlgo.remarks import OPTIONS, cost_of
@@ -40,6 +40,10 @@ class Problem(ABC):
     @abstractmethod
     def flags(self, recorded: Sequence[str]) -> tuple[str, ...]:
         """The program's options for a module, from its recorded command of ``clang -cc1``."""
+
+    @abstractmethod
+    def refused(self, flags: Sequence[str]) -> str | None:
+        """The first of a module's options that the program is not given; None if it gets all."""
 
     @abstractmethod
     def command(self, flags: Sequence[str], *, emit: bool) -> list[str]:
@@ -80,6 +84,10 @@ class Eviction(Problem):
         """See :meth:`Problem.flags`."""
         return llc_flags(recorded)
 
+    def refused(self, flags: Sequence[str]) -> str | None:
+        """See :meth:`Problem.refused`."""
+        return refused_by_llc(flags)
+
     def command(self, flags: Sequence[str], *, emit: bool) -> list[str]:
         """See :meth:`Problem.command`."""
         return [*flags, *OPTIONS, f"-filetype={'obj' if emit else 'null'}"]
@@ -116,6 +124,10 @@ class Inlining(Problem):
     def flags(self, recorded: Sequence[str]) -> tuple[str, ...]:
         """See :meth:`Problem.flags`."""
         return clang_flags(recorded)
+
+    def refused(self, flags: Sequence[str]) -> str | None:
+        """See :meth:`Problem.refused`."""
+        return refused_by_clang(flags)
 
     def command(self, flags: Sequence[str], *, emit: bool) -> list[str]:
         """See :meth:`Problem.command`."""

@@ -8,12 +8,12 @@ compiler waits for advice.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.decode import parse_json
 
 #: Bytes of an element, by LLVM's name of the type. Source: SUPPORTED_TENSOR_TYPES in TensorSpec.h.
 SIZES = {
@@ -91,7 +91,7 @@ class Stream:
 
     def _read_event(self, line: bytes) -> None:
         try:
-            event = json.loads(line)
+            event = parse_json(line)
         except ValueError:
             raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
         if self.header is None:

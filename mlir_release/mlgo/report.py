@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document
 from mlir_release.mlgo.problems import problem_of
+from mlir_release.model.decode import MalformedError, convert, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from mlir_release.model.mlgo import Corpus, Trace, Training
 
@@ -53,21 +57,69 @@ def report(
     )
 
 
-def load_result(path: Path | None) -> dict[str, Any] | None:
+class _Compiled(Struct, frozen=True):
+    cost: float
+    text: float
+    decisions: int
+
+
+class _Row(Struct, frozen=True):
+    module: str
+    default: _Compiled
+    policy: _Compiled
+
+
+class _Run(Struct, frozen=True):
+    program: str
+    run: str
+    default: Annotated[int, Meta(ge=1)]
+    policy: int
+
+
+class _Change(Struct, frozen=True):
+    low: float
+    high: float
+    relative: float
+
+
+class EvaluationResult(Struct, frozen=True):
+    """What the page shows of ``evaluate --json``."""
+
+    policy: str
+    corpus: str
+    modules: tuple[_Row, ...]
+    cost: _Change
+    text: _Change
+    better: bool
+    verdict: str
+    runs: tuple[_Run, ...] = ()
+    instructions: _Change | None = None
+
+
+class EmbeddedResult(Struct, frozen=True):
+    """What the page shows of ``embed --json``."""
+
+    policy: str
+    files: Mapping[str, str]
+    compared: int = 0
+    identical: int = 0
+
+
+def load_result(path: Path | None, kind: type[EvaluationResult | EmbeddedResult]) -> dict[str, Any] | None:
     """What a command printed with ``--json``. :raises UsageError: ``mlgo-result-invalid``"""
     if path is None:
         return None
     try:
-        found = json.loads(path.read_bytes())
-        found["policy"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        found: dict[str, Any] = parse_json(read_document(path))
+        convert(found, kind)
+    except (OSError, MalformedError) as error:
         raise UsageError(
             "mlgo-result-invalid",
-            f"this is not what `mlgo evaluate --json` or `mlgo embed --json` prints: {error!r}",
+            f"this is not what `mlgo evaluate --json` or `mlgo embed --json` prints: {error}",
             where=str(path),
             remedy="write its standard output into the file again",
         ) from None
-    return dict(found)
+    return found
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ process of an interpreter of the user's that has TensorFlow, for as long as it i
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shutil
 import subprocess
@@ -17,9 +16,11 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import sha256_of
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import parse_json
 from mlir_release.model.mlgo import Trained, read_document
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
                     errors.seek(0)
                     said = errors.read().decode(errors="replace").splitlines()
                     raise _failed(python, "\n".join(said[-3:]))
-                yield SavedModel(folder, trained, process, [Input(*each) for each in json.loads(line)])
+                yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
             finally:
                 with suppress(OSError):
                     told.close()  # which ends it
@@ -177,7 +178,7 @@ def _trained(folder: Path) -> Trained:
             remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
         )
     try:
-        content = (folder / Trained.FILE).read_bytes()
+        content = read_file(folder / Trained.FILE)
     except OSError:
         raise UsageError(
             "mlgo-model-unlabelled",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.features import Decision
@@ -144,7 +145,7 @@ def load_trace(folder: Path, corpus: Corpus) -> Trace:
             where=str(path),
             remedy="mlir-release mlgo trace FOLDER",
         )
-    trace = read_document(path.read_bytes(), Trace, where=str(path))
+    trace = read_document(read_file(path), Trace, where=str(path))
     if trace.corpus != corpus.digest:
         raise UsageError(
             "mlgo-trace-outdated",
@@ -163,9 +164,23 @@ def save_decisions(folder: Path, recorded: Recorded) -> None:
         np.savez_compressed(file, rows=rows, counts=np.array(counts), chosen=np.array([c for _, c in recorded]))
 
 
-def load_decisions(folder: Path) -> Recorded:
-    """Read :func:`save_decisions`' file. Positions are not kept: indices into the rows are enough."""
-    with np.load(folder / _DECISIONS) as stored:
-        rows, counts, chosen = stored["rows"].astype(float), stored["counts"], stored["chosen"]
-    pieces = np.split(rows, np.cumsum(counts)[:-1])
-    return [(Decision(np.arange(len(piece)), piece), int(one)) for piece, one in zip(pieces, chosen, strict=True)]
+def load_decisions(folder: Path, trace: Trace) -> Recorded:
+    """Read :func:`save_decisions`' file. Positions are not kept: indices into the rows are enough.
+
+    :raises UsageError: ``mlgo-trace-outdated``
+    """
+    try:
+        with np.load(folder / _DECISIONS) as stored:
+            rows, counts, chosen = stored["rows"].astype(float), stored["counts"], stored["chosen"]
+        if rows.shape != (counts.sum(), len(trace.features)) or np.any(chosen < 0) or np.any(chosen >= counts):
+            raise ValueError("its arrays do not fit each other, or the trace")
+        pieces = np.split(rows, np.cumsum(counts)[:-1])
+        return [(Decision(np.arange(len(piece)), piece), int(one)) for piece, one in zip(pieces, chosen, strict=True)]
+    except Exception as error:  # whatever a damaged file makes numpy raise
+        raise UsageError(
+            "mlgo-trace-outdated",
+            "the recorded decisions of the trace can't be read",
+            where=str(folder / _DECISIONS),
+            why=str(error) or type(error).__name__,
+            remedy="trace it again: mlir-release mlgo trace FOLDER",
+        ) from error

@@ -48,7 +48,7 @@ def start(trace: Trace, folder: Path, settings: Settings) -> Training:
 
     :param folder: of the corpus
     """
-    given = examples(load_decisions(folder), np.array(trace.mean), np.array(trace.deviation))
+    given = examples(load_decisions(folder, trace), np.array(trace.mean), np.array(trace.deviation))
     teacher = problem_of(trace.problem).default
     if settings.start == "order":
         teacher = "the plain order"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 import msgspec
 from msgspec import Struct
+
+from mlir_release.model.decode import MalformedError, PlainName, Sha256, from_json
 
 SECTION_NAME = "made.json"
 _SCHEMA = 1
@@ -18,18 +19,17 @@ class ApiSection(Struct, frozen=True, kw_only=True):
     tag: str  #: of its release
     wheel: str  #: SHA-256
     renderer: str  #: digest of the code that drew them
-    files: Mapping[str, str]  #: the pages' names, all in one folder, with their SHA-256
+    files: Mapping[PlainName, Sha256]  #: the pages' names, all in one folder, with their SHA-256
     schema: int = _SCHEMA
 
     @classmethod
     def parse(cls, content: bytes | None) -> ApiSection | None:
         """Read the document; None if there is none, or it is of another kind: then the pages are made anew."""
         try:
-            found = msgspec.json.decode(content or b"", type=cls)
-        except msgspec.DecodeError:
+            found = from_json(content or b"", cls)
+        except MalformedError:
             return None
-        plain = all(PurePosixPath(name).name == name and "\\" not in name for name in found.files)
-        return found if plain and found.schema == _SCHEMA else None
+        return found if found.schema == _SCHEMA else None
 
     def to_bytes(self) -> bytes:
         """The document; the same pages give the same bytes."""

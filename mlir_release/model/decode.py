@@ -9,8 +9,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta, Struct
@@ -75,29 +86,33 @@ def _unknown(value: object, names: Iterable[str]) -> tuple[str, str]:
 
 Sha256 = Annotated[str, text("[0-9a-f]{64}", "a SHA-256 of 64 hex digits")]
 Sha1 = Annotated[str, text("[0-9a-f]{40}", "a commit of 40 hex digits")]
+Sha1OrEmpty = Annotated[str, text("(?:[0-9a-f]{40})?", "a commit of 40 hex digits, or empty")]
 
 #: The plain name of a wheel: no folders, nothing that a URL would need quoted but ``+``.
-WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl", "a plain file name that ends in .whl")]
+WheelName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,250}\.whl", "a plain file name that ends in .whl")]
 
 #: The plain name of a source distribution.
-SourceName = Annotated[str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.tar\.gz", "a plain file name that ends in .tar.gz")]
+SourceName = Annotated[
+    str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,247}\.tar\.gz", "a plain file name that ends in .tar.gz")
+]
 
 #: A name that is safe as a path's last part, in a URL, a line of a file or an argument, on any system: no folder, no
 #: leading dot or dash, nothing to quote but ``+``.
 _PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.+!~@=-]{0,254}"
 PlainName = Annotated[str, text(_PLAIN, "a plain file name")]
+PlainNameOrEmpty = Annotated[str, text(f"(?:{_PLAIN})?", "a plain file name, or empty")]
 
 #: The name of a distribution. Source: packaging.python.org, "Names and normalization".
 ProjectName = Annotated[str, text(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", "a name of a distribution")]
 
 #: The address of a repository on a server of GitHub's.
-RepositoryUrl = Annotated[
-    str,
-    text(
-        r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+",
-        "a repository's address, https://github.com/OWNER/NAME",
-    ),
-]
+_REPOSITORY = r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+"
+_ADDRESS = "a repository's address, https://github.com/OWNER/NAME"
+RepositoryUrl = Annotated[str, text(_REPOSITORY, _ADDRESS)]
+RepositoryUrlOrEmpty = Annotated[str, text(f"(?:{_REPOSITORY})?", f"{_ADDRESS}, or empty")]
+
+#: Text that becomes a part of a line in a file: no line break as any reader sees them, no other control character.
+Line = Annotated[str, text(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}", "one line of text")]
 
 #: A number of things, or bytes.
 Count = Annotated[int, Meta(ge=0)]
@@ -134,6 +149,12 @@ def builtins(document: Struct, *, optional: Iterable[str] = ()) -> dict[str, Any
 #: Bytes that a document has at most. The largest manifest that a release's 1000 assets allow has two million.
 DOCUMENT_LIMIT = 16_000_000
 
+#: It may have a value in so many bytes of that limit: a small value takes many times its bytes of memory.
+_BYTES_A_VALUE = 16
+
+#: Bytes of what tools write about whole builds: compile commands of all of LLVM, results of all of its tests.
+BUILD_LIMIT = 256_000_000
+
 #: Lists and tables that may be inside each other. Ours have six levels; Python gives up at about a thousand.
 DEPTH_LIMIT = 50
 
@@ -146,6 +167,8 @@ def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
     """
     data = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     _check_size(data, limit)
+    if sum(map(data.count, (b",", b"[", b"{"))) > limit // _BYTES_A_VALUE:
+        raise MalformedError("", f"has more than {limit // _BYTES_A_VALUE:,} values")
     try:
         return _shallow(msgspec.json.decode(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -155,6 +178,9 @@ def parse_json(content: str | bytes, *, limit: int = DOCUMENT_LIMIT) -> Any:
 #: Bytes that a TOML document has at most, and each of its lines: tomllib's time and memory grow with the square of a
 #: dotted key's parts, and 400,000 parts took all the memory of a machine. Within these limits it needs two seconds.
 TOML_LIMIT, TOML_LINE_LIMIT = 256_000, 1000
+
+
+_NUL = re.compile(rb"\\u0000|\\U00000000")
 
 
 def parse_toml(content: str | bytes) -> dict[str, Any]:
@@ -167,8 +193,12 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if len(line) > TOML_LINE_LIMIT:
             raise MalformedError("", f"has {len(line):,} bytes in line {number}", f"{TOML_LINE_LIMIT:,} are allowed")
+        if _NUL.search(line):  # as no path, address or argument may, and what we configure are those
+            raise MalformedError("", f"has a NUL character in line {number}")
     try:
         found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        raise MalformedError("", f"is not UTF-8: {error}") from None
     except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
         raise error if isinstance(error, MalformedError) else MalformedError("", f"is not TOML: {error}") from None
     return found
@@ -195,6 +225,19 @@ def from_json(content: str | bytes, kind: type[T], *, limit: int = DOCUMENT_LIMI
     return convert(parse_json(content, limit=limit), kind)
 
 
+def from_large_json(content: bytes | bytearray, kind: type[T]) -> T:
+    """Read a JSON document of the toolkit's own that may have more values than :func:`from_json` takes.
+
+    What the type does not name is passed over, and takes no memory. The caller has a bound for its size.
+
+    :raises MalformedError: without a path
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedError("", f"can't be read: {error}") from None
+
+
 def from_toml(content: str | bytes, kind: type[T]) -> T:
     """Read a TOML document. :raises MalformedError: for the first mistake"""
     return convert(parse_toml(content), kind, table="a table")
@@ -218,7 +261,7 @@ def convert(data: object, kind: type[T], *, table: str = "an object") -> T:
 def _check_schema(found: object, known: int) -> None:
     if found is None:
         raise MalformedError("schema", "is missing")
-    if found != known or isinstance(found, bool):
+    if found != known or type(found) is not type(known):  # True and 1.0 equal 1
         problem = f"is {found}, and this version of mlir-release reads {known}"
         raise MalformedError("schema", problem, "use a newer mlir-release")
 
@@ -305,6 +348,8 @@ def _inner(kind: Any, key: str | int) -> Any:
     """The type of a field, of a mapping's values, or of a list's items."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == key)
+    if is_dataclass(kind):
+        return get_type_hints(kind, include_extras=True)[str(key)]
     return get_args(kind)[1 if isinstance(key, str) else 0]
 
 

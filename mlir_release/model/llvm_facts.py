@@ -153,10 +153,10 @@ def _problem_with(line: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        Requirement(line)
+        found = Requirement(line)
     except InvalidRequirement as error:
         return str(error).splitlines()[0]
-    return ""
+    return "it names an address, and not versions that an index has" if found.url else ""
 
 
 def split_requirements(lines: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -14,68 +14,93 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from mlir_release.errors import VerificationError
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import (
     Count,
+    Line,
     MalformedError,
+    PlainName,
+    PlainNameOrEmpty,
+    ProjectName,
+    RepositoryUrlOrEmpty,
     Sha1,
+    Sha1OrEmpty,
     Sha256,
     SourceName,
     WheelName,
     builtins,
     doc,
     from_json,
+    text,
 )
+from mlir_release.model.names import named
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.model.release_tags import Kind, parse_tag
-from mlir_release.model.requirements import Relaxed
+from mlir_release.model.requirements import Relaxed, check_requirement, check_specifiers
 
 #: Name of the manifest among a release's assets, and of its copy on the pages.
 MANIFEST_NAME = "release.json"
+
+
+#: The CPythons that a wheel is for.
+PythonTag = Annotated[
+    str, text(rf"{ANY_PYTHON}|cp3(?:[0-9]|[1-9][0-9])t?", f"an interpreter tag like cp312, or {ANY_PYTHON}")
+]
 
 
 class WheelEntry(Struct, frozen=True, kw_only=True):
     """One wheel of a release. Its file is among the release's assets, with ``<filename>.metadata`` beside it."""
 
     filename: WheelName
-    target: Annotated[str, doc("Row of the build matrix, `mlir-linux-x86_64-cp312`")]
-    distribution: Annotated[str, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`")]
-    profile: Annotated[str, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`")]
-    python: Annotated[str, doc("The interpreter tag, `cp312`; `py3` of wheels for every CPython")]
-    serves: Annotated[tuple[str, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
-    platforms: Annotated[tuple[str, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()
-    requires_python: Annotated[str, doc("PEP 440 specifiers, or empty")] = ""
-    requires_dist: Annotated[tuple[str, ...], doc("PEP 508 requirements of the wheel")] = ()
+    target: Annotated[PlainName, doc("Row of the build matrix, `mlir-linux-x86_64-cp312`")]
+    distribution: Annotated[ProjectName, doc("`mlir`, `mlir-core`, `mlir-full`, `mlir-sdk`, `mlir-sdk-tools`")]
+    profile: Annotated[PlainName, doc("`host`, `core`, `full`, `sdk`, `sdk-tools`")]
+    python: Annotated[PythonTag, doc("The interpreter tag, `cp312`; `py3` of wheels for every CPython")]
+    serves: Annotated[tuple[PythonTag, ...], doc("Of a wheel for the stable ABI: the CPythons that it is for")] = ()
+    platforms: Annotated[tuple[PlainName, ...], doc("Platform tags, `manylinux_2_28_x86_64`")] = ()
+    requires_python: Annotated[Line, doc("PEP 440 specifiers, or empty")] = ""
+    requires_dist: Annotated[tuple[Line, ...], doc("PEP 508 requirements of the wheel")] = ()
     size: Annotated[Count, doc("Bytes")]
     sha256: Sha256
     metadata_sha256: Annotated[Sha256, doc("Of the METADATA file, which is the `.metadata` asset")]
-    provenance: Annotated[str, doc("Name of the PEP 740 provenance asset, or empty")] = ""
+    provenance: Annotated[PlainNameOrEmpty, doc("Name of the PEP 740 provenance asset, or empty")] = ""
     regalloc_model: Annotated[
         RegallocModel | None, doc("The learned eviction policy that it compiles with; null: LLVM's own heuristic")
     ] = None
-    sdk: Annotated[str, doc("Digest of the SDK that it was built from, as `sdk.json` has it; empty: not recorded")] = ""
-    image: Annotated[str, doc("The container image that it was built in, by its digest; empty: none")] = ""
+    sdk: Annotated[Line, doc("Digest of the SDK that it was built from, as `sdk.json` has it; empty: not recorded")] = (
+        ""
+    )
+    image: Annotated[Line, doc("The container image that it was built in, by its digest; empty: none")] = ""
 
     @property
     def pythons(self) -> tuple[str, ...]:
         """The CPythons that it is made for: ``cp312``, …; none of a wheel that is for all."""
         return () if self.python == ANY_PYTHON else self.serves or (self.python,)
 
+    def __post_init__(self) -> None:
+        check_specifiers(self.requires_python)
+        for requirement in self.requires_dist:
+            check_requirement(requirement)
+
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
     """A source distribution of a release. Indexes never list it: who has no wheel would get hours of compilation."""
 
     filename: SourceName
-    target: Annotated[str, doc("Row of the build matrix, `mlir-source-linux-x86_64-py3`")]
-    distribution: Annotated[str, doc("`mlir`")]
-    requires_python: Annotated[str, doc("PEP 440 specifiers, or empty")] = ""
+    target: Annotated[PlainName, doc("Row of the build matrix, `mlir-source-linux-x86_64-py3`")]
+    distribution: Annotated[ProjectName, doc("`mlir`")]
+    requires_python: Annotated[Line, doc("PEP 440 specifiers, or empty")] = ""
     size: Annotated[Count, doc("Bytes")]
     sha256: Sha256
-    provenance: Annotated[str, doc("Name of the PEP 740 provenance asset, or empty")] = ""
-    sdk: Annotated[str, doc("Digest of the SDK that the sources are from, as `sdk.json` has it")] = ""
+    provenance: Annotated[PlainNameOrEmpty, doc("Name of the PEP 740 provenance asset, or empty")] = ""
+    sdk: Annotated[Line, doc("Digest of the SDK that the sources are from, as `sdk.json` has it")] = ""
+
+    def __post_init__(self) -> None:
+        check_specifiers(self.requires_python)
 
 
 class TestEntry(Struct, frozen=True, kw_only=True):
@@ -83,9 +108,11 @@ class TestEntry(Struct, frozen=True, kw_only=True):
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
 
-    name: Annotated[str, doc("The test target, `bindings-mlir-linux-x86_64-cp312`")]
-    suite: str
-    wheel: Annotated[str, doc("File name of the tested wheel; empty for a suite that tests the SDK's tools")] = ""
+    name: Annotated[PlainName, doc("The test target, `bindings-mlir-linux-x86_64-cp312`")]
+    suite: Line
+    wheel: Annotated[
+        PlainNameOrEmpty, doc("File name of the tested wheel; empty for a suite that tests the SDK's tools")
+    ] = ""
     counts: Annotated[Mapping[str, Count], doc("`pass`, `expected_fail`, `unsupported`, …")] = {}
 
 
@@ -95,10 +122,10 @@ class Waiver(Struct, frozen=True, kw_only=True):
     In a draft it is the asset ``waiver-<target>.json``, in the manifest a row.
     """
 
-    target: str
+    target: PlainName
     reason: str
-    by: str = ""
-    at: Annotated[str, doc("UTC, `2026-11-20T12:00:00Z`")] = ""
+    by: Line = ""
+    at: Annotated[Line, doc("UTC, `2026-11-20T12:00:00Z`")] = ""
 
     def to_text(self) -> str:
         """The content of the asset."""
@@ -123,7 +150,7 @@ class Waiver(Struct, frozen=True, kw_only=True):
 class LeftOut(Struct, frozen=True, kw_only=True):
     """An experimental target that is not part of the release, and why."""
 
-    target: str
+    target: PlainName
     reason: str
 
 
@@ -132,7 +159,7 @@ class TestedRelaxed(Relaxed, frozen=True, kw_only=True):
 
     __test__ = False  # not a test class
 
-    tested_with: Annotated[tuple[str, ...], doc("The versions with which the suite `bindings` has passed")] = ()
+    tested_with: Annotated[tuple[Line, ...], doc("The versions with which the suite `bindings` has passed")] = ()
 
 
 class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -146,18 +173,24 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     version: Annotated[str, doc("Of the wheels, canonical PEP 440")]
     revision: Annotated[Sha1, doc("llvm-project commit")]
     commit: Annotated[Sha1, doc("Commit of the release repository that pins it")]
-    upstream: Annotated[str, doc("URL or path of llvm-project")]
+    upstream: Annotated[Line, doc("URL or path of llvm-project")]
     created_at: Annotated[str, doc("When its tag was made, by the forge's clock; UTC, `2026-11-20T12:00:00Z`")]
-    toolkit_version: str
-    previous_tag: Annotated[str, doc("The newest release of the same kind that was published before; or empty")] = ""
-    previous_revision: str = ""
-    llvm_version: str = ""
+    toolkit_version: Line
+    previous_tag: Annotated[
+        PlainNameOrEmpty, doc("The newest release of the same kind that was published before; or empty")
+    ] = ""
+    previous_revision: Sha1OrEmpty = ""
+    llvm_version: Line = ""
     provenance: Annotated[
         Literal["required", "none"], doc("`required`: the release's files are signed; each has a `.sigstore.json`")
     ] = "none"
     repository: Annotated[
-        str, doc("Address of the repository whose workflows signed, `https://github.com/OWNER/NAME`; or empty")
+        RepositoryUrlOrEmpty,
+        doc("Address of the repository whose workflows signed, `https://github.com/OWNER/NAME`; or empty"),
     ] = ""
+    signed_latest: Annotated[
+        bool, doc("Whether the repository that signed also signs which of its snapshots is the newest")
+    ] = False
     wheels: tuple[WheelEntry, ...] = ()
     sources: Annotated[tuple[SourceEntry, ...], doc("Source distributions, which no index lists")] = ()
     tests: tuple[TestEntry, ...] = ()
@@ -183,6 +216,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             if file.filename in seen:
                 raise MalformedError("wheels", f"name the file {file.filename} twice")
             seen.add(file.filename)
+            if named(file.filename) != (canonicalize_name(file.distribution), Version(self.version)):
+                problem = f"name the file {file.filename}, which is not one of {file.distribution} {self.version}"
+                raise MalformedError("wheels", problem)
 
     @property
     def created(self) -> datetime:
@@ -248,8 +284,12 @@ def _is_canonical(version: str) -> bool:
         return False
 
 
+#: Fields that are left out while they are empty.
+_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "signed_latest")
+
+
 def _to_text(document: Struct) -> str:
-    data = builtins(document, optional=("regalloc_model", "relaxed", "serves", "sdk", "image", "sources"))
+    data = builtins(document, optional=_OPTIONAL)
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -41,6 +41,7 @@ class Excluded:
 
     wheel: WheelTarget
     reason: str  #: ``LLVM 22.1.8 needs CPython 3.10 or newer``
+    claimed: bool = False  #: only the tag says so, which nobody signs; nothing else has confirmed it
 
     @property
     def name(self) -> str:
@@ -140,13 +141,13 @@ class Matrix:
         first = fitting[0].runtime
         return replace(self, wheels=tuple(wheel for wheel in fitting if wheel.runtime == first))
 
-    def excluding(self, reason_of: Callable[[WheelTarget], str]) -> Matrix:
+    def excluding(self, reason_of: Callable[[WheelTarget], str], *, claimed: bool = False) -> Matrix:
         """The matrix without the wheels for which there is a reason (a sentence; empty: none)."""
         found = [(wheel, reason_of(wheel)) for wheel in self.wheels]
         return replace(
             self,
             wheels=tuple(wheel for wheel, reason in found if not reason),
-            excluded=(*self.excluded, *(Excluded(wheel, reason) for wheel, reason in found if reason)),
+            excluded=(*self.excluded, *(Excluded(wheel, reason, claimed) for wheel, reason in found if reason)),
         )
 
     def of_revision(self, facts: LlvmFacts | None) -> Matrix:
@@ -163,8 +164,8 @@ class Matrix:
         )
 
     def without(self, reasons: Mapping[str, str]) -> Matrix:
-        """The matrix without the places (:attr:`WheelTarget.place`) for which there is a reason."""
-        return self.excluding(lambda wheel: reasons.get(wheel.place, ""))
+        """The matrix without the places (:attr:`WheelTarget.place`) for which a tag gives a reason."""
+        return self.excluding(lambda wheel: reasons.get(wheel.place, ""), claimed=True)
 
     def sharing(self, facts: LlvmFacts | None) -> Matrix:
         """The matrix with one wheel for the stable ABI in the place of several, where a revision and the file allow it.

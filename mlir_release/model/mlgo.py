@@ -71,6 +71,11 @@ class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flags: tuple[str, ...]  #: for llc or clang, as the module was compiled
     held_out: bool  #: never seen by the training
 
+    def __post_init__(self) -> None:
+        for field, path in (("name", self.name), ("bitcode", self.bitcode)):
+            if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")) or not path.isprintable():
+                raise MalformedError(field, f"{path!r} is no path below a folder", "create the corpus again")
+
 
 class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The modules that a policy is trained on, and those that it is evaluated on."""
@@ -141,6 +146,13 @@ def _check_different(path: str, names: list[str]) -> None:
         raise MalformedError(path, "has two of the same name", "name each once")
 
 
+def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
+    """:raises MalformedError: if one of the vectors, which belong to ``count`` things, has another length"""
+    for name, vector in vectors.items():
+        if len(vector) != count:
+            raise MalformedError(name, f"has {len(vector)} numbers, not {count}")
+
+
 class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the compiler's own heuristic makes of a module."""
 
@@ -162,6 +174,9 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     decisions: Count  #: that the compiler asked for
     identical: Count  #: modules whose object code equals the default's when its choices are given
     defaults: tuple[Default, ...]  #: of the training modules, by name
+
+    def __post_init__(self) -> None:
+        _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
 
 
 class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
@@ -222,6 +237,10 @@ class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     second: tuple[float, ...]  #: Adam's running mean of their squares
     best: tuple[float, ...]  #: weights of the best centre so far
     rewards: tuple[float, ...]  #: of each generation's centre, the first being the warm start
+
+    def __post_init__(self) -> None:
+        _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
+        _check_lengths(len(self.weights), first=self.first, second=self.second, best=self.best)
 
     @property
     def generation(self) -> int:

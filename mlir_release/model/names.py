@@ -11,7 +11,7 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
 
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import Platform, PlatformTag
@@ -19,6 +19,17 @@ from mlir_release.model.platforms import Platform, PlatformTag
 #: How the names of source distributions end, and of all that pip can install.
 SOURCE_SUFFIX = ".tar.gz"
 DISTRIBUTION_SUFFIXES = (".whl", SOURCE_SUFFIX)
+
+
+def named(filename: str) -> tuple[str, Version] | None:
+    """The distribution, normalized, and the version in the file name of a wheel or a source distribution; None of any
+    other."""
+    try:
+        if filename.endswith(SOURCE_SUFFIX):
+            return parse_sdist_filename(filename)
+        return parse_wheel_filename(filename)[:2]
+    except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -7,12 +7,13 @@ replaces one, with a reason: what then resolves is what the wheel's tests run wi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
 from mlir_release.errors import UsageError
-from mlir_release.model.decode import alternatives, doc
+from mlir_release.model.decode import MalformedError, alternatives, doc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -133,6 +134,31 @@ def of_other_names(requirements: Iterable[str], names: Collection[str]) -> tuple
     from packaging.requirements import Requirement
 
     return tuple(line for line in requirements if canonical(Requirement(line).name) not in names)
+
+
+@lru_cache(maxsize=1000)
+def check_requirement(line: str) -> None:
+    """Refuse what is no requirement (PEP 508) that :func:`applicable` can evaluate. :raises MalformedError:"""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        marker = Requirement(line).marker
+        if marker is not None:
+            marker.evaluate({"extra": ""})
+    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
+        raise MalformedError("requires_dist", f"has {line!r}: {error}") from None
+
+
+@lru_cache(maxsize=1000)
+def check_specifiers(text: str) -> None:
+    """Refuse what are no version specifiers (PEP 440). :raises MalformedError:"""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise MalformedError("requires_python", f"is {text!r}: {error}") from None
 
 
 def applicable(requirements: Iterable[str], python: CPython, platform: Platform) -> tuple[str, ...]:

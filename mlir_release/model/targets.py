@@ -61,6 +61,9 @@ PROVEN_BY_TESTS = Platform.of("linux", "x86_64")
 #: page links its wheels for ever.
 LINKED_DAYS = 90
 
+#: The branch of the signed pointer to the newest snapshot.
+LATEST_BRANCH = "latest"
+
 #: At most ten years, which no page of links survives.
 Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 to 3650")]
 
@@ -140,6 +143,12 @@ class ReleaseConfig(_Table, frozen=True):
         tuple[VariableName, ...],
         doc("Variables that builds and tests see besides those that compilers, CMake and Python need."),
     ] = ()
+    latest_lifetime_days: Annotated[
+        Days,
+        doc(
+            "Days that the signed pointer to the newest snapshot is valid for; the sweep renews it after half of them."
+        ),
+    ] = 14
     green: GreenPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -148,6 +157,9 @@ class ReleaseConfig(_Table, frozen=True):
         if self.pins == self.branch:
             problem = f"is {self.pins!r}, as branch is, which only people may change"
             raise MalformedError("pins", problem, "name a branch that jobs may commit to, such as snapshots")
+        if self.pins == LATEST_BRANCH:
+            problem = f"is {self.pins!r}, the branch of the signed pointer to the newest snapshot"
+            raise MalformedError("pins", problem, "name another one, such as snapshots")
 
 
 class LlvmTable(_Table, frozen=True):

@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from mlir_release.errors import VerificationError
-from mlir_release.provenance.policy import Statement, Subject
+from mlir_release.model.decode import MalformedError, from_json, parse_json
+from mlir_release.provenance.policy import REVISION_NAME, Statement, Subject
+
+if TYPE_CHECKING:
+    from sigstore.models import Bundle
 
 #: Type of the payload of an envelope that holds a statement.
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+#: Type of a statement.
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+
+
+class _Envelope(Struct, frozen=True):
+    payload: str
+
+
+class _Bundle(Struct, frozen=True):
+    envelope: _Envelope = field(name="dsseEnvelope")
+
+
+class _Subject(Struct, frozen=True):
+    digest: dict[str, str]
+    name: str = ""
+
+
+class _Source(Struct, frozen=True):
+    digest: dict[str, str] = {}
+    name: str = ""
+
+
+class _Definition(Struct, frozen=True):
+    sources: tuple[_Source, ...] = field(name="resolvedDependencies", default=())
+
+
+class _Predicate(Struct, frozen=True):
+    definition: _Definition = field(name="buildDefinition", default=_Definition())
+
+
+class _Statement(Struct, frozen=True):
+    """``in-toto.io/Statement/v1``, as far as anything is decided by it."""
+
+    type: Literal["https://in-toto.io/Statement/v1"] = field(name="_type")
+    predicate_type: str = field(name="predicateType")
+    subject: tuple[_Subject, ...]
+    predicate: _Predicate | None = None
 
 
 def is_about(bundle: bytes, sha256: str) -> bool:
     """Whether a bundle claims to be about one file with that digest. It proves nothing; False for what is no bundle."""
     try:
-        envelope = json.loads(bundle)["dsseEnvelope"]
-        statement = read_statement(base64.b64decode(envelope["payload"], validate=True))
-    except (VerificationError, ValueError, KeyError, TypeError, binascii.Error):
+        envelope = from_json(bundle, _Bundle).envelope
+        statement = read_statement(base64.b64decode(envelope.payload, validate=True))
+    except (VerificationError, ValueError):
         return False
     return [subject.sha256 for subject in statement.subjects] == [sha256]
 
@@ -28,18 +68,24 @@ def is_about(bundle: bytes, sha256: str) -> bool:
 def read_statement(payload: bytes) -> Statement:
     """Read an in-toto statement. :raises VerificationError: ``provenance-malformed``"""
     try:
-        data: dict[str, Any] = json.loads(payload)
-        if data["_type"] != _STATEMENT_TYPE:
-            raise malformed(f"it is a {data['_type']}, not a {_STATEMENT_TYPE}")
-        return Statement(
-            predicate_type=str(data["predicateType"]),
-            subjects=tuple(
-                Subject(name=str(subject.get("name", "")), sha256=str(subject["digest"].get("sha256", "")))
-                for subject in data["subject"]
-            ),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise malformed(f"its statement can't be read: {error!r}") from error
+        found = from_json(payload, _Statement)
+    except MalformedError as error:
+        raise malformed(f"its statement can't be read: {error}") from error
+    subjects = (Subject(name=each.name, sha256=each.digest.get("sha256", "")) for each in found.subject)
+    sources = found.predicate.definition.sources if found.predicate is not None else ()
+    revision = next((each.digest.get("gitCommit", "") for each in sources if each.name == REVISION_NAME), "")
+    return Statement(predicate_type=found.predicate_type, subjects=tuple(subjects), revision=revision)
+
+
+def parse_bundle(content: bytes) -> Bundle:
+    """A Sigstore bundle. :raises VerificationError: ``provenance-malformed``"""
+    from sigstore.models import Bundle
+
+    try:
+        parse_json(content)  # bounded; what it gives need not be a bundle yet
+        return Bundle.from_json(content)
+    except Exception as error:  # whatever another's content makes a parser raise
+        raise malformed(str(error)) from error
 
 
 def malformed(why: str) -> VerificationError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlir_release.provenance.bundle import parse_bundle
 from mlir_release.provenance.verify import read_signer
 
 if TYPE_CHECKING:
@@ -16,9 +17,8 @@ def publish_provenance(bundle: bytes) -> bytes:
     The publisher is the run's top-level workflow, as it is for PyPI's trusted publishing.
     """
     from pypi_attestations import Attestation, AttestationBundle, GitHubPublisher, Provenance
-    from sigstore.models import Bundle
 
-    signed = Bundle.from_json(bundle)
+    signed = parse_bundle(bundle)
     repository, workflow = _publisher(signed)
     return (
         Provenance(

@@ -26,6 +26,9 @@ SIGNER_WORKFLOW = ".github/workflows/attest.yml"
 #: What the statements are about (slsa.dev/spec/v1.0/provenance).
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 
+#: What the statements call llvm-project among the resolved dependencies.
+REVISION_NAME = "llvm-project"
+
 #: The issuer of a workflow's identity; an enterprise may have one of its own below it (docs.github.com, "OpenID Connect
 #: reference": customizing the issuer value).
 ISSUER = "https://token.actions.githubusercontent.com"
@@ -49,6 +52,7 @@ class Signer:
     runner: str  #: ``github-hosted`` or ``self-hosted``
     caller: str = ""  #: the run's top-level workflow, as :attr:`workflow`
     run: str = ""  #: address of the run
+    revision: str = ""  #: of llvm-project, as the statement says; empty in those of older releases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,7 @@ class Statement:
 
     predicate_type: str
     subjects: tuple[Subject, ...]
+    revision: str = ""  #: of llvm-project; empty if it names none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,9 @@ class Policy:
     repository: str  #: ``https://github.com/OWNER/NAME``
     tag: str = ""  #: of the release; empty: that of any release, and the signature says which
     commit: str = ""  #: of the tag; empty where nothing but the signature tells it
+    revision: str = ""  #: of llvm-project; empty where nothing but the signature tells it
     branch: str = "main"  #: the protected branch that the signer comes from
+    ref: str = ""  #: that the run has to be on; empty: that of the tag
 
 
 def check_signer(signer: Signer, policy: Policy) -> None:
@@ -112,6 +119,14 @@ def check_signer(signer: Signer, policy: Policy) -> None:
 
 
 def _check_source(signer: Signer, policy: Policy) -> None:
+    if policy.ref:
+        if signer.ref != policy.ref:
+            raise _refused(
+                "provenance-ref",
+                "it was signed in a run on another branch or tag",
+                f"the run was on {signer.ref or 'no ref'}, not on {policy.ref}",
+            )
+        return
     tag = signer.ref.removeprefix(_TAGS)
     if not signer.ref.startswith(_TAGS) or (tag != policy.tag if policy.tag else parse_tag(tag) is None):
         raise _refused(
@@ -127,14 +142,9 @@ def _check_source(signer: Signer, policy: Policy) -> None:
         )
 
 
-def check_statement(statement: Statement, subject: Subject) -> None:
+def check_statement(statement: Statement, subject: Subject, policy: Policy) -> None:
     """Check what was signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
-    if statement.predicate_type != PREDICATE_TYPE:
-        raise _refused(
-            "provenance-predicate",
-            "what was signed says something else than how it was built",
-            f"its type is {statement.predicate_type}, not {PREDICATE_TYPE}",
-        )
+    check_predicate(statement, PREDICATE_TYPE)
     if len(statement.subjects) != 1:
         raise _refused(
             "provenance-subjects",
@@ -151,6 +161,22 @@ def check_statement(statement: Statement, subject: Subject) -> None:
             "provenance-digest",
             "what was signed is another content of the file",
             f"its sha256 is {subject.sha256}; signed was {named.sha256 or 'none'}",
+        )
+    if policy.revision and statement.revision and statement.revision != policy.revision:
+        raise _refused(
+            "provenance-commit",
+            "it was built from another llvm-project commit",
+            f"signed was {statement.revision}, and the release is of {policy.revision}",
+        )
+
+
+def check_predicate(statement: Statement, expected: str) -> None:
+    """Refuse a statement of another kind. :raises VerificationError: ``provenance-predicate``"""
+    if statement.predicate_type != expected:
+        raise _refused(
+            "provenance-predicate",
+            "what was signed is a statement of another kind",
+            f"its type is {statement.predicate_type}, not {expected}",
         )
 
 

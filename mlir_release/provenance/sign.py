@@ -1,6 +1,6 @@
 """Signing the files of a release as the workflow that runs here: a statement for each, and a bundle beside it.
 
-Nothing that is signed is opened, but to take its digest.
+Nothing that is signed is opened here, but to take its digest.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mlir_release.provenance.policy import (
     BUNDLE_SUFFIX,
     PREDICATE_TYPE,
     PROVENANCE_SUFFIX,
+    REVISION_NAME,
     Policy,
     Subject,
     check_signer,
@@ -78,6 +79,9 @@ def attest(
     commit: str,
     kinds: Sequence[str] = tuple(KINDS),
     branch: str = "main",
+    revision: str = "",
+    upstream: str = "",
+    choose: Callable[[Sequence[Subject]], Sequence[Subject]] = list,
     store: Callable[[bytes], bool] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Attested:
@@ -86,17 +90,17 @@ def attest(
     :param commit: that the tag names, and that the run has to be of: the tag may have been moved since the run began
     :param kinds: keys of :data:`KINDS`; other files are left alone
     :param branch: the protected branch that the signing workflow has to be called at
+    :param revision, upstream: the llvm-project commit that the files are built from, and where it is from
+    :param choose: says which of the files are signed; raises an error if one makes the whole run suspicious
     :param store: has a bundle kept by the forge, too; returns whether it was
     :raises UsageError: ``attest-nothing``, ``attest-duplicate``, ``attest-outside-actions``
     :raises NeedsPersonError: ``attest-private-repository``
     :raises VerificationError: ``provenance-…``: what this run signs would be refused, so nothing was signed
     :raises ForgeError: ``sigstore-failed``
     """
-    files = _files(folder, kinds)
-    policy = Policy(
-        repository=f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}", tag=tag, commit=commit, branch=branch
-    )
-    signatory = Signatory(environ, policy)
+    files = choose(_files(folder, kinds))
+    policy = Policy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
+    signatory = Signatory(environ, policy, upstream)
     trust = load_trust(environ=environ)
     signed, kept, stored = [], [], 0
     for subject in files:
@@ -114,6 +118,11 @@ def attest(
         if subject.name.endswith(DISTRIBUTIONS):
             write_atomically(output / f"{subject.name}{PROVENANCE_SUFFIX}", publish_provenance(bundle))
     return Attested(tag=tag, signed=tuple(signed), kept=tuple(kept), folder=str(output), stored=stored)
+
+
+def own_repository(environ: Mapping[str, str]) -> str:
+    """The address of the repository that a workflow runs in."""
+    return f"{_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}"
 
 
 def _server(environ: Mapping[str, str]) -> str:
@@ -163,12 +172,16 @@ class Signatory:
 
     environ: Mapping[str, str]
     policy: Policy
+    upstream: str = ""
     _context: SigningContext | None = None
     _signer: Signer | None = None
     _claims: dict[str, Any] = field(default_factory=dict)
 
-    def sign(self, subject: Subject) -> bytes:
-        """The bundle of a statement about one file. :raises ForgeError: ``sigstore-failed``"""
+    def sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
+        """The bundle of a statement about how a file was built, or of another statement.
+
+        :raises ForgeError: ``sigstore-failed``
+        """
         from sigstore._internal.fulcio import ExpiredCertificate
         from sigstore.oidc import ExpiredIdentity
 
@@ -181,10 +194,16 @@ class Signatory:
 
         return _patiently(once)
 
-    def _sign(self, subject: Subject) -> bytes:
+    def _sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
+        from sigstore.dsse import Statement
+
         if self._signer is None:
             self._signer = self._new_signer()
-        return self._signer.sign_dsse(_statement(subject, self._claims)).to_json().encode()
+        if isinstance(subject, Subject):
+            statement = _statement(subject, self._claims, revision=self.policy.revision, upstream=self.upstream)
+        else:
+            statement = Statement(json.dumps(subject).encode())
+        return self._signer.sign_dsse(statement).to_json().encode()
 
     def _new_signer(self) -> Signer:
         from sigstore.oidc import IdentityToken
@@ -261,8 +280,8 @@ def _check_identity(claims: Mapping[str, Any], policy: Policy) -> None:
         raise
 
 
-def _statement(subject: Subject, claims: Mapping[str, Any]) -> Statement:
-    """How a file was built, as GitHub's own action says it.
+def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, upstream: str) -> Statement:
+    """How a file was built, as GitHub's own action says it, and from which llvm-project commit.
 
     Source: github.com/actions/toolkit, packages/attest/src/provenance.ts; slsa.dev/spec/v1.0/provenance.
     """
@@ -271,14 +290,16 @@ def _statement(subject: Subject, claims: Mapping[str, Any]) -> Statement:
     repository = f"{claims['server']}/{claims['repository']}"
     path = str(claims["workflow_ref"]).removeprefix(f"{claims['repository']}/").partition("@")[0]
     names = ("event_name", "repository_id", "repository_owner_id", "runner_environment")
+    sources = [{"uri": f"git+{repository}@{claims['ref']}", "digest": {"gitCommit": claims["sha"]}}]
+    if revision:
+        uri = f"git+{upstream.removesuffix('.git')}@{revision}"
+        sources.append({"name": REVISION_NAME, "uri": uri, "digest": {"gitCommit": revision}})
     predicate = {
         "buildDefinition": {
             "buildType": _BUILD_TYPE,
             "externalParameters": {"workflow": {"ref": claims["ref"], "repository": repository, "path": path}},
             "internalParameters": {"github": {name: claims.get(name, "") for name in names}},
-            "resolvedDependencies": [
-                {"uri": f"git+{repository}@{claims['ref']}", "digest": {"gitCommit": claims["sha"]}}
-            ],
+            "resolvedDependencies": sources,
         },
         "runDetails": {
             "builder": {"id": f"{claims['server']}/{claims['job_workflow_ref']}"},

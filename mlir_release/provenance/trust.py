@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import MalformedError, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +56,7 @@ def signing_config(environ: Mapping[str, str] = os.environ) -> ClientTrustConfig
         return public_config()
     path = Path(environ[TRUST_VARIABLE])
     try:
-        return ClientTrustConfig.from_json(path.read_text(encoding="utf-8"))
+        return ClientTrustConfig.from_json(json.dumps(parse_json(read_document(path))))
     except (OSError, ValueError) as error:
         raise _invalid(path, str(error)) from error
 
@@ -74,18 +76,18 @@ def public_config() -> ClientTrustConfig:
 def _documents(path: Path) -> list[dict[str, Any]]:
     """The JSON documents of a file: one, or one a line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = read_document(path)
         try:
-            found = [json.loads(text)]
-        except ValueError:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+            found = [parse_json(content)]
+        except MalformedError:
+            found = [parse_json(line) for line in content.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         raise _invalid(path, str(error)) from error
     if not found or not all(isinstance(document, dict) for document in found):
         raise _invalid(path, "it holds no JSON object")
     # A root without logs is that of GitHub's Sigstore for private repositories: sigstore-python can't verify with it.
     roots = [document.get("trustedRoot", document) for document in found]
-    usable = [root for root in roots if root.get("tlogs")]
+    usable = [root for root in roots if isinstance(root, dict) and root.get("tlogs")]
     if not usable:
         raise _invalid(path, "it names no transparency log, as GitHub's own root for private repositories does not")
     return usable
@@ -98,7 +100,7 @@ def _root(document: dict[str, Any], path: Path) -> TrustedRoot:
 
     try:
         return TrustedRoot(Document.from_json(json.dumps(document)))
-    except (ValueError, Error) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, Error) as error:
         raise _invalid(path, str(error)) from error
 
 

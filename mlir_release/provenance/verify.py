@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import VerificationError
+from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.host.files import sha256_of
-from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, read_statement
+from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, parse_bundle, read_statement
 from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer, check_statement
 
 if TYPE_CHECKING:
@@ -45,22 +45,22 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
             why="there is no bundle beside it",
             remedy="fetch the asset FILE.sigstore.json of the release; if there is none, do not use the file",
         )
-    signed = _Signed(_read(bundle), policy)
+    payload, signer = verify_payload(bundle, policy, trust)
+    statement = read_statement(payload)
+    check_statement(statement, subject, policy)
+    return replace(signer, revision=statement.revision)
+
+
+def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
+    """The statement in a bundle, once it is proven who signed it, and who did. What it says is for the caller to check.
+
+    :raises VerificationError: ``provenance-…``
+    """
+    signed = _Signed(parse_bundle(bundle), policy)
     payload_type, payload = signed.payload(trust)
     if payload_type != PAYLOAD_TYPE:
         raise malformed(f"what is signed is a {payload_type}, not a {PAYLOAD_TYPE}")
-    check_statement(read_statement(payload), subject)
-    return signed.signer
-
-
-def _read(bundle: bytes) -> Bundle:
-    from sigstore.errors import Error
-    from sigstore.models import Bundle
-
-    try:
-        return Bundle.from_json(bundle)
-    except (Error, ValueError, TypeError) as error:
-        raise malformed(str(error)) from error
+    return payload, signed.signer
 
 
 @dataclass
@@ -96,6 +96,10 @@ class _Signed:
                     why=str(error),
                     remedy="do not use the file: the bundle was changed after it was made",
                 ) from error
+            except ReleaseError:  # of the policy
+                raise
+            except Exception as error:  # whatever another's content makes a parser of certificates or logs raise
+                raise malformed(f"{type(error).__name__}: {error}") from error
         raise self._untrusted(why)
 
     def _untrusted(self, why: str) -> VerificationError:

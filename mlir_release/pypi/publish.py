@@ -31,8 +31,8 @@ from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.remote import fetch_published_wheel, need_published
-from mlir_release.release.signed import read_trusted
-from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.release.signed import AS_DECLARED, read_trusted
+from mlir_release.snapshot.pinned import check_facts
 from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.release.signed import SignedBy
 
 #: The one distribution that goes to PyPI (docs/design.md, "Versions and tags").
 DISTRIBUTION = "mlir"
@@ -125,6 +126,7 @@ def publish_to_index(
     repository_url: str = PYPI_UPLOAD,
     index_url: str = "",
     owners: Collection[str] = (),
+    signed_by: SignedBy = AS_DECLARED,
     file_limit: int = FILE_LIMIT,
     project_limit: int = PROJECT_LIMIT,
     dry_run: bool = False,
@@ -138,10 +140,11 @@ def publish_to_index(
     :param repository_url: the upload address
     :param index_url: the simple index that belongs to it; empty: derived
     :param owners: users or the organization that must own the project where the index tells owners
+    :param signed_by: who must have signed the release
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``pypi-not-numbered``, ``release-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
-        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_pinned`); nothing was
+        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_facts`); nothing was
         uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``pypi-upload-failed``
@@ -155,6 +158,7 @@ def publish_to_index(
         repository_url=repository_url,
         index_url=index_url,
         owners=owners,
+        signed_by=signed_by,
         file_limit=file_limit,
         project_limit=project_limit,
     ) as ready:
@@ -183,16 +187,17 @@ def prepared(
     repository_url: str,
     index_url: str,
     owners: Collection[str],
+    signed_by: SignedBy,
     file_limit: int = FILE_LIMIT,
     project_limit: int = PROJECT_LIMIT,
 ) -> Iterator[Prepared]:
     """Check all of a release against an index; the files are there within the block. See :func:`publish_to_index`."""
     state = find_state(forge, tag)
-    check_pinned(forge, state)
+    check_facts(forge.pin_facts(state.commit), state)  # that it is upstream's was asked before it was published
     simple = index_url or simple_url(repository_url)
     with scratch_folder("pypi") as folder:
         release = need_published(forge, tag)
-        trusted = read_trusted(forge, release, folder, commit=state.commit)
+        trusted = read_trusted(forge, release, folder, signed_by, commit=state.commit)
         manifest = trusted.manifest
         project = read_project(simple, DISTRIBUTION)
         check_name(project, owners, ours=our_versions(forge))

@@ -14,12 +14,14 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.pypi.project import PYPI_UPLOAD
 from mlir_release.pypi.publish import CandidateStays, prepared, stays
+from mlir_release.release.signed import AS_DECLARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
 
 #: Seconds between two looks at an index that may still serve an old page.
 PAUSES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
@@ -69,11 +71,14 @@ def stage(
     repository_url: str = PYPI_UPLOAD,
     index_url: str = "",
     owners: Collection[str] = (),
+    signed_by: SignedBy = AS_DECLARED,
 ) -> Staged | CandidateStays:
     """Verify a release as :func:`~.publish.publish_to_index` does, and write what the index lacks into ``folder``."""
     if stays(forge, tag):
         return CandidateStays(tag=tag)
-    with prepared(forge, tag, repository_url=repository_url, index_url=index_url, owners=owners) as ready:
+    with prepared(
+        forge, tag, repository_url=repository_url, index_url=index_url, owners=owners, signed_by=signed_by
+    ) as ready:
         folder.mkdir(parents=True, exist_ok=True)
         for path in ready.paths:
             shutil.copyfile(path, folder / path.name)
@@ -88,6 +93,7 @@ def check(
     repository_url: str = PYPI_UPLOAD,
     index_url: str = "",
     owners: Collection[str] = (),
+    signed_by: SignedBy = AS_DECLARED,
     pause: Callable[[float], None] = time.sleep,
 ) -> OnIndex | CandidateStays:
     """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
@@ -97,7 +103,9 @@ def check(
     if stays(forge, tag):
         return CandidateStays(tag=tag)
     for seconds in (*PAUSES, 0.0):
-        with prepared(forge, tag, repository_url=repository_url, index_url=index_url, owners=owners) as ready:
+        with prepared(
+            forge, tag, repository_url=repository_url, index_url=index_url, owners=owners, signed_by=signed_by
+        ) as ready:
             if not ready.plan.upload:
                 return OnIndex(tag=tag, files=tuple(wheel.filename for wheel in ready.plan.there), url=ready.url)
         if seconds:

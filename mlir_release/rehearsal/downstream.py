@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from mlir_release.console import format_bytes
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
 from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.sdk_wheel_info import SDK
 from mlir_release.model.targets import DISTRIBUTIONS
 
@@ -139,7 +139,7 @@ def backend_constraint(project: Path, folder: Path) -> dict[str, str]:
 
     :param folder: where a file is written that it names
     """
-    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = parse_toml((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if "version" not in metadata.get("dynamic", []):
         return {}
     file = folder / "constraints.txt"

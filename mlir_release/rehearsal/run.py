@@ -307,7 +307,7 @@ class _Rehearsal:
                     "the installed MLIR does not run a first program",
                     where=str(environment.root),
                     why=done.complaint,
-                    remedy=f"mlir-release release yank {self.outcome.tag} --reason …",
+                    remedy=f"mlir-release release yank {self.outcome.tag} --reason … --forge {self.forge.root}",
                 )
             results.append(done.stdout.strip())
 

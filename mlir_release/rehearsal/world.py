@@ -23,6 +23,7 @@ from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, TARGETS_FILE
 from mlir_release.model.trailers import format_message
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import KEPT_SOURCES
+from mlir_release.snapshot.upstream import REPRESENTS_RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,6 +108,7 @@ def make_upstream(folder: Path, newest: Release, tree: Path) -> Release:
     if not (folder / "HEAD").exists():
         folder.mkdir(parents=True, exist_ok=True)
         git.run("init", "--quiet", "--bare", "--initial-branch=main")
+    (folder / REPRESENTS_RELEASES).touch()
     parent: str | None = None
     for release in chain:
         when = datetime.fromtimestamp(release.epoch, UTC)

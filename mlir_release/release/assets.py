@@ -4,8 +4,7 @@ uploaded."""
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,9 @@ from packaging.metadata import InvalidMetadata, Metadata
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.host.files import sha256_of
+from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.files import read_document, sha256_of
+from mlir_release.model.decode import MalformedError, builtins, convert
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
@@ -23,7 +24,7 @@ from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.source import read_members, release_info
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from packaging.version import Version
@@ -107,47 +108,48 @@ def read_wheel(path: Path) -> Wheel:
     if slot is None:
         raise corrupt(path, "its file name is not a wheel's")
     try:
-        with WheelFile.open(path) as source:
+        with open_zip(path) as archive:
+            source = WheelFile(archive)
             source.validate_record(validate_contents=True)
-            metadata = source.read_dist_info("METADATA").encode()
-        with zipfile.ZipFile(path) as archive:
             # The bytes as they are: what pip compares with the .metadata file's hash.
-            name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
-            metadata = archive.read(name)
+            metadata = archive.read(f"{source.dist_info_dir}/METADATA")
             ours = wheel_info_in(archive.namelist())
             info = archive.read(ours) if ours is not None else None
         core = Metadata.from_email(metadata, validate=False)
         fields = (str(core.name), str(core.version), str(core.requires_python or ""), core.requires_dist or [])
     except InvalidMetadata as error:
         raise corrupt(path, f"its METADATA is wrong: {error}") from error
-    except (InstallerError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, StopIteration, ValueError) as error:
+    except (InstallerError, ArchiveError, KeyError, ValueError, RecursionError) as error:
         raise corrupt(path, str(error) or type(error).__name__) from error
     name, version, requires_python, requires_dist = fields
     filename_name, filename_version, _, tags = parse_wheel_filename(path.name)
     _check_named(path, "METADATA", (name, version), (filename_name, filename_version))
     wheel_info = release_info(path, info)
-    return Wheel(
-        path=path,
-        filename=path.name,
-        slot=slot,
-        target=wheel_info.target,
-        distribution=canonicalize_name(name),
-        profile=wheel_info.profile,
-        python=slot.python,
-        serves=wheel_info.serves,
-        regalloc_model=wheel_info.regalloc_model,
-        sdk=wheel_info.sdk,
-        image=wheel_info.image,
-        version=version,
-        platforms=tuple(sorted({tag.platform for tag in tags})),
-        requires_python=requires_python,
-        requires_dist=tuple(str(requirement) for requirement in requires_dist),
-        size=path.stat().st_size,
-        sha256=sha256_of(path),
-        metadata=metadata,
-        metadata_sha256=hashlib.sha256(metadata).hexdigest(),
-        info=wheel_info,
-    )
+    with _listable(path):
+        wheel = Wheel(
+            path=path,
+            filename=path.name,
+            slot=slot,
+            target=wheel_info.target,
+            distribution=canonicalize_name(name),
+            profile=wheel_info.profile,
+            python=slot.python,
+            serves=wheel_info.serves,
+            regalloc_model=wheel_info.regalloc_model,
+            sdk=wheel_info.sdk,
+            image=wheel_info.image,
+            version=version,
+            platforms=tuple(sorted({tag.platform for tag in tags})),
+            requires_python=requires_python,
+            requires_dist=tuple(str(requirement) for requirement in requires_dist),
+            size=path.stat().st_size,
+            sha256=sha256_of(path),
+            metadata=metadata,
+            metadata_sha256=hashlib.sha256(metadata).hexdigest(),
+            info=wheel_info,
+        )
+        convert(builtins(wheel.entry()), WheelEntry)
+    return wheel
 
 
 def read_source(path: Path) -> Source:
@@ -162,23 +164,35 @@ def read_source(path: Path) -> Source:
     try:
         core = Metadata.from_email(metadata, validate=False)
         name, version, requires_python = str(core.name), str(core.version), str(core.requires_python or "")
-    except InvalidMetadata as error:
+    except (InvalidMetadata, RecursionError) as error:
         raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
     _check_named(path, "PKG-INFO", (name, version), parse_sdist_filename(path.name))
     release = release_info(path, info)
-    return Source(
-        path=path,
-        filename=path.name,
-        slot=slot,
-        target=release.target,
-        distribution=canonicalize_name(name),
-        version=version,
-        requires_python=requires_python,
-        size=path.stat().st_size,
-        sha256=sha256_of(path),
-        sdk=release.sdk,
-        info=release,
-    )
+    with _listable(path):
+        source = Source(
+            path=path,
+            filename=path.name,
+            slot=slot,
+            target=release.target,
+            distribution=canonicalize_name(name),
+            version=version,
+            requires_python=requires_python,
+            size=path.stat().st_size,
+            sha256=sha256_of(path),
+            sdk=release.sdk,
+            info=release,
+        )
+        convert(builtins(source.entry()), SourceEntry)
+    return source
+
+
+@contextmanager
+def _listable(path: Path) -> Iterator[None]:
+    """Refuse what no manifest could list. :raises VerificationError: ``wheel-corrupt``"""
+    try:
+        yield
+    except MalformedError as error:
+        raise corrupt(path, str(error)) from error
 
 
 def _check_named(path: Path, where: str, said: tuple[str, str], named: tuple[str, Version]) -> None:
@@ -194,7 +208,7 @@ def read_built(path: Path) -> Built:
 
 def read_report(path: Path) -> TestReport:
     """Read a test report. :raises VerificationError: ``report-invalid``"""
-    return TestReport.from_text(path.read_bytes(), name=path.name, where=str(path))
+    return TestReport.from_text(read_document(path), name=path.name, where=str(path))
 
 
 def read_dist(folder: Path) -> Dist:

@@ -157,9 +157,11 @@ def _record_waiver(draft: Draft, waiver: Waiver, *, dry_run: bool) -> Decision:
 
 
 def _names_of_wheels(matrix: Matrix) -> Iterator[str]:
-    """Of the wheels, and of what each CPython would have if it were not served by another's wheel."""
+    """Of the wheels, of what each CPython would have if another's wheel did not serve it, and of what only a tag leaves
+    out."""
     for wheel in matrix.wheels:
         yield from dict.fromkeys((wheel.name, *(part.name for part in wheel.parts)))
+    yield from (row.name for row in matrix.excluded if row.claimed)
 
 
 def _check_target(draft: Draft, target: str) -> None:

@@ -96,6 +96,7 @@ class Draft(RemoteRelease):
             repository=repository_of(self.forge),
             tag=self.tag,
             commit=self.state.commit,
+            revision=self.state.revision,
             branch=self.matrix.release.branch,
         )
         return Signatures(self, policy)
@@ -118,7 +119,7 @@ class Draft(RemoteRelease):
             raise tag_abandoned(self.tag)
 
     def need_pinned(self) -> None:
-        """Refuse to build or publish a tag whose commit does more than pin (:func:`~.pinned.check_pinned`)."""
+        """Refuse to build or publish a tag that does more than pin upstream's own (:func:`~.pinned.check_pinned`)."""
         check_pinned(self.forge, self.state)
 
     def previous(self, folder: Path) -> Manifest | None:

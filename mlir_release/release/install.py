@@ -21,6 +21,7 @@ from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import best_wheel, check_import
+from mlir_release.release.latest import follow_pointer
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
@@ -47,6 +48,7 @@ class Installed:
     python: str  #: path of the interpreter
     provenance: bool  #: who built it was verified
     signer: str = ""  #: the workflow that signed it, where that was verified
+    self_named: bool = False  #: only the release itself says that this repository's signature counts
     sdk: tuple[str, ...] = ()  #: the files of the SDK's wheels, where those were asked for
     cmake_dir: str = ""  #: of the SDK, with ``MLIRConfig.cmake``; empty if it was not installed
     dry_run: bool = False
@@ -58,7 +60,8 @@ class Installed:
         line = f"{verb} {files} of {self.tag} ({self.revision[:12]}) for {self.python}"
         if not self.provenance:
             return f"{line}; digest verified; not signed, or not checked who signed it"
-        return f"{line}; digest and provenance verified\n  signed by {self.signer}"
+        said = ", as only the release itself says" if self.self_named else ""
+        return f"{line}; digest and provenance verified\n  signed by {self.signer}{said}"
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``; the keys are the action's outputs, too."""
@@ -91,14 +94,18 @@ def install(
     :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``release-not-published``,
         ``python-missing``
     :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
-        ``provenance-…``, ``install-failed``, ``import-failed``
+        ``provenance-…``, ``latest-stale``, ``latest-clock``, ``install-failed``, ``import-failed``
     """
     python = _executable(python)
     interpreter = describe(python)
     with scratch_folder("install") as folder:
-        release = _find(forge, tag, read_yanks(forge, signed_by.branch))
+        yanks = read_yanks(forge, signed_by.branch)
+        release = _find(forge, tag, yanks)
         with console.step(f"check who made {release.tag}"):
             trusted = read_trusted(forge, release, folder, signed_by)
+            if tag == LATEST:
+                trusted = follow_pointer(forge, trusted, yanks, folder, signed_by)
+                release = trusted.release
         manifest = trusted.manifest
         names = (distribution, *((SDK, SDK_TOOLS) if sdk else ()))
         wheels = [choose(manifest, interpreter, name) for name in names]
@@ -118,6 +125,7 @@ def install(
         python=str(python),
         provenance=signer is not None,
         signer=signer.workflow if signer is not None else "",
+        self_named=trusted.self_named,
         sdk=tuple(wheel.filename for wheel in wheels[1:]),
         cmake_dir=_cmake_dir(python) if sdk and not dry_run else "",
         dry_run=dry_run,

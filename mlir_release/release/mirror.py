@@ -18,19 +18,24 @@ from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.pin import PIN_FILE
-from mlir_release.model.release_tags import parse_tag
+from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERSION, parse_tag
 from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.model.trailers import format_message
+from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
 from mlir_release.release.draft import previous_manifest
+from mlir_release.release.latest import copy_pointer
+from mlir_release.release.listed import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.notes import notes, title
-from mlir_release.release.remote import RemoteRelease, fetch, release_of
-from mlir_release.release.signed import SignedBy, read_trusted
+from mlir_release.release.remote import RemoteRelease, release_of
+from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.forge.base import Forge, Release, Tag
+    from mlir_release.model.manifest import Manifest
+    from mlir_release.release.signed import SignedBy, TrustedRelease
 
 #: Names, in the mirror's commit of a release, the source's commit that it copies.
 TRAILER_MIRRORED = "Mirrored-Commit"
@@ -44,6 +49,8 @@ class MirrorOutcome:
     present: int  #: releases that the mirror had
     size: int  #: bytes of the copied releases
     yanks: bool  #: the list of yanks was brought up to date
+    signed_by: tuple[str, ...] = ()  #: the repositories that signed what was copied; none: nobody did
+    pointer: bool = False  #: the signed pointer to the newest snapshot was brought up to date
     dry_run: bool = False
 
     def text(self) -> str:
@@ -51,34 +58,54 @@ class MirrorOutcome:
         verb = "to copy" if self.dry_run else "copied"
         lines = [f"releases {verb}: {len(self.copied)} ({format_bytes(self.size)}); there already: {self.present}"]
         lines += [f"  {tag}" for tag in self.copied]
+        if self.copied and not self.dry_run:
+            lines.append(f"  signed by {', '.join(self.signed_by) or 'nobody, or that was not checked'}")
         if self.yanks:
             lines.append(f"  {YANKS_PATH} {'differs' if self.dry_run else 'brought up to date'}")
+        if self.pointer:
+            lines.append(f"  the signed latest {'differs' if self.dry_run else 'brought up to date'}")
         return "\n".join(lines)
 
 
-def mirror(source: Forge, destination: Forge, *, branch: str, dry_run: bool = False) -> MirrorOutcome:
+def mirror(
+    source: Forge, destination: Forge, signed_by: SignedBy = AS_DECLARED, *, dry_run: bool = False
+) -> MirrorOutcome:
     """Bring ``destination`` up to ``source``: every published release that it lacks, oldest first, then the yanks.
 
-    :param branch: the branch of both that holds the pin and ``yanked.toml``
+    :param signed_by: who must have signed what is copied; its branch is the one of both forges that holds the pin and
+        ``yanked.toml``
     :raises NeedsPersonError: ``mirror-differs``, if a tag of the mirror is not a copy
     :raises UsageError: ``branch-missing``
+    :raises VerificationError: ``provenance-…``, ``release-not-its-manifest``, ``asset-corrupt``: a release is not as it
+        has to be; it and what is newer is not copied
     """
+    branch = signed_by.branch
     tags = {tag.name: tag for tag in source.tags()}
     present = list(destination.releases())
     there = {release.tag for release in present if not release.draft}
     wanted = [release for release in _mirrored(source) if release.tag not in there]
     size = sum(asset.size for release in wanted for asset in release.assets)
+    signers: dict[str, None] = {}
     if not dry_run:
         for release in wanted:
-            with console.step(f"copy {release.tag}"):
-                _ensure_tag(source, destination, tags[release.tag], branch)
-                present.append(_copy(source, destination, release, present, branch))
+            with console.step(f"copy {release.tag}"), scratch_folder("mirror") as folder:
+                trusted = read_trusted(source, release, folder, signed_by, warn=not signers)
+                need_listed(source, release, trusted.manifest)
+                tag = _tag_of(source, trusted.manifest, tags)
+                if trusted.signer is not None:
+                    signers[trusted.signer.repository] = None
+                _ensure_tag(source, destination, tag, branch)
+                present.append(_copy(source, destination, trusted, present, folder))
     yanks = _copy_yanks(source, destination, branch, dry_run=dry_run)
+    # Last: it must name nothing that is not there yet.
+    pointer = copy_pointer(source, destination, signed_by, dry_run=dry_run)
     return MirrorOutcome(
         copied=tuple(release.tag for release in wanted),
         present=len(there),
         size=size,
         yanks=yanks,
+        signed_by=tuple(signers),
+        pointer=pointer,
         dry_run=dry_run,
     )
 
@@ -93,34 +120,45 @@ def _mirrored(source: Forge) -> Sequence[Release]:
     return [release for _, release in sorted(ordered, key=lambda row: row[0])]
 
 
-def _copy(source: Forge, destination: Forge, release: Release, present: Sequence[Release], branch: str) -> Release:
-    """Copy a release whose tag is there, if it is signed as it has to be. ``present``: what the mirror has.
+def _copy(
+    source: Forge, destination: Forge, trusted: TrustedRelease, present: Sequence[Release], folder: Path
+) -> Release:
+    """Copy a release whose tag is there, each file checked as it arrives. ``present``: what the mirror has.
 
     Returns the published copy. Its bundles are assets, so that the mirror's users can check them, too.
     """
+    release, manifest = trusted.release, trusted.manifest
     begun = release_of(present, release.tag) or destination.create_draft(
         release.tag, title=release.title, body="Being copied.\n", prerelease=release.prerelease
     )
     copy = RemoteRelease(destination, begun)
-    with scratch_folder("mirror") as folder:
-        trusted = read_trusted(source, release, folder, SignedBy(branch=branch))
-        manifest = trusted.manifest
-        for file in manifest.files:
-            trusted.check(file.filename, file.sha256)
-        for asset in release.assets:
-            path = fetch(source, release, asset, folder)
-            copy.put(asset.name, path, replace=lambda _: True)
-            path.unlink()
-        copy.refresh()
-        body = notes(
-            manifest,
-            page_url=destination.page_url(release.tag),
-            urls={asset.name: asset.url for asset in copy.release.assets},
-            previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
-        )
+    for asset in release.assets:
+        path = fetch_listed(source, trusted, asset, folder)
+        copy.put(asset.name, path, replace=lambda _: True)
+        path.unlink()
+    copy.refresh()
+    body = notes(
+        manifest,
+        page_url=destination.page_url(release.tag),
+        urls={asset.name: asset.url for asset in copy.release.assets},
+        previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
+    )
     if not copy.release.draft:
         return copy.release
+    for asset in copy.release.assets:
+        if release.asset(asset.name) is None:  # an earlier try took more than was listed
+            destination.delete_asset(copy.release, asset)
     return destination.publish(destination.edit_release(copy.release, title=title(manifest), body=body))
+
+
+def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:
+    """The tag of a release, if it says the same. :raises VerificationError: ``release-not-its-manifest``"""
+    tag = tags.get(manifest.tag)
+    said = parse_trailers(tag.message) if tag is not None else {}
+    revision, version = said.get(TRAILER_REVISION, ""), said.get(TRAILER_WHEEL_VERSION, "")
+    need_its_tag(source, manifest, revision=revision, version=version)
+    assert tag is not None  # else it had named no revision
+    return tag
 
 
 def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> None:

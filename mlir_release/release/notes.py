@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mlir_release.console import format_bytes
+from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
 from mlir_release.release import commands
@@ -15,19 +16,12 @@ from mlir_release.release import commands
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlir_release.model.manifest import Manifest, TestedRelaxed, WheelEntry
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:-])")
+    from mlir_release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
 
 
 def title(manifest: Manifest) -> str:
     """The release's title."""
     return f"MLIR {manifest.version}" if manifest.kind == "numbered" else f"MLIR snapshot {manifest.version}"
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def github_page(upstream: str) -> str:
@@ -113,33 +107,34 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
     :param previous: the release that sizes are compared with
     """
     upstream = github_page(manifest.upstream)
-    short = manifest.revision[:12]
-    revision = f"[`{short}`]({upstream}/commit/{manifest.revision})" if upstream else f"`{manifest.revision}`"
+
+    def row(wheel: WheelEntry) -> tuple[str, ...]:
+        return (
+            link(markdown(wheel.filename), f"{urls[wheel.filename]}#sha256={wheel.sha256}"),
+            markdown(str(runs_on(wheel.platforms))),
+            markdown(python_names(wheel)),
+            format_bytes(wheel.size),
+            size_change(wheel, previous),
+        )
+
+    short, page = code(manifest.revision[:12]), f"{upstream}/commit/{manifest.revision}"
+    revision = link(short, page) if upstream else code(manifest.revision)
     lines = [
         f"Wheels of MLIR's Python bindings, built from llvm-project {revision}"
-        + (f" (LLVM {escape(manifest.llvm_version)})." if manifest.llvm_version else "."),
+        + (f" (LLVM {markdown(manifest.llvm_version)})." if manifest.llvm_version else "."),
         "",
-        "```",
-        commands.exact(page_url, manifest.distributions[0], manifest.version).text,
-        "```",
+        code_block([commands.exact(page_url, manifest.distributions[0], manifest.version).text], ""),
         "",
         "This asks PyPI, too. Each link below ends in its SHA-256: `pip install 'NAME @ LINK'` asks no index for MLIR.",
         "",
-        "| wheel | runs on | CPython | size | change |",
-        "| --- | --- | --- | ---: | ---: |",
+        table(("wheel", "runs on", "CPython", ">size", ">change"), [row(wheel) for wheel in manifest.wheels]),
     ]
-    for wheel in manifest.wheels:
-        link = f"[{wheel.filename}]({urls[wheel.filename]}#sha256={wheel.sha256})"
-        change = size_change(wheel, previous)
-        lines.append(
-            f"| {link} | {escape(str(runs_on(wheel.platforms)))} | {escape(python_names(wheel))} "
-            f"| {format_bytes(wheel.size)} | {change} |"
-        )
     if any(wheel.serves for wheel in manifest.wheels):
-        lines += ["", escape(STABLE_ABI_LOSS)]
+        lines += ["", markdown(STABLE_ABI_LOSS)]
     # Without a link: pip would take it from this page where no wheel fits.
     lines += [
-        f"\nSources: `{source.filename}`, SHA-256 `{source.sha256}`. They are compiled with this release's `mlir-sdk`."
+        f"\nSources: {code(source.filename)}, SHA-256 {code(source.sha256)}. "
+        "They are compiled with this release's `mlir-sdk`."
         for source in manifest.sources
     ]
     lines += ["", *_changes(manifest, upstream)]
@@ -147,9 +142,9 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
         lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
     for heading, rows in (
-        ("Waived", [f"- `{w.target}`: {escape(w.reason)} ({escape(w.by)}, {w.at[:10]})" for w in manifest.waivers]),
+        ("Waived", [_waived(waiver) for waiver in manifest.waivers]),
         ("Requirements that differ from upstream's", [_relaxed(row) for row in manifest.relaxed]),
-        ("Left out", [f"- `{row.target}`: {escape(row.reason)}" for row in manifest.left_out]),
+        ("Left out", [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out]),
     ):
         if rows:
             lines += ["", f"### {heading}", "", *rows]
@@ -158,16 +153,18 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
 
 def _relaxed(row: TestedRelaxed) -> str:
     tested = f"; tested with {', '.join(row.tested_with)}" if row.tested_with else ""
-    return f"- `{row.requirement}` for upstream's `{row.upstream}`: {escape(row.reason)}{escape(tested)}"
+    return f"- {code(row.requirement)} for upstream's {code(row.upstream)}: {markdown(row.reason)}{markdown(tested)}"
+
+
+def _waived(waiver: Waiver) -> str:
+    return f"- {code(waiver.target)}: {markdown(waiver.reason)} ({markdown(waiver.by)}, {markdown(waiver.at[:10])})"
 
 
 def _changes(manifest: Manifest, upstream: str) -> list[str]:
     if not manifest.previous_tag:
         return ["The first release of its kind."]
     if manifest.previous_revision == manifest.revision:
-        return [f"The same revision as `{manifest.previous_tag}`, built again."]
-    span = f"{manifest.previous_revision[:12]}...{manifest.revision[:12]}"
-    if upstream:
-        link = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}"
-        return [f"Since `{manifest.previous_tag}`: [llvm-project {span}]({link})."]
-    return [f"Since `{manifest.previous_tag}`: llvm-project `{span}`."]
+        return [f"The same revision as {code(manifest.previous_tag)}, built again."]
+    span = code(f"{manifest.previous_revision[:12]}...{manifest.revision[:12]}")
+    page = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}"
+    return [f"Since {code(manifest.previous_tag)}: {link(f'llvm-project {span}', page)}."]

@@ -38,17 +38,25 @@ def judge(
 
     A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
     bytes in the draft; each is forgiven by a waiver. An experimental target that falls short is left out, and so is one
-    that the revision can't be made into. A wheel that serves several CPythons is judged for each: it is published if it
-    is good for one of them, and whatever of the others is not required is named as left out.
+    that the revision can't be made into. A required one that only the tag leaves out (:attr:`Excluded.claimed`) is
+    missing: nobody signs a tag's message. A wheel that serves several CPythons is judged for each: it is published if
+    it is good for one of them, and whatever of the others is not required is named as left out.
     """
     accepted: list[Built] = []
     excluded: list[Built] = []
-    left_out = [LeftOut(target=row.name, reason=row.reason) for row in matrix.excluded]
+    left_out: list[LeftOut] = []
     problems: list[str] = []
     used: dict[str, Waiver] = {}
     evidence: dict[str, TestReport] = {}
     known = {target.slot for target in matrix.wheels}
 
+    for row in matrix.excluded:
+        if not (row.claimed and row.wheel.required):
+            left_out.append(LeftOut(target=row.name, reason=row.reason))
+        elif waiver := waivers.get(row.name):
+            used[waiver.target] = waiver
+        else:
+            problems.append(f"{row.name}: only the tag leaves it out ({row.reason}), and that is not confirmed")
     for slot, wheel in wheels.items():
         if slot not in known:
             problems.append(f"{wheel.filename}: no target of the build matrix makes such a wheel")

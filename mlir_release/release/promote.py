@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import NeedsPersonError, UsageError
+from mlir_release.foreign import code, link, markdown
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of, targets_at
 from mlir_release.host.tempdirs import scratch_folder
@@ -168,8 +169,8 @@ def _manifests(forge: Forge) -> Iterator[Manifest]:
 
 def _body(forge: Forge, proof: Proof, rows: Sequence[str]) -> str:
     return (
-        f"[{proof.tag}]({forge.page_url(proof.tag)}) was published with wheels that were built on the runners of "
-        f"`{proof.runtime}`; {proof.tests} tests passed on them.\n\n"
-        f"From the next snapshot on, a release waits for: {', '.join(rows)}. If that platform breaks, releases wait "
-        "until it is fixed, or someone waives it.\n\nThis changes nothing before it is merged.\n"
+        f"{link(markdown(proof.tag), forge.page_url(proof.tag))} was published with wheels that were built on the "
+        f"runners of {code(proof.runtime)}; {proof.tests} tests passed on them.\n\n"
+        f"From the next snapshot on, a release waits for: {markdown(', '.join(rows))}. If that platform breaks, "
+        "releases wait until it is fixed, or someone waives it.\n\nThis changes nothing before it is merged.\n"
     )

@@ -21,6 +21,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.rebuilt import Rebuilt
+from mlir_release.release.listed import need_its_tag
 from mlir_release.release.remote import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
@@ -74,6 +75,7 @@ def rebuild(
     release, state = need_published(forge, tag), find_state(forge, tag)
     with scratch_folder("rebuild") as scratch:
         manifest = read_trusted(forge, release, scratch, signed_by).manifest
+        need_its_tag(forge, manifest, revision=state.revision, version=state.wheel_version)
         row = _row(manifest, target)
         toolkit = check_toolkit(forge, state, manifest)
         matrix = matrix_of(forge, state)

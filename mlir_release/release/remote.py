@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
-from mlir_release.host.files import sha256_of
+from mlir_release.forge.refusals import check_name
+from mlir_release.host.files import read_document, sha256_of
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import DOCUMENT_LIMIT
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 from mlir_release.model.names import Slot
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
@@ -38,8 +40,10 @@ class Put:
 def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
     """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
 
+    :raises ForgeError: ``name-unsuitable``: it would be written elsewhere
     :raises VerificationError: ``asset-corrupt``
     """
+    check_name("asset", asset.name, where=asset.url)
     destination = folder / asset.name
     if not (destination.is_file() and sha256_of(destination) == asset.sha256):
         forge.download(release, asset, destination)
@@ -90,7 +94,7 @@ def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
             why="someone published the draft by hand",
             remedy="delete that release by hand if nobody uses it, and make another one; no page will show it",
         )
-    return parse_manifest(fetch(forge, release, asset, folder).read_bytes(), release.tag, where=asset.url)
+    return parse_manifest(read_document(fetch(forge, release, asset, folder)), release.tag, where=asset.url)
 
 
 def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
@@ -114,15 +118,21 @@ def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | So
     """
     asset = release.asset(wheel.filename)
     if asset is None or asset.sha256 != wheel.sha256:
-        raise VerificationError(
-            "release-not-its-manifest",
-            f"{wheel.filename} is not what {release.tag}'s {MANIFEST_NAME} says",
-            where=forge.page_url(release.tag),
-            why="there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}",
-            remedy="do not use it: someone changed the release after it was published; its maintainers yank it and "
-            "make another one",
-        )
+        why = "there is no such asset" if asset is None else f"{asset.sha256}, not {wheel.sha256}"
+        raise not_its_manifest(forge, release.tag, wheel.filename, why)
     return fetch(forge, release, asset, folder)
+
+
+def not_its_manifest(forge: Forge, tag: str, what: str, why: str) -> VerificationError:
+    """The error for a published release that is not as its manifest says."""
+    return VerificationError(
+        "release-not-its-manifest",
+        f"{what} is not what {tag}'s {MANIFEST_NAME} says",
+        where=forge.page_url(tag),
+        why=why,
+        remedy="do not use it: someone changed the release after it was published; its maintainers yank it and "
+        "make another one",
+    )
 
 
 def release_of(releases: Iterable[Release], tag: str) -> Release | None:
@@ -176,10 +186,22 @@ class RemoteRelease:
         return fetch(self.forge, self.release, asset, folder)
 
     def content(self, asset: Asset) -> bytes:
-        """The content of a small asset. It is downloaded once, however often it is asked for."""
+        """The content of a small asset. It is downloaded once, however often it is asked for.
+
+        :raises VerificationError: ``asset-too-large``: nothing that is read whole is that large
+        """
+        if asset.size > DOCUMENT_LIMIT:
+            raise VerificationError(
+                "asset-too-large",
+                f"{asset.name} is larger than such a file can be",
+                where=asset.url,
+                why=f"it has {asset.size:,} bytes, and {DOCUMENT_LIMIT:,} are read at most",
+                remedy="do not use that release; in a draft of yours, discard the file: mlir-release publish "
+                f"{self.tag} --discard {asset.name}",
+            )
         if asset.sha256 not in self._small:
             with scratch_folder("asset") as folder:
-                self._small[asset.sha256] = self.fetch(asset, folder).read_bytes()
+                self._small[asset.sha256] = read_document(self.fetch(asset, folder))
         return self._small[asset.sha256]
 
     def know(self, path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
@@ -26,12 +27,25 @@ Expectation = Literal["auto", "require", "skip"]
 
 @dataclass(frozen=True, kw_only=True)
 class SignedBy:
-    """Who must have signed a published release, as a reader asks for it."""
+    """Who must have signed a published release, as a reader asks for it.
+
+    Naming a repository or roots asks for a signature, whatever the expectation is: what a mirror says can't undo it.
+    """
 
     repository: str = ""  #: the address of the one that signs; empty: the forge's, or a mirror's source
     branch: str = "main"  #: the protected branch of that repository
     trust: Trust | None = None  #: None: :func:`~mlir_release.provenance.trust.load_trust`, when it is needed
     expectation: Expectation = "auto"
+
+    @property
+    def required(self) -> bool:
+        """Whether a signature is asked for, whatever the release says."""
+        return self.expectation == "require" or bool(self.repository) or self.trust is not None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether no signature is looked at."""
+        return self.expectation == "skip" and not self.required
 
 
 #: As the release's repository and its manifest say.
@@ -104,10 +118,40 @@ class TrustedRelease:
     manifest: Manifest
     signatures: Signatures | None = None
     signer: Signer | None = None  #: of the manifest
+    self_named: bool = False  #: only the release itself says whose signature counts
 
     def check(self, name: str, sha256: str) -> Signer | None:
         """Check another of its files. :raises VerificationError: ``provenance-…``"""
         return self.signatures.check(name, sha256) if self.signatures is not None else None
+
+
+def find_policy(
+    forge: Forge, manifest: Manifest, signed_by: SignedBy, *, configured: bool | None = None, commit: str = ""
+) -> Policy | None:
+    """The one decision of trust: who must have signed a published release; None if nobody has to.
+
+    Whoever asks decides first, then the release's repository. A release can only ask for more than they do.
+
+    :param configured: whether the forge's releases must be signed; None: as its branch says, which is read only where
+        the answer depends on it
+    :param commit: that the tag has to be at; empty: what the manifest says
+    :raises VerificationError: ``provenance-downgraded``
+    :raises UsageError: ``provenance-repository-unknown``
+    """
+    if signed_by.skipped:
+        return None
+    required = signed_by.required
+    if not required and manifest.provenance != "required":
+        required = _expects(forge, signed_by.branch) if configured is None else configured
+    if not need_provenance(required, manifest.provenance, where=forge.page_url(manifest.tag)):
+        return None
+    return Policy(
+        repository=signed_by.repository or repository_of(forge, manifest.repository),
+        tag=manifest.tag,
+        commit=commit or manifest.commit,
+        revision=manifest.revision,
+        branch=signed_by.branch,
+    )
 
 
 def read_trusted(
@@ -117,33 +161,35 @@ def read_trusted(
     signed_by: SignedBy = AS_DECLARED,
     *,
     commit: str = "",
+    warn: bool = True,
 ) -> TrustedRelease:
     """The manifest of a published release, if it is signed as it has to be.
 
     :param folder: to download into
     :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
         attest.yml looks before it signs.
+    :param warn: say so if only the release itself names who signed it
     :raises VerificationError: ``provenance-…``, and what :func:`~.remote.fetch_manifest` raises
     :raises UsageError: ``provenance-repository-unknown``
     """
     manifest = fetch_manifest(forge, release, folder)
-    if signed_by.expectation == "skip":
+    policy = find_policy(forge, manifest, signed_by, commit=commit)
+    if policy is None:
         return TrustedRelease(release=release, manifest=manifest)
-    asked = signed_by.expectation == "require" or manifest.provenance == "required"
-    required = asked or _expects(forge, signed_by.branch)
-    if not need_provenance(required, manifest.provenance, where=forge.page_url(release.tag)):
-        return TrustedRelease(release=release, manifest=manifest)
-    policy = Policy(
-        repository=signed_by.repository or repository_of(forge, manifest.repository),
-        tag=release.tag,
-        commit=commit or manifest.commit,
-        branch=signed_by.branch,
-    )
     signatures = Signatures(RemoteRelease(forge, release), policy, signed_by.trust)
     asset = release.asset(MANIFEST_NAME)
     assert asset is not None  # else there were no manifest
     signer = signatures.check(MANIFEST_NAME, asset.sha256)
-    return TrustedRelease(release=release, manifest=manifest, signatures=signatures, signer=signer)
+    self_named = forge.services is None and not signed_by.repository
+    if self_named and warn:
+        console.warn(
+            f"{release.tag} is signed by {policy.repository}, which only the release itself names: a mirror can offer "
+            "the signed files of any repository. If that is the one that you trust, say so: "
+            f"--signed-by {policy.repository}"
+        )
+    return TrustedRelease(
+        release=release, manifest=manifest, signatures=signatures, signer=signer, self_named=self_named
+    )
 
 
 def _expects(forge: Forge, branch: str) -> bool:
@@ -165,28 +211,28 @@ class Manifests:
 
     :param required: whether the releases of that forge must be signed (:func:`is_required`)
     :param branch: the protected branch of the repository that signs
+    :param signed_by: who must have signed, where that is asked for
     """
 
-    def __init__(self, forge: Forge, *, required: bool, branch: str) -> None:
+    def __init__(self, forge: Forge, *, required: bool, branch: str, signed_by: SignedBy = AS_DECLARED) -> None:
         self._forge = forge
         self._required = required
-        self._branch = branch
+        self._signed_by = replace(signed_by, branch=branch)
 
     @cached_property
     def _trust(self) -> Trust:
-        return load_trust()
+        return self._signed_by.trust or load_trust()
+
+    def _policy(self, manifest: Manifest) -> Policy | None:
+        return find_policy(self._forge, manifest, self._signed_by, configured=self._required)
 
     def is_signed(self, manifest: Manifest) -> bool:
         """Whether there must be a bundle. :raises VerificationError: ``provenance-downgraded``"""
-        return need_provenance(self._required, manifest.provenance, where=self._forge.page_url(manifest.tag))
+        return self._policy(manifest) is not None
 
     def check(self, manifest: Manifest, content: bytes, bundle: bytes | None) -> None:
         """Check the manifest's text against its bundle. :raises VerificationError: ``provenance-…``"""
-        policy = Policy(
-            repository=repository_of(self._forge, manifest.repository),
-            tag=manifest.tag,
-            commit=manifest.commit,
-            branch=self._branch,
-        )
-        subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
-        verify_file(subject, bundle, policy, self._trust)
+        policy = self._policy(manifest)
+        if policy is not None:
+            subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
+            verify_file(subject, bundle, policy, self._trust)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
-from mlir_release.forge.files import matrix_of_branch
+from mlir_release.foreign import markdown, table
+from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.release.draft import Draft
+from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
 from mlir_release.release.remote import find_release
+from mlir_release.release.signed import is_required
 from mlir_release.release.sweep_plan import PATIENCE, Item, Limits, Observed, Pending, make_plan
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, read_states
@@ -74,17 +78,12 @@ class SweepOutcome:
 
     def markdown(self) -> str:
         """For the step summary."""
-        lines = [f"| {' | '.join(self.COLUMNS)} |", "| --- " * len(self.COLUMNS) + "|"]
-        lines += ["| " + " | ".join(_cell(cell) for cell in row.cells()) + " |" for row in self.rows]
-        return "### Sweep\n\n" + ("\n".join(lines) if self.rows else self.text())
+        rows = [[markdown(cell) for cell in row.cells()] for row in self.rows]
+        return "### Sweep\n\n" + (table(self.COLUMNS, rows) if rows else self.text())
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {"dry_run": self.dry_run, "rows": [row.to_json() for row in self.rows]}
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def sweep(forge: Forge, *, branch: str, dry_run: bool = False) -> SweepOutcome:
@@ -161,6 +160,7 @@ class _World:
                 and (state.state == "abandoned" or state.tag.kind == "snapshot")
             ],
             unserved=self._unserved(),
+            pointer=self._pointer(),
         )
 
     def _pending(self, state: TagState) -> Pending | None:
@@ -206,6 +206,18 @@ class _World:
         runs = self.forge.runs(PAGES_WORKFLOW, ref=self.branch)
         good = (run for run in runs if run.status != "completed" or run.conclusion == "success")
         return None if any(run.created_at >= when for run in good) else newest
+
+    def _pointer(self) -> tuple[str, str] | None:
+        """The newest snapshot, and why the pointer to it has to be signed, unless a run does so already."""
+        if not is_required(self.forge, self.config.provenance):
+            return None
+        newest = newest_snapshot(self.rows, read_yanks(self.forge, self.branch))
+        lifetime = timedelta(days=self.config.latest_lifetime_days)
+        if newest is None:
+            return None
+        why = renewal_due(self.forge, newest.tag, branch=self.branch, lifetime=lifetime, now=self.now)
+        runs = self.forge.runs(LATEST_WORKFLOW, ref=self.branch) if why else ()
+        return (newest.tag, why) if why and all(run.status == "completed" for run in runs) else None
 
 
 # -- applying ---------------------------------------------------------------------------------------------------------
@@ -253,6 +265,8 @@ class _Steps:
                 return "it was published already" if published.already else ""
             case "pages":
                 dispatch_pages(forge, item.tag, branch=self.world.branch)
+            case "latest":
+                forge.dispatch(LATEST_WORKFLOW, ref=self.world.branch, inputs={})
         return ""
 
     def _delete(self, state: TagState) -> str:

@@ -28,10 +28,10 @@ PATIENCE = timedelta(minutes=30)
 #: Names of missing targets that a reason lists at most.
 MAX_NAMES = 3
 
-Action = Literal["delete", "abandon", "dispatch", "publish", "pages", "wait", "blocked"]
+Action = Literal["delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked"]
 
 #: In this order: what frees something first, what takes long last; the last two change nothing.
-ACTIONS: tuple[Action, ...] = ("delete", "abandon", "dispatch", "publish", "pages", "wait", "blocked")
+ACTIONS: tuple[Action, ...] = ("delete", "abandon", "dispatch", "publish", "pages", "latest", "wait", "blocked")
 
 
 _SURPLUS: Mapping[State, str] = {
@@ -102,6 +102,7 @@ class Observed:
     alive: Sequence[TagState] = ()  #: snapshots with a draft or a published release, oldest first
     surplus: Sequence[TagState] = ()  #: of tags with more drafts than they should have
     unserved: ReleaseRow | None = None  #: the newest published release, if no run of the pages has begun since
+    pointer: tuple[str, str] | None = None  #: the newest snapshot, if the pointer has to be signed again, and why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,9 @@ def _items(observed: Observed) -> Iterator[Item]:
     if observed.unserved is not None:
         reason = "published, and the pages have not been generated since"
         yield Item(tag=observed.unserved.tag, action="pages", reason=reason)
+    if observed.pointer is not None:
+        tag, reason = observed.pointer
+        yield Item(tag=tag, action="latest", reason=reason)
     for state in observed.numbered:
         yield Item(tag=state.name, action="blocked", reason="pending; numbered releases are left to a person")
 

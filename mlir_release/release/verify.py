@@ -29,6 +29,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
+from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,9 @@ def verify(draft: Draft) -> Verified:
             reports = draft.reports()
             _check_reports(draft)
             waivers = draft.waivers()
-        judgement = judge(draft.due, {wheel.slot: wheel for wheel in wheels}, reports, waivers)
+        judgement = judge(
+            confirm(draft.due, draft.state.facts), {wheel.slot: wheel for wheel in wheels}, reports, waivers
+        )
         if judgement.problems:
             _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)
@@ -224,6 +227,7 @@ def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> 
         toolkit_version=state.toolkit_version,
         provenance="none" if signed is None else "required",
         repository="" if signed is None else signed.policy.repository,
+        signed_latest=signed is not None,
         llvm_version=next((wheel.info.llvm_version for wheel in judgement.wheels), ""),
         previous_tag=previous.tag if previous else "",
         previous_revision=previous.revision if previous else "",

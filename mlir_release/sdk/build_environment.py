@@ -11,7 +11,6 @@ would serve no release but its own; and the compiler and linker of Windows accep
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -31,6 +30,7 @@ from mlir_release.host.containers import Engine, find_engine, image_name, unusab
 from mlir_release.host.files import remove_folder
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import Platform, PlatformTag, executable_name
 from mlir_release.sdk.programs import link_or_copy
 from mlir_release.sdk.upstream import UNUSED_TO_BUILD
@@ -124,7 +124,7 @@ def _programs(tools: VirtualEnvironment) -> dict[str, Path]:
 def read_sccache_counts(text: str) -> tuple[int, int]:
     """Hits and misses in what ``sccache --show-stats --stats-format json`` prints; zeros if it printed nothing."""
     try:
-        stats = json.loads(text)["stats"]
+        stats = parse_json(text)["stats"]
         hits, misses = (sum(stats[name]["counts"].values()) for name in ("cache_hits", "cache_misses"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return 0, 0

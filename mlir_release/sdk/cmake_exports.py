@@ -79,10 +79,10 @@ def replace_links(target: Target, replacements: dict[str, str | None]) -> None:
 def read(main: Path) -> dict[str, Target]:
     """The targets of ``main`` (``LLVMExports.cmake``) and of the files beside it that hold one build type each."""
     targets: dict[str, Target] = {}
-    _read_into(targets, main.read_text(encoding="utf-8"))
+    _read_into(targets, main.read_text("utf-8", "surrogateescape"))
     beside = {path.stem.rpartition("-")[2].upper(): path for path in main.parent.glob(f"{main.stem}-*.cmake")}
     for build_type in sorted(beside, key=lambda name: _BUILD_TYPES.index(name) if name in _BUILD_TYPES else 99)[:1]:
-        _read_into(targets, beside[build_type].read_text(encoding="utf-8"), suffix="_" + build_type)
+        _read_into(targets, beside[build_type].read_text("utf-8", "surrogateescape"), suffix="_" + build_type)
     return targets
 
 
@@ -108,12 +108,12 @@ def write(targets: Iterable[Target], *, origin: str) -> str:
 
 def _read_into(targets: dict[str, Target], text: str, *, suffix: str = "") -> None:
     for command, arguments in _commands(text):
-        if command == "add_executable":
+        if command == "add_executable" and arguments:
             targets[arguments[0]] = Target(name=arguments[0], kind="EXECUTABLE")
-        elif command == "add_library":
+        elif command == "add_library" and len(arguments) > 1:
             targets[arguments[0]] = Target(name=arguments[0], kind=arguments[1])
-        elif command == "set_target_properties" and arguments[0] in targets:
-            for key, value in zip(arguments[2::2], arguments[3::2], strict=True):
+        elif command == "set_target_properties" and arguments and arguments[0] in targets:
+            for key, value in zip(arguments[2::2], arguments[3::2], strict=False):
                 plain = key.removesuffix(suffix)
                 if not suffix or plain in _PER_BUILD_TYPE:
                     targets[arguments[0]].properties[plain] = value

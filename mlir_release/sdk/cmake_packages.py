@@ -286,10 +286,10 @@ def write_packages(prefix: Prefix, packages: Packages, output: Path) -> None:
                 f"\nif(NOT TARGET {name})\n  add_custom_target({name})\nendif()\n" for name in _PHANTOM_TARGETS
             )
             text += f'\nif(NOT {OPT_OUT})\n  include("${{CMAKE_CURRENT_LIST_DIR}}/{EXPORTS}")\nendif()\n'
-        (target_dir / f"{exports}.cmake").write_text(text, encoding="utf-8")
+        (target_dir / f"{exports}.cmake").write_text(text, "utf-8", "surrogateescape")
     for config, clean in (("llvm/LLVMConfig.cmake", _clean_llvm_config), ("mlir/MLIRConfig.cmake", _clean_mlir_config)):
         file = output / "lib" / "cmake" / config
-        file.write_text(clean(file.read_text(encoding="utf-8"), packages.dropped), encoding="utf-8")
+        file.write_text(clean(file.read_text("utf-8", "surrogateescape"), packages.dropped), "utf-8", "surrogateescape")
     extensions = output / "lib" / "cmake" / "llvm" / "LLVMConfigExtensions.cmake"
     if extensions.is_file():
         extensions.write_text("set(LLVM_STATIC_EXTENSIONS)\n", encoding="utf-8")

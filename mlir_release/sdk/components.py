@@ -71,7 +71,9 @@ def components(source: UpstreamSource, system: System) -> list[str]:
 
     :param system: that it is built for; upstream has some of the libraries on some systems only
     """
-    runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(encoding="utf-8")
+    runtime = (source.root / "mlir" / "lib" / "ExecutionEngine" / "CMakeLists.txt").read_text(
+        "utf-8", "surrogateescape"
+    )
     left = not_installed(source)
     tools = (name for name in _tools(source) if name not in left)
     return [*_FIXED_COMPONENTS, *tools, *sorted(_runner_libraries(runtime, system))]
@@ -114,7 +116,7 @@ def _tools(source: UpstreamSource) -> list[str]:
 def _is_installed(folder: Path, name: str) -> bool:
     """Of upstream's commands that add a program, two install it only if they are told to."""
     file = folder / "CMakeLists.txt"
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = file.read_text("utf-8", "surrogateescape") if file.is_file() else ""
     added = re.search(rf"\b(?P<how>add_llvm_executable|add_tablegen)\(\s*{re.escape(name)}\s(?P<words>[^)]*)\)", text)
     if added is None:
         return True

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from mlir_release.errors import VerificationError
+
 if TYPE_CHECKING:
     from elftools.elf.dynamic import DynamicTag
     from elftools.elf.elffile import ELFFile
@@ -68,8 +70,21 @@ class ElfFacts:
 def read_elf(file: IO[bytes]) -> ElfFacts:
     """Read one ELF file from a seekable binary stream.
 
-    :raises elftools.common.exceptions.ELFError: it is not an ELF file, or a damaged one
+    :raises VerificationError: ``elf-damaged``
     """
+    try:
+        return _read(file)
+    except Exception as error:  # whatever a damaged file makes pyelftools raise
+        raise VerificationError(
+            "elf-damaged",
+            "this is not a sound ELF file",
+            where=str(getattr(file, "name", "")),
+            why=str(error) or type(error).__name__,
+            remedy="install, download or build what it belongs to again",
+        ) from error
+
+
+def _read(file: IO[bytes]) -> ElfFacts:
     from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile
     from elftools.elf.gnuversions import GNUVerNeedSection

@@ -214,6 +214,8 @@ def _add_objects(prefix: Prefix, packages: Packages, output: Path) -> dict[str, 
         folder.mkdir(parents=True)
         if f"obj.{library.name}" in installed:
             _link_tree(installed[f"obj.{library.name}"], folder)
+        elif not library.files:
+            raise missing_pieces(prefix.root, [f"the library of {library.name}"])
         else:
             _extract_archive(prefix.root / library.files[0], folder, prefix)
         found[library.name] = sorted(

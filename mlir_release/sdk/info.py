@@ -13,12 +13,11 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.host.files import sha256_of
-from mlir_release.model.decode import builtins
+from mlir_release.host.files import read_document, sha256_of
+from mlir_release.model.decode import PlainName, builtins, convert, parse_json
 from mlir_release.model.platforms import Platform
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of
@@ -52,7 +51,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     file_count: int
     size: int  #: bytes of all files
     digest: str  #: SHA-256 over the digests of the parts, and so over all files' paths, modes and contents
-    parts: dict[str, Part] = {}
+    parts: dict[PlainName, Part] = {}
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
 
     def to_json(self) -> str:
@@ -61,12 +60,12 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
         return json.dumps(data | {"platform": str(self.platform)}, indent=2, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, *, where: str) -> SdkInfo:
+    def from_json(cls, text: str | bytes, *, where: str) -> SdkInfo:
         """Read ``sdk.json``. :raises UsageError: if it is none that this version of the toolkit can read."""
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             data["platform"] = asdict(Platform.parse(data["platform"]))
-            return msgspec.convert(data, cls)
+            return convert(data, cls)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 "sdk-description-invalid",
@@ -97,7 +96,7 @@ class Sdk:
                 why=f"it has no {DESCRIPTION}, which is written last, when everything else is there",
                 remedy="make one: `mlir-release sdk import PREFIX --source DIR -o SDK`, or `mlir-release sdk build`",
             )
-        info = SdkInfo.from_json(description.read_text(encoding="utf-8"), where=str(description))
+        info = SdkInfo.from_json(read_document(description), where=str(description))
         return cls(root=root, info=info)
 
     @property
@@ -157,17 +156,26 @@ class Sdk:
                 remedy=f"unpack {missing[0]}.tar.zst of the same SDK into this folder: `mlir-release sdk unpack`",
             )
 
+    def listed(self, part: str) -> dict[str, str]:
+        """The files of a part that is here: path -> line of its list.
+
+        :raises VerificationError: ``sdk-modified``, if the list is another one, or names what is elsewhere
+        """
+        file = list_of(self.root, part)
+        if part not in self.info.parts or f"sha256:{sha256_of(file)}" != self.info.parts[part].digest:
+            raise self._modified(f"the list of the {part} part is another one: {file}")
+        lines = file.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
+        found = {words[2].strip("\n"): line for line in lines if len(words := line.split(" ", 2)) == 3}
+        if len(found) < len(lines) or any(path.startswith("/") or ".." in path.split("/") for path in found):
+            raise self._modified(f"the list of the {part} part is not one that was written with an SDK: {file}")
+        return found
+
     def verify(self) -> None:
         """Hash every file of the parts that are here.
 
         :raises VerificationError: if anything changed since the SDK was made
         """
-        expected: set[str] = set()
-        for name in self.parts:
-            file = list_of(self.root, name)
-            if f"sha256:{sha256_of(file)}" != self.info.parts[name].digest:
-                raise self._modified(f"the list of the {name} part is another one: {file}")
-            expected.update(file.read_text(encoding="utf-8").splitlines(keepends=True))
+        expected = {line for name in self.parts for line in self.listed(name).values()}
         found = {line for line, _ in list_files(self.root).values()}
         if found != expected:
             paths = sorted({line.split(" ", 2)[2].strip() for line in found ^ expected})

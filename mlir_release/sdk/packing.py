@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
+from mlir_release.host.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, room
-from mlir_release.host.files import replacing
+from mlir_release.host.files import read_document, replacing, write_atomically
 from mlir_release.sdk.importer import check_output
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, LISTS, list_of
@@ -53,8 +54,7 @@ def pack(sdk: Sdk, output: Path) -> list[Path]:
 def _pack(sdk: Sdk, part: str, archive: Path) -> None:
     import zstandard
 
-    list_file = list_of(sdk.root, part)
-    paths = [line.split(" ", 2)[2] for line in list_file.read_text(encoding="utf-8").splitlines()]
+    list_file, paths = list_of(sdk.root, part), sdk.listed(part)
     compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1, write_checksum=True)
     with (
         archive.open("wb") as file,
@@ -89,12 +89,14 @@ def unpack(archives: Sequence[Path], output: Path) -> Sdk:
     :raises MachineError: ``disk-space``
     """
     output = Path(output).absolute()
-    with locked(output.with_name(f".{output.name}.unpack.lock")):
+    with (
+        room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM),
+        locked(output.with_name(f".{output.name}.unpack.lock")),
+    ):
         for found in _find(archives):
             if found.name == DESCRIPTION:
                 _check_same(_description(found, found), output, found)
-                output.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(found, output / DESCRIPTION)
+                write_atomically(output / DESCRIPTION, read_document(found))
             else:
                 _unpack(found, output)
     return Sdk.load(output)
@@ -121,7 +123,7 @@ def _unpack(archive: Path, output: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
     staging.mkdir(parents=True)
     try:
-        with console.step(f"Unpacking {archive.name}"), room(output.parent, purpose="for the SDK", remedy=_MAKE_ROOM):
+        with console.step(f"Unpacking {archive.name}"):
             _extract(archive, staging, output)
             _move(_verified(archive, staging), output)
     finally:
@@ -132,27 +134,34 @@ def _extract(archive: Path, staging: Path, output: Path) -> None:
     import zstandard
 
     part = archive.name.removesuffix(SUFFIX)
+    size, left = 0, TEXT_LIMIT
     try:
         with (
             archive.open("rb") as file,
             zstandard.ZstdDecompressor().stream_reader(file) as stream,
-            tarfile.open(fileobj=stream, mode="r|") as tar,
+            open_tar(stream) as tar,
         ):
             for member in tar:
                 first = not any(staging.iterdir())
                 _check_inside(member, staging, archive)
-                tar.extract(member, staging, filter="data")
+                left -= member.size
+                if left < 0:
+                    raise ArchiveError(f"it has more than the {size} bytes of its part")
+                tar.extract(member, staging)
                 if first:
                     info = _description(staging / DESCRIPTION, archive)
                     _check_same(info, output, archive)
                     size = info.parts[part].size if part in info.parts else 0
+                    left = size + TEXT_LIMIT  # its list, which is not counted
                     check_room(output.parent, size, purpose="for the SDK", remedy=_MAKE_ROOM)
-    except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
+    except UnsafeNameError as error:
+        raise _leads_outside(archive, str(error)) from error
+    except (zstandard.ZstdError, ArchiveError) as error:
         raise _damaged(archive, str(error)) from error
 
 
 def _check_inside(member: tarfile.TarInfo, staging: Path, archive: Path) -> None:
-    """Refuse what :func:`_pack` never writes: names and links that lead outside, or through a link, or to devices.
+    """Refuse what :func:`_pack` never writes: links that lead outside, names that lead through a link, and devices.
 
     tarfile's filter refuses most of it, too, but versions of it could be led around (CVE-2025-4517, CVE-2025-4330).
 
@@ -160,28 +169,31 @@ def _check_inside(member: tarfile.TarInfo, staging: Path, archive: Path) -> None
     """
     name = PurePosixPath(member.name)
     through = any((staging / parent).is_symlink() for parent in name.parents)
-    places = [member.name, *([(name.parent / member.linkname).as_posix()] if member.issym() else [])]
-    outside = any(_leaves(place) for place in places)
+    outside = member.issym() and _leaves(member.linkname, name.parent)
     if outside or through or not (member.isreg() or member.issym()):
-        raise VerificationError(
-            "sdk-archive-leads-outside",
-            f"{archive.name} has an entry that would be unpacked elsewhere",
-            where=str(archive),
-            why=f"{member.name}{f' -> {member.linkname}' if member.linkname else ''}",
-            remedy="do not use it: `mlir-release sdk pack` makes no such archive; find out who did",
-        )
+        raise _leads_outside(archive, f"{member.name}{f' -> {member.linkname}' if member.linkname else ''}")
 
 
-def _leaves(path: str) -> bool:
-    """Whether a path of an archive, links not followed, is outside of the archive, on any system."""
-    normal = posixpath.normpath(path)
-    return normal.startswith(("/", "../")) or normal == ".." or "\\" in path or ":" in path.partition("/")[0]
+def _leads_outside(archive: Path, why: str) -> VerificationError:
+    return VerificationError(
+        "sdk-archive-leads-outside",
+        f"{archive.name} has an entry that would be unpacked elsewhere",
+        where=str(archive),
+        why=why,
+        remedy="do not use it: `mlir-release sdk pack` makes no such archive; find out who did",
+    )
+
+
+def _leaves(target: str, folder: PurePosixPath) -> bool:
+    """Whether a link in a folder of the archive leads out of the archive, on any system."""
+    normal = posixpath.normpath((folder / target).as_posix())
+    return normal.startswith(("/", "../")) or normal == ".." or "\\" in target or ":" in target.partition("/")[0]
 
 
 def _description(file: Path, archive: Path) -> SdkInfo:
     if not file.is_file():
         raise _damaged(archive, f"it does not begin with {DESCRIPTION}")
-    return SdkInfo.from_json(file.read_text(encoding="utf-8"), where=str(archive))
+    return SdkInfo.from_json(read_document(file), where=str(archive))
 
 
 def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
@@ -189,7 +201,7 @@ def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
     there = output / DESCRIPTION
     if not there.is_file():
         return
-    other = SdkInfo.from_json(there.read_text(encoding="utf-8"), where=str(there))
+    other = SdkInfo.from_json(read_document(there), where=str(there))
     if other != info:
         raise UsageError(
             "sdk-part-of-another",

@@ -13,6 +13,9 @@ from pathlib import Path
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.platforms import Platform
 
+#: What :class:`Prefix` takes from ``LLVMConfig.cmake``.
+_NEEDED_SETTINGS = ("LLVM_NATIVE_ARCH", "LLVM_PACKAGE_VERSION", "LLVM_TARGETS_TO_BUILD")
+
 _SETTING = re.compile(r"^\s*set\((?P<name>[A-Z0-9_]+)\s+(?P<value>[^)]*)\)", re.MULTILINE)
 
 
@@ -130,8 +133,10 @@ def inspect_prefix(root: Path) -> Prefix:
             f"llvm-{major}-dev, llvm-{major}-tools, libmlir-{major}-dev, mlir-{major}-tools and lld-{major}",
         )
     library_dir, llvm_cmake = found
-    text = (llvm_cmake / "LLVMConfig.cmake").read_text(encoding="utf-8")
+    text = (llvm_cmake / "LLVMConfig.cmake").read_text("utf-8", "surrogateescape")
     settings = {match["name"]: match["value"].strip().strip('"') for match in _SETTING.finditer(text)}
+    if lacking := [name for name in _NEEDED_SETTINGS if name not in settings]:
+        raise missing_pieces(root, [f"{name} in {llvm_cmake / 'LLVMConfig.cmake'}" for name in lacking])
     provider = _provider(root)
     mlir = _find_package(root, "mlir", "MLIRConfig.cmake")
     if mlir is None:

@@ -14,7 +14,6 @@ from msgspec.structs import replace as replace_fields
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
-from mlir_release.model.llvm_facts import TRAILER_VERSION
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -237,7 +236,7 @@ def provide_for(
     :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
     """
-    version = revision.trailers.get(TRAILER_VERSION)  # set where commits represent releases
+    version = revision.represents
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
     if regalloc is None and not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)

@@ -99,7 +99,7 @@ class Reduced:
         return None
 
     def _text(self, path: str) -> str:
-        return (self.sdk.root / path).read_text(encoding="utf-8")
+        return (self.sdk.root / path).read_text("utf-8", "surrogateescape")
 
     def _exports(self, path: str) -> str:
         targets = cmake_exports.read(self.sdk.root / path)

@@ -81,7 +81,7 @@ class ModelFolder:
         :raises VerificationError: ``regalloc-model-other-features``, ``regalloc-advisor-missing``
         """
         file = source / ADVISOR
-        features = advisor_features(file.read_text(encoding="utf-8")) if file.is_file() else ()
+        features = advisor_features(file.read_text("utf-8", "surrogateescape")) if file.is_file() else ()
         if not features:
             raise VerificationError(
                 "regalloc-advisor-missing",

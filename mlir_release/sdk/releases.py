@@ -7,7 +7,6 @@ and stays empty.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.release_tags import upstream_tag
 from mlir_release.snapshot.upstream import Upstream
 
@@ -41,7 +41,7 @@ class Release:
 
 def read_catalogue(path: Path = CATALOGUE) -> tuple[Release, ...]:
     """The releases in the catalogue, oldest first."""
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = parse_toml(path.read_text(encoding="utf-8"))
     return tuple(_entry(**entry) for entry in data["release"])
 
 

@@ -129,8 +129,10 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
         (into / ".git" / "info" / "sparse-checkout").write_text("\n".join([*names, ""]), encoding="utf-8")
         with console.waiting(f"fetching llvm-project {revision[:12]} with git"):
             filters = [] if whole else ["--filter=blob:none"]
-            git.run("fetch", "--quiet", "--depth=1", "--no-tags", *filters, "origin", revision, env=limits)
-            git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", env=limits)
+            options = ("--quiet", "--depth=1", "--no-tags", *filters)
+            git.run("fetch", *options, "origin", revision, env=limits, remote="origin")
+            # It fetches the files that are left out until then.
+            git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", env=limits, remote="origin")
     except GitError as error:
         raise MachineError(
             "source-git-failed",

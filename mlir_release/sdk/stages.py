@@ -19,7 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mlir_release.console import console, format_bytes, format_seconds
-from mlir_release.host.files import write_atomically
+from mlir_release.foreign import markdown, table
+from mlir_release.host.files import read_document, write_atomically
+from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.sdk.progress import BudgetSpent, BuildInterrupted, steps_done
 
 if TYPE_CHECKING:
@@ -98,9 +100,7 @@ class StageLog:
         ]  # fmt: skip
         if not console.json_mode:
             console.table(columns, rows)
-        header = [f"| {' | '.join(name.removeprefix('>') for name in columns)} |", "|---" * len(columns) + "|"]
-        lines = header + [f"| {' | '.join(map(str, row))} |" for row in rows]
-        console.summary("\n".join(["### LLVM from source", "", *lines]))
+        console.summary(f"### LLVM from source\n\n{table(columns, [[markdown(str(c)) for c in row] for row in rows])}")
 
     def _write(self) -> None:
         with suppress(OSError):  # a full disk has an error of its own
@@ -127,6 +127,6 @@ def _cut(stage: Stage) -> Stage:
 def _read(path: Path) -> list[Stage]:
     """The stages so far; none if the file is missing or unreadable, since a report must not stop a build."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Stage])
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return from_json(read_document(path), list[Stage])
+    except (OSError, MalformedError):
         return []

@@ -121,7 +121,7 @@ def _check_pieces(root: Path, *, whole: bool) -> None:
 
 
 def _text(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+    return file.read_text("utf-8", "surrogateescape") if file.is_file() else None
 
 
 def _unreadable(root: Path, error: FactsError) -> UsageError:

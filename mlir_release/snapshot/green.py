@@ -168,8 +168,8 @@ def select(
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
     :param explain: is given what policy ``green`` looked at, whatever came of it
-    :raises UsageError: ``green-not-configured``, ``green-not-on-github``, ``revision-not-upstream``, and those of
-        :meth:`Upstream.resolve`
+    :raises UsageError: ``green-not-configured``, ``green-not-on-github``, and those of :meth:`Upstream.resolve`
+    :raises VerificationError: ``revision-not-upstream``
     :raises NeedsPersonError: ``nothing-green``, ``green-check-unseen``, if no commit is green and the fallback is to
         stop
     """

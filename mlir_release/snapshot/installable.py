@@ -1,14 +1,16 @@
 """Which targets a revision's wheels could not be installed or tested on: what that takes has no wheels there.
 
-The index is asked once, when a tag is made, and the tag records the answer: what is published for a CPython later must
-not change what the jobs of one release agree on.
+The index is asked when a tag is made, and the tag records the answer: what is published for a CPython later must not
+change what the jobs of one release agree on. Nobody signs the tag's message, so before publication the index is asked
+again about the targets that it leaves out (:func:`confirm`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mlir_release.console import console
 from mlir_release.host.locked import choose
 from mlir_release.host.resolver import Wanted, resolve_all
 from mlir_release.model.requirements import of_other_names, required_names, wheel_requirements
@@ -16,7 +18,7 @@ from mlir_release.model.suites import BINDINGS
 from mlir_release.projects.mlir import TEST_REQUIREMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from mlir_release.model.cpython import CPython
     from mlir_release.model.llvm_facts import LlvmFacts
@@ -45,15 +47,20 @@ def with_tests(requirements: Sequence[str]) -> tuple[str, ...]:
     return (*requirements, *(pin.requirement for pin in beyond.pins))
 
 
-def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
+def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None) -> Answers:
     """Ask for every place of a matrix whether the wheels' requirements, and their tests', can be met from wheels alone.
 
+    :param only: ask for these places alone
     :raises UsageError: ``override-unknown``
     """
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
     if any(BINDINGS in wheel.suites for wheel in matrix.wheels):
         requirements = with_tests(requirements)
-    places = {wheel.place: Wanted(wheel.python, wheel.runtime.tag) for wheel in matrix.wheels if wheel.python}
+    places = {
+        wheel.place: Wanted(wheel.python, wheel.runtime.tag)
+        for wheel in matrix.wheels
+        if wheel.python and (only is None or wheel.place in only)
+    }
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
     unasked: dict[str, set[CPython]] = {}
@@ -66,6 +73,28 @@ def ask(matrix: Matrix, facts: LlvmFacts) -> Answers:
             "pip could not find out whether what the wheels and their tests require has wheels for "
             f"{', '.join(map(str, sorted(pythons)))}; nothing is left out for that: {' '.join(why.split())}"
             for why, pythons in unasked.items()
+        ),
+    )
+
+
+def confirm(matrix: Matrix, facts: LlvmFacts | None) -> Matrix:
+    """The matrix of a tag after asking again about what only the tag leaves out; what is confirmed is claimed no more.
+
+    Nothing is asked about a tag that leaves nothing out. A place that can't be asked about is not confirmed.
+
+    :param facts: of its revision, as its own tree says them; None: not known, and nothing can be confirmed
+    """
+    claimed = {row.wheel.place: row.wheel for row in matrix.excluded if row.claimed}
+    if not claimed or facts is None:
+        return matrix
+    asked = replace(matrix, wheels=(*matrix.wheels, *claimed.values()))
+    answers = ask(asked, facts, only=claimed)
+    for unknown in answers.unknown:
+        console.warn(unknown)
+    return replace(
+        matrix,
+        excluded=tuple(
+            replace(row, claimed=row.claimed and row.wheel.place not in answers.reasons) for row in matrix.excluded
         ),
     )
 

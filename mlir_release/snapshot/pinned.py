@@ -1,33 +1,46 @@
-"""Whether a tag is of a commit that only pins: what every step that trusts a tag asks first."""
+"""Whether a tag only pins, and pins upstream's own: what every step that trusts a tag asks first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
+from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.pin import check_pin_commit
+from mlir_release.snapshot.reachable import need_upstream
+from mlir_release.snapshot.state import facts_invalid
+from mlir_release.snapshot.upstream import Upstream
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.model.pin import PinFacts
+    from mlir_release.model.targets import ReleaseConfig
     from mlir_release.snapshot.state import TagState
 
 
-def check_pinned(forge: Forge, state: TagState) -> PinFacts:
-    """Check that a tag names a pin commit of its revision, whose base is on the forge's default branch.
+def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
+    """Check that a tag names a pin commit of its revision, and that the revision is upstream's own and as the tag says.
 
-    What the commit itself says (its ``targets.toml``, say) has no part in it. On GitHub it takes six or seven requests.
+    The pin commit's base has to be on the forge's default branch, whose ``targets.toml`` says who upstream is. What the
+    commit itself says has no part in it. On GitHub it takes eight or nine requests of the forge.
 
     :param state: of the tag (:func:`~mlir_release.snapshot.state.find_state`)
-    :returns: the facts: the commit, and the commit of the protected branch that it is based on
-    :raises VerificationError: ``pin-commit-missing``, and those of :func:`~mlir_release.model.pin.check_pin_commit`
+    :returns: the configuration of the protected branch
+    :raises VerificationError: ``pin-commit-missing``, those of :func:`~mlir_release.model.pin.check_pin_commit`, and
+        those of :func:`check_revision`
     :raises NeedsPersonError: ``tag-contradicts-pin``
     """
-    return check_facts(forge.pin_facts(state.commit), state)
+    facts = check_facts(forge.pin_facts(state.commit), state)
+    config = matrix_of_branch(forge, facts.branch).release
+    check_revision(Upstream.of(config), state)
+    return config
 
 
 def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
-    """As :func:`check_pinned`, of what the forge has said about the tag's commit."""
+    """Check that a tag names a pin commit of its revision, by what the forge has said about the tag's commit.
+
+    :raises VerificationError: as :func:`check_pinned`
+    """
     if facts is None:
         raise VerificationError(
             "pin-commit-missing",
@@ -38,3 +51,23 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
         )
     check_pin_commit(facts, state.revision, where=state.name)
     return facts
+
+
+def check_revision(upstream: Upstream, state: TagState) -> None:
+    """Check that a tag's revision is upstream's own, and that its tree says what the tag says of it.
+
+    Nobody signs a tag's message, and it decides which targets the release has. A tag without facts (of an older
+    toolkit) leaves nothing out, so it has nothing to be checked.
+
+    :raises VerificationError: ``revision-not-upstream``
+    :raises NeedsPersonError: ``tag-facts-invalid``
+    """
+    need_upstream(upstream, state.revision, tag=state.name)
+    recorded = state.facts
+    if recorded is None:
+        return
+    found = upstream.resolve(state.revision).facts().trailers()
+    said = recorded.trailers()
+    if differing := [key for key in found if found[key] != said[key]]:
+        why = "; ".join(f"the tag says {key}: {said[key]}, its revision {found[key]}" for key in differing)
+        raise facts_invalid(state.name, why)

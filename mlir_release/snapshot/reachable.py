@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from mlir_release.errors import UsageError
+from mlir_release.errors import VerificationError
 from mlir_release.snapshot.on_github import github_of
 
 if TYPE_CHECKING:
@@ -24,13 +24,14 @@ _RELEASES = _HEADS + "release/"
 _DIGITS = re.compile(r"\d+")
 
 
-def need_upstream(upstream: Upstream, sha: str, *, environ: Mapping[str, str] = os.environ) -> None:
+def need_upstream(upstream: Upstream, sha: str, *, tag: str = "", environ: Mapping[str, str] = os.environ) -> None:
     """Refuse a commit that no branch and no tag of the upstream leads to.
 
     A tip of either needs one round trip of git. On GitHub, the branch that is followed and the release branches are
     asked for, newest first, one request each; elsewhere the history is fetched, without trees and files.
 
-    :raises UsageError: ``revision-not-upstream``
+    :param tag: that pins the commit; empty: a person named it
+    :raises VerificationError: ``revision-not-upstream``
     :raises MachineError: if the upstream can't be reached
     """
     tips = upstream.tips()
@@ -39,13 +40,15 @@ def need_upstream(upstream: Upstream, sha: str, *, environ: Mapping[str, str] = 
     client = github_of(upstream.url, environ)
     found = upstream.contains(sha) if client is None else _on_github(client, sha, tips, upstream.branch)
     if not found:
-        raise UsageError(
+        raise VerificationError(
             "revision-not-upstream",
-            f"no branch of the upstream leads to {sha}",
+            f"no branch of the upstream leads to {sha}" + (f", which {tag} pins" if tag else ""),
             where=upstream.url,
             why="a commit of a fork, or of a deleted branch, can be fetched by its id as if it were upstream's"
             + ("" if client is None else f"; looked at {upstream.branch} and the branches release/*"),
-            remedy="check the sha; if it is upstream's, name a branch or a tag that it is the tip of",
+            remedy=f"don't build or publish it; find out who made it; mlir-release release abandon {tag}"
+            if tag
+            else "check the sha; if it is upstream's, name a branch or a tag that it is the tip of",
         )
 
 

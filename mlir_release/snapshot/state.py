@@ -79,13 +79,7 @@ class TagState:
         try:
             return LlvmFacts.from_trailers(self.trailers)
         except FactsError as error:
-            raise NeedsPersonError(
-                "tag-facts-invalid",
-                f"the tag {self.name} does not say properly what its llvm-project revision is",
-                where=self.name,
-                why=str(error),
-                remedy=f"someone made that tag by hand: mlir-release release abandon {self.name}, then make another",
-            ) from None
+            raise facts_invalid(self.name, str(error)) from None
 
     @property
     def excluded(self) -> dict[str, str]:
@@ -100,6 +94,17 @@ class TagState:
             "created_at": format_time(self.created_at) if self.created_at else "",
             "llvm_version": self.trailers.get(TRAILER_VERSION, ""),
         }
+
+
+def facts_invalid(tag: str, why: str) -> NeedsPersonError:
+    """The error for a tag that says of its revision what is not so, or nothing that can be read."""
+    return NeedsPersonError(
+        "tag-facts-invalid",
+        f"the tag {tag} does not say properly what its llvm-project revision is",
+        where=tag,
+        why=why,
+        remedy=f"someone made that tag by hand: mlir-release release abandon {tag}, then make another",
+    )
 
 
 def tag_message(

@@ -11,6 +11,7 @@ import re
 import shutil
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError
@@ -18,17 +19,20 @@ from mlir_release.git.remotes import upstream_unreachable
 from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.model.llvm_facts import FACT_FILES, FactsError, LlvmFacts
+from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from mlir_release.model.targets import ReleaseConfig
 
 _SHORT_SHA = re.compile(r"[0-9a-f]{4,39}")
+
+#: A file in the folder of the repository that a rehearsal makes as its upstream: each of its commits represents a
+#: release of LLVM, which a trailer names. It lies beside the refs, where no commit and no push can put it.
+REPRESENTS_RELEASES = "represents-releases"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class Revision:
     sha: str
     epoch: int
     subject: str
-    trailers: Mapping[str, str]  #: of the commit message
+    represents: str = ""  #: the LLVM release that a rehearsal's commit stands for; empty: it is what it is
     facts: Callable[[], LlvmFacts] = field(compare=False, repr=False)  #: reads the commit's tree: fetches a little
 
 
@@ -103,7 +107,7 @@ class Upstream:
     def _list(self, *patterns: str) -> dict[str, str]:
         self._ready()
         try:
-            output = self._git.text("ls-remote", "--", self.url, *patterns)
+            output = self._git.text("ls-remote", "--", self.url, *patterns, remote=self.url)
         except GitError as error:
             raise self._unreachable(error) from error
         pairs = (line.split("\t", 1) for line in output.splitlines())
@@ -119,7 +123,7 @@ class Upstream:
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         options = ("--quiet", "--prune", "--no-tags", "--no-auto-gc", "--no-write-fetch-head", "--filter=tree:0")
         try:
-            self._history.run("fetch", *options, "origin", *refs)
+            self._history.run("fetch", *options, "origin", *refs, remote="origin")
         except GitError as error:
             raise self._unreachable(error) from error
         # Asked about a commit that it does not have (for-each-ref --contains), git would fetch it, with its folders.
@@ -128,8 +132,9 @@ class Upstream:
     def _fetch(self, sha: str) -> Revision:
         self._ready()
         if self._git.resolve(sha) is None:
+            options = ("--quiet", "--depth=1", "--filter=tree:0", "--no-tags")
             try:
-                self._git.run("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "origin", sha)
+                self._git.run("fetch", *options, "origin", sha, remote="origin")
             except GitError as error:
                 missing = ("not our ref", "couldn't find remote ref", "unadvertised object", "bad object")
                 if any(text in error.stderr for text in missing):
@@ -145,9 +150,14 @@ class Upstream:
             sha=sha,
             epoch=int(epoch),
             subject=message.splitlines()[0] if message else "",
-            trailers=parse_trailers(message),
+            represents=parse_trailers(message).get(TRAILER_VERSION, "") if self._is_rehearsed() else "",
             facts=partial(self.facts, sha),
         )
+
+    def _is_rehearsed(self) -> bool:
+        """Whether a rehearsal made this upstream. Of any other, a commit message could choose what is built."""
+        place = Path(self.url)
+        return place.is_absolute() and (place / REPRESENTS_RELEASES).is_file()
 
     def facts(self, sha: str) -> LlvmFacts:
         """What the tree of a commit that was resolved says.
@@ -166,14 +176,14 @@ class Upstream:
     def _texts(self, sha: str) -> dict[str, str]:
         """The files of a commit that facts are read from, by path."""
         # The commit came without its tree. git fetches that as soon as it is read: all its folders, in one request.
-        listed = self._git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES)
+        listed = self._git.text("ls-tree", "-z", "--full-tree", sha, "--", *FACT_FILES, remote="origin")
         rows = [row.partition("\t") for row in listed.split("\0") if row]
         blobs = {path: entry.split()[2] for entry, _, path in rows if entry.split()[1] == "blob"}
         if blobs:  # in one request, too: git would fetch each of them by itself when it is read
             # As git does: after "we have this commit", a server would leave out the files of it that we ask for.
             silent = ("-c", "fetch.negotiationAlgorithm=noop")
             options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
-            Git(self._git.directory).run(*silent, "fetch", *options, "origin", *blobs.values())
+            Git(self._git.directory).run(*silent, "fetch", *options, "origin", *blobs.values(), remote="origin")
         shown = {path: self._git.run("cat-file", "blob", oid).stdout for path, oid in blobs.items()}
         return {path: content.decode(errors="replace") for path, content in shown.items()}
 

@@ -7,13 +7,16 @@ upstream's report.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct, structs
 
 from mlir_release.errors import UsageError
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import from_toml
 from mlir_release.model.platforms import PLATFORMS, Platform
 from mlir_release.projects.mlir import KNOWN_FAILURES
 from mlir_release.testing.report import TestOutcome, TestResult
@@ -84,36 +87,46 @@ def version_in(version: str, specifiers: str) -> bool:
     return SpecifierSet(specifiers).contains(parsed, prereleases=True)
 
 
+class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A :class:`KnownFailure` as the file has it: with patterns of platforms."""
+
+    suite: str
+    tests: Annotated[tuple[str, ...], Meta(min_length=1)]
+    llvm: str
+    reason: Annotated[str, Meta(min_length=1)]
+    link: Annotated[str, Meta(min_length=1)]
+    python: str = ""
+    profiles: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+
+
+class _Document(Struct, frozen=True, forbid_unknown_fields=True):
+    failure: tuple[_Entry, ...] = ()
+
+
 @cache
 def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
     """Read a list. :raises UsageError: ``known-failures-invalid``"""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        return tuple(_entry(entry) for entry in data.get("failure", []))
-    except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError, ValueError) as error:
+        return tuple(map(_failure, from_toml(read_document(path), _Document).failure))
+    except (OSError, ValueError) as error:
         raise UsageError(
             "known-failures-invalid",
             "the list of known failures cannot be read",
             where=str(path),
-            why=f"{type(error).__name__}: {error}",
+            why=str(error),
             remedy="each [[failure]] needs suite, tests, llvm, reason and link",
         ) from None
 
 
-def _entry(entry: dict[str, Any]) -> KnownFailure:
+def _failure(entry: _Entry) -> KnownFailure:
     from packaging.specifiers import SpecifierSet
 
-    for key in ("tests", "profiles", "providers"):
-        if key in entry:
-            entry[key] = tuple(entry[key])
-    platforms = tuple(platform for pattern in entry.pop("platforms", ()) for platform in _platforms(pattern))
-    failure = KnownFailure(**entry, platforms=platforms)
-    SpecifierSet(failure.llvm)
-    SpecifierSet(failure.python)
-    for key in ("tests", "reason", "link"):
-        if not getattr(failure, key):
-            raise ValueError(f"an entry of suite {failure.suite} has no {key}")
-    return failure
+    SpecifierSet(entry.llvm)
+    SpecifierSet(entry.python)
+    platforms = tuple(platform for pattern in entry.platforms for platform in _platforms(pattern))
+    return KnownFailure(**structs.asdict(entry) | {"platforms": platforms})
 
 
 def _platforms(pattern: str) -> tuple[Platform, ...]:

@@ -7,7 +7,6 @@ that we have no value for become false or empty, so that a variable that a later
 from __future__ import annotations
 
 import importlib.util
-import json
 import platform
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.process import StepFailed, run_logged, tail, whole_log
+from mlir_release.model.decode import BUILD_LIMIT, parse_json
 from mlir_release.testing.known_failures import version_in
 from mlir_release.testing.report import TestOutcome, TestResult
 
@@ -190,7 +190,7 @@ def run_lit(
             why=tail(log, 15),
             remedy=f"lit ended with exit code {returncode}; {whole_log(log)}",
         )
-    return read_results(json.loads(output.read_text(encoding="utf-8")))
+    return read_results(parse_json(output.read_bytes(), limit=BUILD_LIMIT))
 
 
 def _any_of(names: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mlir_release.foreign import code, code_block, html, markdown, table
 from mlir_release.host.files import write_atomically
 from mlir_release.model.test_report import TestFailure, TestReport
 
@@ -110,12 +111,11 @@ class TestRun:
 
     def markdown(self) -> str:
         """A summary for people, as GitHub renders it: counts, then what failed, then what is known to fail."""
-        lines = [f"### {'✅' if self.passed else '❌'} {self.target}", ""]
+        lines = [f"### {'✅' if self.passed else '❌'} {markdown(self.target)}", ""]
         if self.wheel:
-            versions = ", ".join(f"{name} {version}" for name, version in self.installed.items())
-            lines += [f"`{self.wheel}`" + (f" with {versions}" if versions else ""), ""]
-        lines += ["| suite | pass | fail | known failures | unexpected passes | unsupported | time |"]
-        lines += ["|---|--:|--:|--:|--:|--:|--:|"]
+            versions = markdown(", ".join(f"{name} {version}" for name, version in self.installed.items()))
+            lines += [code(self.wheel) + (f" with {versions}" if versions else ""), ""]
+        columns = ("suite", ">pass", ">fail", ">known failures", ">unexpected passes", ">unsupported", ">time")
         order = (
             TestOutcome.PASS,
             TestOutcome.FAIL,
@@ -123,11 +123,15 @@ class TestRun:
             TestOutcome.UNEXPECTED_PASS,
             TestOutcome.UNSUPPORTED,
         )
-        cells = " | ".join(str(self.counts[outcome]) for outcome in order)
-        lines.append(f"| {self.suite} | {cells} | {self.seconds:.0f} s |")
+        counts = (self.counts[outcome] for outcome in order)
+        lines.append(table(columns, [(markdown(self.suite), *counts, f"{self.seconds:.0f} s")]))
         for result in self.failures:
-            lines += ["", f"<details><summary>❌ <code>{result.name}</code> ({result.outcome.value})</summary>", ""]
-            lines += [_fence(shorten(result.message)), "</details>"]
+            lines += [
+                "",
+                f"<details><summary>❌ <code>{html(result.name)}</code> ({result.outcome.value})</summary>",
+                "",
+            ]
+            lines += [code_block(shorten(result.message).splitlines(), ""), "</details>"]
         known = [result for result in self.results if result.outcome is TestOutcome.EXPECTED_FAIL]
         if known:
             lines += ["", "<details><summary>Known failures</summary>", ""]
@@ -183,11 +187,5 @@ def junit(run: TestRun) -> str:
 def _by_reason(results: Sequence[TestResult]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for result in results:
-        reasons.setdefault(result.message, []).append(f"`{result.name}`")
-    return [f"- {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-
-
-def _fence(text: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
+        reasons.setdefault(result.message, []).append(code(result.name))
+    return [f"- {', '.join(names)}: {markdown(reason)}" for reason, names in reasons.items()]

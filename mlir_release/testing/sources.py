@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-import tarfile
 import time
-import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from packaging.utils import parse_sdist_filename
 
 from mlir_release.host import venv
+from mlir_release.host.archives import ArchiveError
 from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.locked import choose
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.decode import MalformedError, from_toml
 from mlir_release.testing.mlir import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
+from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.sdk_wheels import write_sdk_wheel
+from mlir_release.wheels.source import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,14 +72,28 @@ def build_from(source: Path, *, sdk: Sdk, python: Path, workdir: Path) -> Iterat
     yield _result("imports", start, imported, passed=imported.ok and "module {" in imported.stdout)
 
 
+class _BuildSystem(Struct, frozen=True):
+    requires: tuple[str, ...]
+
+
+class _Project(Struct, frozen=True, rename="kebab"):
+    """What is read of ``pyproject.toml``."""
+
+    build_system: _BuildSystem
+
+
 def requirements_of(source: Path) -> list[str]:
-    """What building a source distribution needs: ``[build-system] requires``."""
+    """What building a source distribution needs: ``[build-system] requires``.
+
+    :raises VerificationError: ``wheel-corrupt``
+    """
     root = source.name.removesuffix(".tar.gz")
-    with tarfile.open(source, "r:gz") as archive:
-        file = archive.extractfile(f"{root}/pyproject.toml")
-        assert file is not None, f"{source.name} has no pyproject.toml"
-        project: dict[str, Any] = tomllib.loads(file.read().decode())
-    return list(project["build-system"]["requires"])
+    try:
+        with open_source(source) as archive:
+            texts = [archive.read(member) for member in archive if member.name == f"{root}/pyproject.toml"]
+        return list(from_toml(texts[0] if texts else b"", _Project).build_system.requires)
+    except (ArchiveError, MalformedError) as error:
+        raise corrupt(source, f"pyproject.toml: {error}") from error
 
 
 def _run(command: Sequence[str | Path], environment: VirtualEnvironment | None = None) -> Captured:

@@ -20,6 +20,7 @@ from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.venv import VirtualEnvironment
+from mlir_release.model.decode import parse_json
 from mlir_release.model.release_tags import base_version
 from mlir_release.model.requirements import of_other_names
 from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
@@ -138,7 +139,7 @@ def _first_steps(subject: Subject, expected: Mapping[str, str]) -> list[TestResu
     command = [str(subject.environment.python), "-I", str(SMOKE), subject.profile or "host", json.dumps(dict(expected))]
     environment = subject.environment.variables()
     done = capture(command, environment=environment, cwd=subject.workdir, timeout=TIMEOUT * 2)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
+    lines = [parse_json(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
     results = [
         TestResult(
             name=line["name"],

@@ -42,7 +42,7 @@ class Member:
         """What is in it."""
         if isinstance(self.content, Path):
             return self.content.read_bytes()
-        return self.content.encode() if isinstance(self.content, str) else self.content
+        return self.content.encode(errors="surrogateescape") if isinstance(self.content, str) else self.content
 
 
 @dataclass(frozen=True, kw_only=True)

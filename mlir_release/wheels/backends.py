@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +15,7 @@ from mlir_release.host.build_tools import BUILD_TOOLS, compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
 from mlir_release.host.surroundings import foreign_environment
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class BuildJob:
         return tuple(self._project()["project"]["dependencies"])
 
     def _project(self) -> dict[str, Any]:
-        with (self.project / "pyproject.toml").open("rb") as file:
-            return tomllib.load(file)
+        return parse_toml((self.project / "pyproject.toml").read_bytes())
 
     def fresh(self, name: str) -> Path:
         """An empty folder in ``workdir``."""

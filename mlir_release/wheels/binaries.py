@@ -53,17 +53,22 @@ class BinaryFacts:
     oldest_macos: tuple[int, int] | None = None  #: that the file says it is for
 
 
-def read_binary(name: str, data: bytes) -> BinaryFacts | None:
-    """The facts of a file; None if it is neither Mach-O nor PE.
+def is_binary(name: str, begin: bytes) -> bool:
+    """Whether a file is Mach-O or PE, by its first bytes.
 
     :param name: by which a PE file must end in ``.dll``, ``.pyd`` or ``.exe``: two letters tell little
+    """
+    return begin.startswith(_MACH_O_MAGICS) or (begin.startswith(_PE_MAGIC) and name.lower().endswith(_PE_SUFFIXES))
+
+
+def read_binary(name: str, data: bytes) -> BinaryFacts | None:
+    """The facts of a file; None if it is neither Mach-O nor PE (:func:`is_binary`).
+
     :raises ValueError: it begins as such a file, but is damaged
     """
-    if data.startswith(_MACH_O_MAGICS):
-        return _read_mach_o(data)
-    if data.startswith(_PE_MAGIC) and name.lower().endswith(_PE_SUFFIXES):
-        return _read_pe(data)
-    return None
+    if not is_binary(name, data):
+        return None
+    return _read_mach_o(data) if data.startswith(_MACH_O_MAGICS) else _read_pe(data)
 
 
 def _read_mach_o(data: bytes) -> BinaryFacts:

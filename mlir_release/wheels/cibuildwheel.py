@@ -27,6 +27,7 @@ from mlir_release.host.process import Usage, capture, run_logged
 from mlir_release.host.resolver import wheel_options
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.host.venv import pip_failed
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import applicable
 from mlir_release.projects.mlir import SMOKE
@@ -218,7 +219,7 @@ def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
     marker = wheelhouse / "requirements.json"
     wheelhouse.mkdir(parents=True, exist_ok=True)
     with locked(wheelhouse.with_suffix(".lock")):
-        if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == wanted:
+        if marker.is_file() and parse_json(marker.read_text(encoding="utf-8")) == wanted:
             return
         image = PlatformTag.parse(f"{DEFAULT_IMAGE}_{job.sdk.info.platform.arch}")
         command = [

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import io
-import tarfile
-import zipfile
-from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.files import sha256_of
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.rebuilt import Difference
 from mlir_release.sdk.elf import ELF_MAGIC
+from mlir_release.wheels.inspect import corrupt
+from mlir_release.wheels.source import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
 class _Member(NamedTuple):
     """A file in an archive, and what the archive says of it."""
 
-    read: Callable[[], bytes]
+    content: Path
     entry: dict[str, str]
 
 
@@ -28,43 +29,45 @@ def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
     """How two wheels, or two source distributions, differ; empty if they are the same bytes.
 
     ``RECORD``, which differs wherever another member does, comes last.
+
+    :raises VerificationError: ``wheel-corrupt``
     """
-    if published.read_bytes() == rebuilt.read_bytes():
+    if sha256_of(published) == sha256_of(rebuilt):
         return ()
-    with _members(published) as ours, _members(rebuilt) as theirs:
+    with scratch_folder("compare") as scratch:
+        ours, theirs = _members(published, scratch / "published"), _members(rebuilt, scratch / "rebuilt")
         found = []
         for name in sorted(ours.keys() | theirs.keys(), key=lambda name: (name.endswith(".dist-info/RECORD"), name)):
             if name not in theirs or name not in ours:
                 what = "only in the release" if name in ours else "only in what was made again"
             else:
-                what = _content(ours[name].read(), theirs[name].read()) or _entry(ours[name].entry, theirs[name].entry)
+                what = _content(ours[name].content, theirs[name].content)
+                what = what or _entry(ours[name].entry, theirs[name].entry)
             if what:
                 found.append(Difference(member=name, what=what))
     return tuple(found) or (Difference(member="", what="the same members, in another order or compressed otherwise"),)
 
 
-@contextmanager
-def _members(path: Path) -> Iterator[dict[str, _Member]]:
-    """The files of an archive, by name, while it is open."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as wheel:
-            yield {
-                info.filename: _Member(
-                    partial(wheel.read, info), {"date": str(info.date_time), "mode": oct(info.external_attr >> 16)}
-                )
-                for info in wheel.infolist()
-            }
-        return
-    with tarfile.open(path) as source:
-        yield {
-            info.name: _Member(partial(_read, source, info), {"date": str(info.mtime), "mode": oct(info.mode)})
-            for info in source
-        }
-
-
-def _read(archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(info)
-    return file.read() if file is not None else b""
+def _members(path: Path, scratch: Path) -> dict[str, _Member]:
+    """The files of an archive, by name, written into a folder. :raises VerificationError: ``wheel-corrupt``"""
+    scratch.mkdir()
+    found = {}
+    try:
+        if path.name.endswith(SOURCE_SUFFIX):
+            with open_source(path) as source:
+                for number, member in enumerate(source):
+                    source.copy(member, scratch / str(number))
+                    entry = {"date": str(member.mtime), "mode": oct(member.mode)}
+                    found[member.name] = _Member(scratch / str(number), entry)
+            return found
+        with open_zip(path) as wheel:
+            for number, info in enumerate(wheel.infolist()):
+                wheel.copy(info, scratch / str(number))
+                entry = {"date": str(info.date_time), "mode": oct(info.external_attr >> 16)}
+                found[info.filename] = _Member(scratch / str(number), entry)
+    except ArchiveError as error:
+        raise corrupt(path, str(error)) from error
+    return found
 
 
 def _entry(one: dict[str, str], other: dict[str, str]) -> str:
@@ -72,10 +75,11 @@ def _entry(one: dict[str, str], other: dict[str, str]) -> str:
     return ", ".join(f"{name} {one[name]}, not {other[name]}" for name in one if one[name] != other[name])
 
 
-def _content(one: bytes, other: bytes) -> str:
-    """Where two contents differ first; empty if they are the same."""
-    if one == other:
+def _content(ours: Path, theirs: Path) -> str:
+    """Where two files differ first; empty if they are the same."""
+    if sha256_of(ours) == sha256_of(theirs):
         return ""
+    one, other = ours.read_bytes(), theirs.read_bytes()
     if one.startswith(ELF_MAGIC) and other.startswith(ELF_MAGIC) and (section := _section(one, other)):
         return f"section {section}"
     first = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
@@ -85,11 +89,13 @@ def _content(one: bytes, other: bytes) -> str:
 
 
 def _section(one: bytes, other: bytes) -> str:
-    """The first section whose content differs; empty if none does."""
+    """The first section whose content differs; empty if none does, or if one of the files is damaged."""
     from elftools.elf.elffile import ELFFile
 
-    sections = (
-        {section.name: section.data() for section in ELFFile(io.BytesIO(d)).iter_sections()} for d in (one, other)
-    )
-    ours, theirs = sections
+    try:
+        ours, theirs = (
+            {section.name: section.data() for section in ELFFile(io.BytesIO(d)).iter_sections()} for d in (one, other)
+        )
+    except Exception:  # whatever a damaged file makes pyelftools raise
+        return ""
     return next((name for name, data in ours.items() if theirs.get(name) != data), "")

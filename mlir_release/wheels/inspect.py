@@ -6,28 +6,32 @@ Works for any wheel, not only for ours.
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
-import io
-import zipfile
-import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
+from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import sha256_of
+from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import MalformedError
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
-from mlir_release.wheels.binaries import BinaryFacts, read_binary, vendored
+from mlir_release.wheels.binaries import BinaryFacts, is_binary, read_binary, vendored
 from mlir_release.wheels.platform_tags import Problem, abis_of, actual_platform, check_tags
 from mlir_release.wheels.stable_abi import check_stable_abi
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from installer.records import RecordEntry
     from packaging.metadata import RawMetadata
+
+    from mlir_release.host.archives import GuardedZip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,15 +135,15 @@ def inspect(path: Path, *, ask_auditwheel: bool = True) -> WheelReport:
             remedy="give a file named <distribution>-<version>-<python>-<abi>-<platform>.whl",
         ) from None
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path) as archive:
             expanded = tuple(sorted(map(str, tags)))
             return _inspect(path, archive, str(name), str(version), expanded, ask_auditwheel=ask_auditwheel)
-    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OSError) as error:
+    except ArchiveError as error:
         raise corrupt(path, str(error)) from error
 
 
 def _inspect(
-    path: Path, archive: zipfile.ZipFile, name: str, version: str, tags: tuple[str, ...], *, ask_auditwheel: bool
+    path: Path, archive: GuardedZip, name: str, version: str, tags: tuple[str, ...], *, ask_auditwheel: bool
 ) -> WheelReport:
     members = [info for info in archive.infolist() if not info.is_dir()]
     dist_info = _dist_info(path, [info.filename for info in members])
@@ -147,22 +151,23 @@ def _inspect(
     elf: dict[str, ElfFacts] = {}
     binaries: dict[str, BinaryFacts] = {}
     digests: dict[str, tuple[str, int]] = {}
-    for info in members:
-        data = archive.read(info)  # checks the CRC
-        if info.filename in digests:
-            problems.append(Problem("duplicate-member", f"{info.filename} is in the archive twice"))
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        digests[info.filename] = (digest, len(data))
-        if data.startswith(ELF_MAGIC):
-            elf[info.filename] = _read_elf(path, info.filename, data)
-        elif (facts := _read_binary(path, info.filename, data)) is not None:
-            binaries[info.filename] = facts
+    with scratch_folder("inspect") as scratch:
+        for info in members:
+            begin, digests[info.filename] = _hash(archive.chunks(info))  # checks the CRC
+            if begin.startswith(ELF_MAGIC) or is_binary(info.filename, begin):
+                archive.copy(info, copy := scratch / "binary")
+                if begin.startswith(ELF_MAGIC):
+                    elf[info.filename] = _read_elf(path, info.filename, copy)
+                elif (facts := _read_binary(path, info.filename, copy.read_bytes())) is not None:
+                    binaries[info.filename] = facts
     metadata, found = _metadata(archive, f"{dist_info}/METADATA")
     problems += found
     problems += _check_identity(metadata, name, version)
     problems += _check_record(archive, dist_info, digests)
     actual = actual_platform(path, tags, elf, binaries, ask_auditwheel=ask_auditwheel)
-    problems += check_tags(archive.read(f"{dist_info}/WHEEL").decode(), tags, actual, elf, tuple(digests), binaries)
+    problems += check_tags(
+        archive.read(f"{dist_info}/WHEEL").decode(errors="replace"), tags, actual, elf, tuple(digests), binaries
+    )
     problems += check_stable_abi(path, tags)
     release = _release(archive)
     if release is not None:  # others may do so
@@ -196,6 +201,16 @@ def _inspect(
         sdk=next(iter(sdks.values()), None),
         problems=tuple(problems),
     )
+
+
+def _hash(chunks: Iterator[bytes]) -> tuple[bytes, tuple[str, int]]:
+    """The first bytes of a member; its digest as ``RECORD`` has it, and its size."""
+    begin, digest, size = b"", hashlib.sha256(), 0
+    for chunk in chunks:
+        begin = begin or chunk[:8]
+        digest.update(chunk)
+        size += len(chunk)
+    return begin, (base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode(), size)
 
 
 def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[Part, ...]:
@@ -249,12 +264,11 @@ def corrupt(path: Path, why: str) -> VerificationError:
     )
 
 
-def _read_elf(path: Path, member: str, data: bytes) -> ElfFacts:
-    from elftools.common.exceptions import ELFError, ELFParseError
-
+def _read_elf(path: Path, member: str, copy: Path) -> ElfFacts:
     try:
-        return read_elf(io.BytesIO(data))
-    except (ELFError, ELFParseError) as error:
+        with copy.open("rb") as file:
+            return read_elf(file)
+    except Exception as error:  # whatever another's code makes a parser raise
         raise corrupt(path, f"{member} is not a sound binary: {error}") from error
 
 
@@ -280,7 +294,7 @@ def _dist_info(path: Path, names: list[str]) -> str:
     return found[0]
 
 
-def _metadata(archive: zipfile.ZipFile, name: str) -> tuple[RawMetadata, list[Problem]]:
+def _metadata(archive: GuardedZip, name: str) -> tuple[RawMetadata, list[Problem]]:
     """``METADATA``, and what is invalid in it."""
     from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata, parse_email
 
@@ -307,7 +321,7 @@ def _check_identity(metadata: RawMetadata, name: str, version: str) -> list[Prob
     return problems
 
 
-def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, tuple[str, int]]) -> list[Problem]:
+def _check_record(archive: GuardedZip, dist_info: str, digests: dict[str, tuple[str, int]]) -> list[Problem]:
     """Compare ``RECORD`` with the members: every file listed, with its true digest and size.
 
     Source: "Recording installed projects" in the packaging specifications; ``RECORD`` and its signatures are exempt.
@@ -319,6 +333,8 @@ def _check_record(archive: zipfile.ZipFile, dist_info: str, digests: dict[str, t
         entries = [RecordEntry.from_elements(*row) for row in parse_record_file(lines)]
     except InvalidRecordEntry as error:
         return [Problem("record-invalid", f"RECORD can't be read: {error} in {','.join(error.elements)!r}")]
+    except csv.Error as error:
+        return [Problem("record-invalid", f"RECORD can't be read: {error}")]
     exempt = {f"{dist_info}/RECORD", f"{dist_info}/RECORD.jws", f"{dist_info}/RECORD.p7s"}
     listed = {entry.path for entry in entries}
     problems = [_check_entry(entry, digests.get(entry.path)) for entry in entries if entry.path not in exempt]
@@ -343,7 +359,7 @@ def _check_entry(entry: RecordEntry, member: tuple[str, int] | None) -> Problem 
     return None
 
 
-def _sdk(archive: zipfile.ZipFile, name: str) -> SdkWheelInfo | None:
+def _sdk(archive: GuardedZip, name: str) -> SdkWheelInfo | None:
     """What a member says of an SDK; None of other members."""
     if name.rpartition("/")[2] != SDK_WHEEL_INFO:
         return None
@@ -353,7 +369,7 @@ def _sdk(archive: zipfile.ZipFile, name: str) -> SdkWheelInfo | None:
         return None
 
 
-def _release(archive: zipfile.ZipFile) -> WheelInfo | None:
+def _release(archive: GuardedZip) -> WheelInfo | None:
     name = wheel_info_in(archive.namelist())
     try:
         return WheelInfo.from_text(archive.read(name)) if name is not None else None

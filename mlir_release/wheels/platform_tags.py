@@ -8,7 +8,6 @@ of macOS and Windows.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import zipfile
@@ -16,9 +15,11 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, TypedDict
 
+from mlir_release.host.archives import open_zip
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
+from mlir_release.model.decode import parse_json
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.elf import RELR_GLIBC
 from mlir_release.wheels.binaries import absolute_run_paths, needed_libraries, qualified_tag, wrong_architectures
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 #: The members that every wheel has.
 _METADATA = (".dist-info/METADATA", ".dist-info/WHEEL")
+
+#: Characters of a tag in ``WHEEL`` at most, as in a file name.
+_TAG_LIMIT = 250
 
 #: An extension module that is for one interpreter only.
 _EXTENSION = re.compile(r"\.(?:cpython|cp)-?(\d+t?)[-.].*\.?(?:so|pyd)$")
@@ -142,7 +146,7 @@ def beyond_policies(
 def newest_policy() -> tuple[int, int]:
     """The glibc of the newest manylinux policy that the installed auditwheel has."""
     text = resources.files("auditwheel.policy").joinpath("manylinux-policy.json").read_text(encoding="utf-8")
-    return max(glibc for policy in json.loads(text) if (glibc := PlatformTag.parse(policy["name"]).glibc))
+    return max(glibc for policy in parse_json(text) if (glibc := PlatformTag.parse(policy["name"]).glibc))
 
 
 def check_tags(
@@ -162,12 +166,12 @@ def check_tags(
     from packaging.tags import parse_tag
 
     problems = []
-    stated = sorted(
-        str(tag)
-        for line in wheel_file.splitlines()
-        if line.startswith("Tag:")
-        for tag in parse_tag(line.removeprefix("Tag:").strip())
-    )
+    lines = [line[4:].strip() for line in wheel_file.splitlines() if line.startswith("Tag:")]
+    try:
+        # Longer ones stand in no file name, and would expand to more than memory holds.
+        stated = sorted(str(tag) for line in lines for tag in parse_tag(line[:_TAG_LIMIT]))
+    except ValueError:
+        stated = lines
     if stated != sorted(tags):
         message = f"the file name says {', '.join(tags)}; the WHEEL file says {', '.join(stated)}"
         problems.append(Problem("wheel-tags-mismatch", message))
@@ -302,13 +306,15 @@ def _ask_auditwheel(path: Path, elf: Mapping[str, ElfFacts]) -> AuditwheelAnswer
     """
     if not any(".data/" in name or name.endswith(".o") for name in elf):
         return _auditwheel(path)
-    with scratch_folder("installed") as folder, zipfile.ZipFile(path) as archive:
+    with scratch_folder("installed") as folder, open_zip(path) as archive:
         copy = folder / path.name
         with zipfile.ZipFile(copy, "w") as installed:
             names = [name for name in archive.namelist() if name in elf or name.endswith(_METADATA)]
             kept = {name: installed_path(name) for name in names if not name.endswith(".o")}
             for name, place in kept.items():
-                installed.writestr(place, archive.read(name))
+                with installed.open(place, "w", force_zip64=True) as member:
+                    for chunk in archive.chunks(name):
+                        member.write(chunk)
             record = next(name.replace("/WHEEL", "/RECORD") for name in kept if name.endswith("/WHEEL"))
             installed.writestr(record, "".join(f"{place},,\n" for place in (*kept.values(), record)))
         return _auditwheel(copy)
@@ -327,7 +333,7 @@ def _auditwheel(path: Path) -> AuditwheelAnswer | None:
     """``auditwheel show --json``, or ``None`` where it has no answer (another architecture, not installed)."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(path)]
     try:
-        answer: AuditwheelAnswer = json.loads(capture(command).stdout)
+        answer: AuditwheelAnswer = parse_json(capture(command).stdout)
     except ValueError:
         return None
     return answer if "overall_tag" in answer else None

@@ -19,7 +19,7 @@ from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO
 from mlir_release.projects.mlir import SDK_WHEEL
 from mlir_release.sdk import cmake_exports
-from mlir_release.sdk.parts import BUILD, LINKERS, list_of
+from mlir_release.sdk.parts import BUILD, LINKERS
 from mlir_release.sdk.programs import (
     RUNNER_LIBRARIES,
     finds_libraries,
@@ -70,12 +70,13 @@ os.execv(os.path.join(os.path.dirname(os.path.abspath(__file__)), {program!r}), 
 def sdk_members(reduced: Reduced, info: SdkWheelInfo) -> Iterator[Member]:
     """The files of ``mlir-sdk``, without its metadata."""
     root = reduced.sdk.root
-    for line in list_of(root, BUILD).read_text(encoding="utf-8").splitlines():
-        kind, _, path = line.split(" ", 2)
+    for path, line in reduced.sdk.listed(BUILD).items():
         if path not in reduced.files and _is_published(path):
             text = _with_checks(path, reduced.rewritten(path), reduced.sdk)
             yield Member(
-                name=f"{PACKAGE}/{path}", content=root / path if text is None else text, executable=kind == "exec"
+                name=f"{PACKAGE}/{path}",
+                content=root / path if text is None else text,
+                executable=line.startswith("exec "),
             )
     for ours in sorted((SDK_WHEEL / PACKAGE).glob("*.py")):
         yield Member(name=f"{PACKAGE}/{ours.name}", content=ours)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
-import tarfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host import venv
+from mlir_release.host.archives import ArchiveError, open_tar
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.files import write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError
+from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.stage import BUILD_BACKEND, stage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.host.archives import GuardedTar
     from mlir_release.wheels.request import WheelRequest
 
 
@@ -55,20 +61,27 @@ def write_source(request: WheelRequest, *, output: Path) -> Path:
         return output / made.name
 
 
+@contextmanager
+def open_source(path: Path) -> Iterator[GuardedTar]:
+    """The members of a source distribution. :raises ArchiveError:"""
+    with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked, open_tar(unpacked) as archive:
+        yield archive
+
+
 def read_members(path: Path) -> tuple[bytes, bytes | None]:
     """``PKG-INFO`` and ``_release.json`` of a source distribution, the whole of which is read; None if it has none.
 
     :raises VerificationError: ``wheel-corrupt``
     """
-    root = path.name.removesuffix(".tar.gz")
+    root = path.name.removesuffix(SOURCE_SUFFIX)
     wanted = {f"{root}/PKG-INFO": b"", f"{root}/{WHEEL_INFO}": b""}
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with open_source(path) as archive:
             for member in archive:
-                if member.name in wanted and (file := archive.extractfile(member)) is not None:
-                    wanted[member.name] = file.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise corrupt(path, str(error) or type(error).__name__) from error
+                if member.name in wanted:
+                    wanted[member.name] = archive.read(member)
+    except ArchiveError as error:
+        raise corrupt(path, str(error)) from error
     metadata, info = wanted.values()
     if not metadata:
         raise corrupt(path, f"it has no {root}/PKG-INFO")

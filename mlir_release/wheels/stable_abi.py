@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.host.process import capture
 from mlir_release.model.cpython import STABLE_ABI
+from mlir_release.model.decode import parse_json
 from mlir_release.wheels.platform_tags import Problem, abis_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def check_stable_abi(path: Path, tags: Sequence[str]) -> list[Problem]:
         return []
     done = capture([sys.executable, "-m", "abi3audit", "--report", str(path)])
     try:
-        specs: dict[str, Any] = json.loads(done.stdout)["specs"]
+        specs: dict[str, Any] = parse_json(done.stdout)["specs"]
         modules = [module for spec in specs.values() for module in spec[spec["kind"]]]
     except (ValueError, KeyError, TypeError):
         return [Problem("stable-abi-untrue", f"abi3audit can't judge it: {' '.join(done.stderr.split())[-500:]}")]

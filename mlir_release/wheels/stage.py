@@ -8,7 +8,6 @@ nothing of the toolkit when it is built, only an SDK; the same request gives the
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from packaging.version import Version
 
 import mlir_release
 from mlir_release.errors import UsageError
+from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import of_names, relaxed, wheel_requirements
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
@@ -75,7 +75,7 @@ def stage(request: WheelRequest, into: Path) -> Path:
             code_generators=request.code_generators,
         ),
     )
-    template = tomllib.loads((WHEEL / "pyproject.toml").read_text(encoding="utf-8"))
+    template = parse_toml((WHEEL / "pyproject.toml").read_text(encoding="utf-8"))
     _write(into / "pyproject.toml", tomli_w.dumps(fill_in(template, request)))
     return into
 

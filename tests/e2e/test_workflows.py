@@ -82,6 +82,7 @@ def test_a_second_release_run_publishes_a_release_that_pip_installs(runner: Runn
         ("release.yml", True),
         ("compiler-caches.yml", True),
         ("pages.yml", True),
+        ("latest.yml", True),
         ("probe.yml", True),
     ]
     assert published(runner) == [tag]

@@ -62,6 +62,21 @@ def workflow_claims(
     } | changes
 
 
+def branch_claims(branch: str = "main", **changes: str) -> dict[str, str]:
+    """The same of a run of ``latest.yml`` on a branch."""
+    repository = changes.get("repository", REPOSITORY)
+    ref = f"refs/heads/{branch}"
+    return workflow_claims(
+        **{
+            "sub": f"repo:{repository}:ref:{ref}",
+            "ref": ref,
+            "workflow": "Latest",
+            "workflow_ref": f"{repository}/.github/workflows/latest.yml@{ref}",
+        }
+        | changes
+    )
+
+
 def statement_of(*files: tuple[str, str], predicate_type: str = PREDICATE_TYPE) -> dict[str, Any]:
     """A statement about files: name, SHA-256."""
     return {

@@ -41,6 +41,7 @@ FLOORS = (
     "host",
     "model",
     "console",
+    "foreign",
     "errors",
 )
 

@@ -34,7 +34,8 @@ def test_the_repository(tmp_path: Path, given: str, path: str, action_repository
     program.write_text('#!/bin/sh\necho "$4"\n')
     program.chmod(0o755)
     variables = {"REPOSITORY": given, "ACTION_PATH": path, "ACTION_REPOSITORY": action_repository, "TAG": "latest",
-                 "PYTHON": "python", "DISTRIBUTION": "mlir", "SDK": "false", "PROVENANCE": "skip"}  # fmt: skip
+                 "PYTHON": "python", "DISTRIBUTION": "mlir", "SDK": "false", "PROVENANCE": "skip",
+                 "SIGNED_BY": "", "TRUSTED_ROOT": ""}  # fmt: skip
     assert step["env"].keys() == {*variables, "GITHUB_TOKEN"}
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], capture_output=True, text=True,

@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from mlir_release.forge.github.client import LONGEST_WAIT
+from mlir_release.model.matrix_jobs import MAX_HANDED_OVER
 from mlir_release.release.sweep import PUBLISH_ONLY
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 CHAIN = (
     "release.yml", "platform.yml", "attest.yml", "snapshot.yml", "numbered-release.yml", "compiler-caches.yml",
-    "pages.yml", "probe.yml",
+    "pages.yml", "probe.yml", "latest.yml",
 )  # fmt: skip
 WORKFLOWS = {name: yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")) for name in CHAIN}
 JOBS = [(f"{name}: {key}", job) for name in CHAIN for key, job in WORKFLOWS[name]["jobs"].items() if "steps" in job]
@@ -76,6 +77,27 @@ def test_wheels_are_signed_before_they_are_uploaded_or_tested_and_reports_before
     signers = (platform["attest"], platform["attest-reports"], release["attest-manifest"])
     kinds = [job["with"]["kind"] for job in signers]
     assert kinds == ["wheels", "reports", "manifest"]  # a job that tests can't have a wheel signed
+
+
+def test_attest_finds_the_latest_out_itself_and_takes_nothing_from_the_run_that_calls_it() -> None:
+    latest, steps = WORKFLOWS["latest.yml"], WORKFLOWS["attest.yml"]["jobs"]["attest"]["steps"]
+    assert latest[True] == {"workflow_dispatch": None}  # no inputs
+    assert latest["jobs"]["attest"]["with"]["kind"] == "latest"
+    mine = [step["name"] for step in steps if "inputs.kind" not in step.get("if", "") or "==" in step["if"]]
+    assert mine == ["Check out the toolkit of main", "Set up mlir-release", "Sign the latest", "Upload the bundles"]
+    (sign,) = [step for step in steps if step["name"] == "Sign the latest"]
+    assert sign["if"] == "${{ inputs.kind == 'latest' }}"
+    assert sign["run"] == 'mlir-release release latest --sign "$RUNNER_TEMP/signed"'
+    assert sign["env"].keys() == {"GITHUB_TOKEN"}
+
+
+def test_the_latest_is_renewed_after_each_publication_and_stored_by_a_job_that_signs_nothing() -> None:
+    steps = {step["name"]: step for step in WORKFLOWS["release.yml"]["jobs"]["publish"]["steps"]}
+    assert steps["Dispatch latest.yml"]["run"] == 'mlir-release release dispatch latest.yml --ref "$BRANCH"'
+    published = steps["Dispatch pages.yml"]["if"].removeprefix("${{ ").removesuffix(" }}")
+    assert steps["Dispatch latest.yml"]["if"].startswith(f"${{{{ {published} && ")
+    store = WORKFLOWS["latest.yml"]["jobs"]["store"]
+    assert (store["needs"], store["permissions"]) == ("attest", {"contents": "write"})
 
 
 def test_what_is_only_published_waits_for_no_build() -> None:
@@ -152,3 +174,20 @@ def test_a_scheduled_snapshot_never_takes_the_place_of_one_with_a_policy() -> No
         "default"
     ]  # so a person's is never empty
     assert WORKFLOWS["snapshot.yml"]["concurrency"]["cancel-in-progress"] is False
+
+
+def test_each_job_of_a_platform_hands_over_what_it_made_by_an_output_of_its_own() -> None:
+    """GitHub keeps one value of a name for all jobs of a matrix, and drops empty ones (actions/runner: FinalizeJob)."""
+    platform, release = WORKFLOWS["platform.yml"]["jobs"], WORKFLOWS["release.yml"]["jobs"]
+    expected = {
+        f"file-{index}": f"${{{{ strategy.job-index == {index} && "
+        "format('{0} {1}', matrix.name, steps.made.outputs.file) || '' }}"
+        for index in range(MAX_HANDED_OVER)
+    }
+    for made, signer, action in (("wheels", "attest", "build-wheels"), ("tests", "attest-reports", "test-wheels")):
+        assert platform[made]["outputs"] == expected
+        (step,) = [step for step in platform[made]["steps"] if step.get("uses") == f"./actions/{action}"]
+        assert step["id"] == "made"
+        assert platform[signer]["with"]["digests"] == f"${{{{ toJSON(needs.{made}.outputs) }}}}"
+    assert release["attest-manifest"]["with"]["digests"] == "${{ toJSON(needs.publish.outputs) }}"
+    assert release["publish"]["outputs"]["manifest"] == "${{ steps.publish.outputs.manifest }}"

@@ -25,6 +25,7 @@ from mlir_release.forge.github.tags import TagReader
 from mlir_release.forge.refusals import (
     asset_taken,
     branch_moved,
+    check_name,
     release_immutable,
     release_tag_missing,
     tag_taken,
@@ -361,6 +362,7 @@ class GitHubForge:
 
     def fetch_published(self, tag: str, name: str, destination: Path) -> bool:
         """See :class:`Forge`. No limit counts a public address; a private repository's files need the API."""
+        check_name("asset", name, where=self.description)
         try:
             with replacing(destination) as temporary:
                 self.client.read(lambda: fetch_public(self.file_url(tag, name), temporary), about=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -11,6 +10,7 @@ from mlir_release.forge.github.issues import GitHubTracker
 from mlir_release.forge.github.pulls import GitHubPullRequests
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.forge.github.settings import Setup
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ class GitHubServices:
 
     def keep_attestation(self, bundle: bytes) -> bool:
         """See :class:`~mlir_release.forge.base.Services`. A twin of a statement does no harm."""
-        body = {"bundle": json.loads(bundle)}
+        body = {"bundle": parse_json(bundle)}
         try:
             self._client.write(lambda: self._client.request("POST", "/attestations", input=body), about="attestations")
         except ForgeError as error:

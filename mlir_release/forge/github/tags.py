@@ -79,6 +79,7 @@ class TagReader:
             self._git.run(
                 *(*patience, "fetch", *options, "origin", "+refs/tags/*:refs/tags/*"),
                 env=self._client.git_environment(),
+                remote="origin",
             )
         except GitError as error:
             raise self._translated(error) from error

@@ -19,8 +19,11 @@ import glob
 import hashlib
 import os
 import re
+import weakref
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -32,14 +35,18 @@ from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
 from mlir_release.forge.refusals import (
+    RELEASE_PAGE,
     asset_taken,
     branch_moved,
+    check_name,
     release_tag_missing,
     tag_taken,
 )
+from mlir_release.git.foreign import foreign
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
+from mlir_release.model.decode import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,11 +54,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import ReleaseRow
     from mlir_release.git.repository import Ref
     from mlir_release.model.pin import PinFacts
-
-_PAGE = "index.html"
-
-#: Names that are one plain path component, for tags that have releases and for assets.
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
 
 
 def _utc_now() -> datetime:
@@ -88,7 +90,6 @@ class LocalForge:
                 remedy="check the path, or make one: mlir-release forge init FOLDER",
             )
         self._store = Store(self.root)
-        self._git = Git(self.repository)
         self._runs = RunQueue(self._store)
         self._clock = clock
         base = base_url or (self.root / "releases").as_uri()
@@ -115,8 +116,10 @@ class LocalForge:
                 repository = root / "repository.git"
                 if not repository.exists():
                     made = store.scratch / repository.name
-                    Git(root).run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(made))
                     git = Git(made)
+                    made.mkdir()
+                    formats = {"GIT_DEFAULT_REF_FORMAT": "files", "GIT_DEFAULT_HASH": "sha1"}  # what every git reads
+                    git.run("init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=formats)
                     git.run("config", "core.fsync", "committed,reference")
                     signature = _signature(identity or _git_identity(git), clock())
                     first = commit_files(git, None, files, "Begin the release repository\n", signature)
@@ -130,6 +133,12 @@ class LocalForge:
         """For people: which forge, where."""
         return f"local forge {self.root}"
 
+    @cached_property
+    def _git(self) -> Git:
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        return stack.enter_context(foreign(self.repository))
+
     def now(self) -> datetime:
         """The clock, in whole seconds of UTC, as GitHub's has them."""
         return self._clock().astimezone(UTC).replace(microsecond=0)
@@ -142,11 +151,13 @@ class LocalForge:
 
     def head(self, branch: str) -> str | None:
         """The commit at the head of ``branch``, or None."""
-        return self._git.resolve(f"refs/heads/{branch}")
+        with answering(self.root, f"read its branch {branch}"):
+            return self._git.resolve(f"refs/heads/{branch}")
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """A file's content at a commit, or None."""
-        return self._git.read(commit, path)
+        with answering(self.root, f"read {path} at {commit}"):
+            return self._git.read(commit, path)
 
     def commit_message(self, commit: str) -> str:
         """The message of a commit."""
@@ -228,7 +239,7 @@ class LocalForge:
 
     def published(self, tag: str) -> Release | None:
         """The published release of a tag, or None."""
-        if not _PLAIN_NAME.fullmatch(tag):
+        if not is_plain_name(tag):
             return None
         with answering(self.root, f"read the release {tag}"), self._store.shared():
             return self._records.find(self._records.release_folder(tag))
@@ -240,7 +251,7 @@ class LocalForge:
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """Create a draft, even if ``tag`` has one already."""
-        _check_name("tag", tag)
+        check_name("tag", tag, where=self.description)
         with answering(self.root, f"create a draft of {tag}"), self._store.exclusive():
             if self._git.resolve(f"refs/tags/{tag}") is None:
                 raise release_tag_missing(tag, where=self.description)
@@ -277,7 +288,7 @@ class LocalForge:
 
     def upload(self, release: Release, name: str, source: Path) -> Asset:
         """Add ``source`` to a draft as ``name``. :raises Taken: if there is an asset of that name."""
-        _check_name("asset", name)
+        check_name("asset", name, where=self.description)
         with _opened(source) as stream, answering(self.root, f"store {name}"), self._store.incoming() as file:
             with self._store.shared():
                 _check_free(self._records.draft(release), name)
@@ -307,12 +318,13 @@ class LocalForge:
 
     def download(self, release: Release, asset: Asset, destination: Path) -> None:
         """Copy an asset to the file ``destination``, atomically, and check its digest."""
+        check_name("asset", asset.name, where=self.description)
         with answering(self.root, f"fetch {asset.name} of {release.tag}"):
             with self._store.shared():
                 folder = self._records.draft_folder(release)
                 if not folder.exists():
                     folder = self._records.release_folder(release.tag)
-                stream = (folder / asset.name).open("rb")
+                stream = self._records.open(folder, asset.name)
             with stream, replacing(destination) as temporary, temporary.open("wb") as file:
                 sha256 = _copy(stream, file)
                 if sha256 != asset.sha256:
@@ -354,7 +366,7 @@ class LocalForge:
             folder = self._records.draft_folder(release)
             public = replace(self._records.draft(release), draft=False, published_at=self.now())
             # Both are harmless in a draft's folder, so a publication that is killed here is simply done again.
-            self._store.write(folder / _PAGE, render_page(public, self._records.url(release.tag, "")).encode())
+            self._store.write(folder / RELEASE_PAGE, render_page(public, self._records.url(release.tag, "")).encode())
             self._records.save(folder, public)
             folder.rename(target)
             sync_folder(target.parent)
@@ -363,7 +375,7 @@ class LocalForge:
 
     def page_url(self, tag: str) -> str:
         """The published release's page."""
-        return self._records.url(tag, _PAGE)
+        return self._records.url(tag, RELEASE_PAGE)
 
     # -- workflow runs ------------------------------------------------------------------------------------------
 
@@ -404,16 +416,6 @@ class LocalForge:
 def _check_free(draft: Release, name: str) -> None:
     if draft.asset(name) is not None:
         raise asset_taken(draft.tag, name, where=draft.id)
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not _PLAIN_NAME.fullmatch(name) or name == _PAGE:
-        raise ForgeError(
-            "name-unsuitable",
-            f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
-            why=f"it must be a plain file name, and not {_PAGE}, which is the release's page",
-            remedy="rename it",
-        )
 
 
 def _opened(source: Path) -> IO[bytes]:

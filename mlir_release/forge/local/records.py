@@ -1,25 +1,53 @@
-"""How releases lie on a local forge's disk: one folder each, whose place says whether it is a draft."""
+"""How releases lie on a local forge's disk: one folder each, whose place says whether it is a draft.
+
+The folder may be someone else's (a mirror). So a name that a record gives is a plain one, and no link is followed.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, Release
 from mlir_release.forge.local.store import damaged
 from mlir_release.forge.refusals import release_immutable
+from mlir_release.model.decode import DOCUMENT_LIMIT, PlainName, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
     from mlir_release.forge.base import ReleaseRow
     from mlir_release.forge.local.store import Store
 
 _RECORD = ".forge.json"
+
+
+class _File(Struct, frozen=True):
+    size: int
+    sha256: str
+
+
+class _Record(Struct, frozen=True):
+    """What :meth:`Records.save` writes."""
+
+    id: PlainName
+    tag: PlainName
+    title: str
+    body: str
+    prerelease: bool
+    created_at: str
+    published_at: str | None
+    assets: Mapping[PlainName, _File]
 
 
 class Records:
@@ -62,7 +90,7 @@ class Records:
 
     def find(self, folder: Path) -> Release | None:
         """The release in ``folder``; None if there is none."""
-        return self.load(folder) if (folder / _RECORD).exists() else None
+        return self.load(folder) if folder.is_symlink() or (folder / _RECORD).exists() else None
 
     def draft(self, release: Release) -> Release:
         """The draft as it is now. :raises ForgeError: if it was published or deleted"""
@@ -96,28 +124,62 @@ class Records:
     def load(self, folder: Path) -> Release:
         """The release in ``folder``; whether it is a draft follows from where the folder is."""
         draft = folder.parent.name == "drafts"
-        try:
-            data: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())
+        with _undamaged(folder, _RECORD):
+            with _open_regular(folder, _RECORD) as file:
+                record = from_json(file.read(DOCUMENT_LIMIT + 1), _Record)
+            if folder.name != (record.id if draft else record.tag):
+                raise ValueError(f"it is of {record.tag}, {record.id}, and its folder is called {folder.name}")
             assets = []
-            for name, entry in sorted(data["assets"].items()):
-                path = folder / name
-                if draft and not path.exists():
+            for name, entry in sorted(record.assets.items()):
+                size = _size(folder / name)
+                if draft and size is None:
                     continue  # an upload that was killed before its file was in place
-                size = path.stat().st_size if path.exists() else 0
-                whole = size == entry["size"]
-                assets.append(self.asset(data["tag"], name, size, entry["sha256"] if whole else "", complete=whole))
-            published = data["published_at"]
+                whole = size == entry.size
+                sha256 = entry.sha256 if whole else ""
+                assets.append(self.asset(record.tag, name, size or 0, sha256, complete=whole))
+            published = record.published_at
             return Release(
-                id=data["id"],
-                tag=data["tag"],
-                title=data["title"],
-                body=data["body"],
+                id=record.id,
+                tag=record.tag,
+                title=record.title,
+                body=record.body,
                 draft=draft,
-                prerelease=data["prerelease"],
-                created_at=datetime.fromisoformat(data["created_at"]),
+                prerelease=record.prerelease,
+                created_at=datetime.fromisoformat(record.created_at),
                 published_at=datetime.fromisoformat(published) if published and not draft else None,
                 assets=tuple(assets),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            remedy = "it was changed by hand: restore it; the folder of a draft may also be deleted as a whole"
-            raise damaged(folder / _RECORD, why=str(error), remedy=remedy) from error
+
+    def open(self, folder: Path, name: str) -> BinaryIO:
+        """Open the asset ``name`` in a release's folder."""
+        with _undamaged(folder, name):
+            return _open_regular(folder, name)
+
+
+@contextmanager
+def _undamaged(folder: Path, name: str) -> Iterator[None]:
+    """:raises ForgeError: ``forge-damaged``, if what is done meets something that this forge never writes"""
+    try:
+        yield
+    except ValueError as error:
+        remedy = "it was changed by hand: restore it; the folder of a draft may also be deleted as a whole"
+        raise damaged(folder / name, why=str(error), remedy=remedy) from error
+
+
+def _open_regular(folder: Path, name: str) -> BinaryIO:
+    """Open a file of a release. :raises ValueError: for a link, which may lead out of the forge, a pipe or a device"""
+    if folder.is_symlink():
+        raise ValueError("its folder is a link")
+    _size(folder / name)
+    return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+
+
+def _size(path: Path) -> int | None:
+    """The bytes of a file of a release; None if it is not there. :raises ValueError: if it is no regular file"""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path.name} is a link, or no file at all")
+    return found.st_size

@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, structs
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Run
 from mlir_release.forge.local.store import Store, damaged, is_locked, lock_file
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import PlainName, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
+
+
+class _Record(Struct, frozen=True, kw_only=True):
+    """What a run's file has."""
+
+    id: PlainName
+    workflow: str
+    ref: str
+    status: Literal["queued", "in_progress", "completed"]
+    conclusion: str | None
+    created_at: str
+    inputs: Mapping[str, str] = {}
+    url: str = ""
+    commit: str = ""
 
 
 class RunQueue:
@@ -82,9 +101,9 @@ class RunQueue:
 
     def _load(self, path: Path) -> Run:
         try:
-            data = json.loads(path.read_bytes())
-            run = Run(**{**data, "created_at": datetime.fromisoformat(data["created_at"])})
-        except (ValueError, TypeError, KeyError) as error:
+            data = structs.asdict(from_json(read_document(path), _Record))
+            run = Run(**data | {"created_at": datetime.fromisoformat(data["created_at"])})
+        except ValueError as error:
             remedy = "it was changed by hand: restore it, or delete the file to forget that run"
             raise damaged(path, why=str(error), remedy=remedy) from error
         if run.status == "in_progress" and not is_locked(path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError
 from mlir_release.git import locks
 from mlir_release.git.repository import GitError
-from mlir_release.host.files import sync_folder, write_atomically
+from mlir_release.host.files import read_if_there, sync_folder, write_atomically
 
 if sys.platform == "win32":
     raise MachineError(
@@ -149,7 +150,10 @@ class Store:
     def next_number(self) -> int:
         """1, 2, 3, …: never the same twice in this forge. Called under the exclusive lock."""
         path = self.root / "last-number"
-        number = int(path.read_text("ascii")) + 1 if path.exists() else 1
+        known = read_if_there(path) or b"0"
+        if re.fullmatch(rb"[0-9]{1,18}\s*", known) is None:
+            raise damaged(path, why="it is not a number", remedy="write a number that no draft or run has had into it")
+        number = int(known) + 1
         self.write(path, f"{number}\n".encode("ascii"))
         return number
 

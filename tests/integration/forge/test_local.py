@@ -113,10 +113,13 @@ def test_no_forge(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_who_acts_comes_from_git(forge: LocalForge) -> None:
+def test_who_acts_comes_from_the_configuration_of_who_acts(
+    forge: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git = Git(forge.repository)
-    git.run("config", "user.name", "Bob")
-    git.run("config", "user.email", "bob@example.org")
+    git.run("config", "user.name", "Mallory")  # the forge's folder doesn't say who acts
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    (tmp_path / "gitconfig").write_text("[user]\n\tname = Bob\n\temail = bob@example.org\n")
     other = LocalForge(forge.root)
     assert other.whoami() == "Bob <bob@example.org>"
     commit = other.commit("main", expected=head(forge), files={"a": b"1"}, message="m\n")
@@ -226,14 +229,14 @@ def test_what_dead_writers_left_is_swept_and_what_living_ones_write_is_not(forge
     assert not list(scratch.iterdir())
 
 
-@pytest.mark.parametrize("lock", ["refs/heads/main.lock", "HEAD.lock"])
-def test_a_dead_gits_lock_does_not_block_the_branch(forge: LocalForge, lock: str) -> None:
-    path = forge.repository / lock
-    path.touch()
-    os.utime(path, (time.time() - 2, time.time() - 2))
+def test_a_dead_gits_lock_does_not_block_the_branch(forge: LocalForge) -> None:
+    for lock in ("refs/heads/main.lock", "HEAD.lock"):
+        path = forge.repository / lock
+        path.touch()
+        os.utime(path, (time.time() - 2, time.time() - 2))
     commit = forge.commit("main", expected=head(forge), files={"a": b"1"}, message="m\n")
     assert head(forge) == commit
-    assert not path.exists()
+    assert not (forge.repository / "refs/heads/main.lock").exists()
 
 
 def test_a_fresh_lock_of_a_repository_without_our_lock_is_respected(forge: LocalForge) -> None:
@@ -250,12 +253,16 @@ def test_a_fresh_lock_of_a_repository_without_our_lock_is_respected(forge: Local
     assert git.update_ref("refs/heads/other", head(forge), expected=head(forge))
 
 
-def test_a_lock_that_git_inherited_outlives_the_process_that_took_it(forge: LocalForge, tmp_path: Path) -> None:
+def test_a_lock_that_git_inherited_outlives_the_process_that_took_it(
+    forge: LocalForge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A killed process's git may still be moving a ref: nobody else may begin before it has ended."""
-    (forge.repository / "hooks").mkdir()
-    hook = forge.repository / "hooks" / "reference-transaction"
-    hook.write_text(f"#!/bin/sh\n[ $1 = prepared ] && touch {tmp_path}/inside && sleep 1\nexit 0\n")
-    hook.chmod(0o755)
+    slow, real = tmp_path / "bin" / "git", shutil.which("git")
+    slow.parent.mkdir()
+    wait = f"case $* in *update-ref*) touch {tmp_path}/inside; sleep 1;; esac"
+    slow.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
     context = multiprocessing.get_context("fork")
     process = context.Process(target=lambda: forge.create_tag("slow", head(forge), "m\n"))
     process.start()
@@ -263,7 +270,7 @@ def test_a_lock_that_git_inherited_outlives_the_process_that_took_it(forge: Loca
         time.sleep(0.01)
     process.kill()
     process.join()
-    hook.write_text("#!/bin/sh\nexit 0\n")
+    monkeypatch.undo()
     forge.create_tag("next", head(forge), "m\n")
     assert [tag.name for tag in forge.tags()] == ["next", "slow"], "the orphan had not ended yet"
 

@@ -226,7 +226,8 @@ def write_config(root: Path, remotes: str = "") -> None:
     """Git's configuration of a world. ``remotes``: where a server (:func:`serving`) offers this machine's folders."""
     (root / "gitconfig").write_text(
         f'[url "{remotes}{root}/"]\n\tinsteadOf = {URL}\n[user]\n\tname = Dora Downstream\n\temail = dora@example.com\n'
-        "[protocol]\n\tallow = always\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+        '[protocol "file"]\n\tallow = always\n[protocol "git"]\n\tallow = always\n'
+        "[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
         "[gc]\n\tauto = 0\n[uploadpack]\n\tallowFilter = true\n\tallowAnySHA1InWant = true\n"
     )
     (root / "flaky").mkdir(exist_ok=True)

@@ -139,5 +139,5 @@ def test_megabump_logs_that_are_not_utf8_are_read(world: World) -> None:
     walk = Walk(world.open())
     record = walk.probe(walk.observer.look(), world.affecting[0])
     assert record.verdict is st.Verdict.BAD
-    assert record.findings[0]["text"] == "error: caf\\xe9"
+    assert record.findings[0].text == "error: caf\\xe9"
     assert findings_in(b"\xff\xfe")[:0] == []

@@ -151,7 +151,7 @@ def test_the_report_names_errors_and_suspects(make_world: Any) -> None:
         commits=seen.ahead[:8],
         record=end.record,
     )
-    assert any("scale" in finding["text"] for finding in report.findings)
+    assert any("scale" in finding.text for finding in report.findings)
     assert report.suspects[0].commit.sha == world.commits["rename scale"]
     assert Path(report.log).is_file()
     markdown = report.as_markdown()

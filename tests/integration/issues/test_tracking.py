@@ -85,7 +85,7 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     track(stage.forge, tracker, stage.tag)
     (issue,) = tracker.open_issues()
     assert issue.title == f"smoke-{target} fails"
-    assert "```text\ntest_'x'\n@everybody\n```" in issue.body
+    assert "```text\ntest_`x`\n@everybody\n```" in issue.body
 
     make_report(folder, wheel)
     upload(Draft.load(stage.forge, stage.tag), folder)

@@ -56,7 +56,7 @@ def test_the_default_is_observed_and_gives_its_own_objects(corpus: Path) -> None
     trace = load_trace(corpus, load_corpus(corpus))
     assert trace.identical == len(trace.defaults) == 3
     assert all(default.cost == default.text > 0 for default in trace.defaults)
-    chosen = [choice for _, choice in load_decisions(corpus)]
+    chosen = [choice for _, choice in load_decisions(corpus, trace)]
     assert set(chosen) == {0, 1}
     assert "inlining_default" not in trace.features
 

@@ -113,13 +113,12 @@ def test_pip_gets_back_what_was_uploaded_and_a_second_run_uploads_nothing(world:
 def test_three_jobs_stage_upload_and_check(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in release.yml, with twine in place of the action that PyPI trusts."""
     names, folder, pauses = world.publish(), tmp_path / "staged", list[float]()
-    addresses = {"repository_url": world.url}
-    staged = staging.stage(world.stage.forge, TAG, folder, **addresses)
+    staged = staging.stage(world.stage.forge, TAG, folder, repository_url=world.url)
     assert isinstance(staged, staging.Staged)
     assert sorted(path.name for path in folder.iterdir()) == names == sorted(staged.files)
     assert world.files == []
     with pytest.raises(VerificationError) as caught:
-        staging.check(world.stage.forge, TAG, pause=pauses.append, **addresses)
+        staging.check(world.stage.forge, TAG, pause=pauses.append, repository_url=world.url)
     assert caught.value.id == "pypi-incomplete"
     assert names[0] in caught.value.why
     assert pauses == list(staging.PAUSES)
@@ -128,10 +127,10 @@ def test_three_jobs_stage_upload_and_check(world: World, tmp_path: Path, monkeyp
         assert pypi._twine("upload", "--repository-url", world.url, *map(str, folder.iterdir())).ok
 
     monkeypatch.setattr(staging, "PAUSES", (1.0,))
-    there = staging.check(world.stage.forge, TAG, pause=upload_meanwhile, **addresses)
+    there = staging.check(world.stage.forge, TAG, pause=upload_meanwhile, repository_url=world.url)
     assert isinstance(there, staging.OnIndex)
     assert sorted(there.files) == names == world.files
-    again = staging.stage(world.stage.forge, TAG, tmp_path / "again", **addresses)
+    again = staging.stage(world.stage.forge, TAG, tmp_path / "again", repository_url=world.url)
     assert isinstance(again, staging.Staged)
     assert (again.files, list((tmp_path / "again").iterdir())) == ((), [])
 

@@ -23,13 +23,14 @@ from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
-from mlir_release.release.check import attest_release
+from mlir_release.release.attest import attest_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
 from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
+from tests.invented import believe_invented_revisions
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, REVISION, make_report, make_wheel
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     from tests.github_server.world import Release
     from tests.sigstore.services import Services
+
+believe_invented_revisions()  # in processes of their own, too
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"

@@ -234,6 +234,7 @@ def test_the_action(world: World, tmp_path: Path, given: str) -> None:
     (scripts / "mlir-release").chmod(0o755)
     inputs = {"TAG": given, "PYTHON": str(world.python), "REPOSITORY": REPOSITORY}
     defaults = {"DISTRIBUTION": "distribution", "SDK": "sdk", "PROVENANCE": "provenance"}
+    defaults |= {"SIGNED_BY": "signed-by", "TRUSTED_ROOT": "trusted-root"}
     inputs |= {name: action["inputs"][key]["default"] for name, key in defaults.items()}
     inputs |= {"ACTION_PATH": str(tmp_path), "ACTION_REPOSITORY": "example/outer"}
     assert step["env"].keys() == {*inputs, "GITHUB_TOKEN"}

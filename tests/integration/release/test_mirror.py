@@ -17,6 +17,7 @@ from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
 from mlir_release.release.publish import publish
+from mlir_release.release.signed import SignedBy
 from mlir_release.release.upload import upload
 from tests.release_stage import NOW, Stage, find_release, make_stage
 from tests.serving import serve
@@ -54,21 +55,21 @@ def contents(forge: LocalForge) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def test_the_mirror_has_the_same_releases(stage: Stage, tmp_path: Path) -> None:
     there = empty(tmp_path / "mirror")
-    assert mirror(stage.forge, there, branch="main", dry_run=True).copied == (TAG, NEWER)
+    assert mirror(stage.forge, there, dry_run=True).copied == (TAG, NEWER)
     assert contents(there) == []
-    outcome = mirror(stage.forge, there, branch="main")
+    outcome = mirror(stage.forge, there)
     assert (outcome.copied, outcome.yanks) == ((TAG, NEWER), True)
     assert contents(there) == contents(stage.forge)
     assert not any(release.draft for release in there.releases())
     messages = {tag.name: tag.message for tag in stage.forge.tags()}
     assert {tag.name: tag.message for tag in there.tags()} == {TAG: messages[TAG], NEWER: messages[NEWER]}
-    again = mirror(stage.forge, there, branch="main")
+    again = mirror(stage.forge, there)
     assert (again.copied, again.present, again.yanks) == ((), 2, False)
 
 
 def test_its_links_lead_to_itself_and_its_pages_show_the_yank(stage: Stage, tmp_path: Path) -> None:
     there = empty(tmp_path / "mirror")
-    mirror(stage.forge, there, branch="main")
+    mirror(stage.forge, there)
     body = find_release(there, NEWER).body
     assert str(tmp_path / "mirror") in body
     assert str(stage.forge.root) not in body
@@ -93,9 +94,9 @@ def test_one_that_was_cut_off_goes_on(stage: Stage, tmp_path: Path, uploads: int
     empty(tmp_path / "mirror")
     Cut.left = uploads
     with pytest.raises(ConnectionError):
-        mirror(stage.forge, Cut(tmp_path / "mirror", clock=lambda: NOW), branch="main")
+        mirror(stage.forge, Cut(tmp_path / "mirror", clock=lambda: NOW))
     there = LocalForge(tmp_path / "mirror", clock=lambda: NOW)
-    mirror(stage.forge, there, branch="main")
+    mirror(stage.forge, there)
     assert contents(there) == contents(stage.forge)
     assert len(there.releases()) == 2
 
@@ -106,20 +107,20 @@ def test_a_tag_of_somebody_else_is_left_alone(stage: Stage, tmp_path: Path) -> N
     assert head is not None
     there.create_tag(TAG, head, "mine\n")
     with pytest.raises(NeedsPersonError) as caught:
-        mirror(stage.forge, there, branch="main")
+        mirror(stage.forge, there)
     assert caught.value.id == "mirror-differs"
     assert there.releases() == []
 
 
 def test_a_branch_that_is_not_there(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError) as caught:
-        mirror(stage.forge, empty(tmp_path / "mirror"), branch="trunk")
+        mirror(stage.forge, empty(tmp_path / "mirror"), SignedBy(branch="trunk"))
     assert caught.value.id == "branch-missing"
 
 
 def test_any_web_server_serves_a_mirror(stage: Stage, tmp_path: Path) -> None:
     there = empty(tmp_path / "mirror")
-    mirror(stage.forge, there, branch="main")
+    mirror(stage.forge, there)
     with serve(tmp_path) as served:
         site = f"{served.url}/site"
         command = ["index", "--forge", f"local:{there.root}", "-o", str(tmp_path / "site"), "--base-url", site]

@@ -22,7 +22,6 @@ from tests.month.world import REPOSITORY, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
     from pathlib import Path
 
     from mlir_release.issues.tracking import IssueChange
@@ -134,7 +133,7 @@ def _an_old_index(patch: pytest.MonkeyPatch) -> None:
     """Show what the pages show already, and nothing new after the first week."""
     tags = observe.published_tags
 
-    def forgetful(forge: Any, known: Mapping[str, Any]) -> Mapping[str, datetime]:
+    def forgetful(forge: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
         found = tags(forge, known)
         return {tag: when for tag, when in found.items() if tag in known or len(known) < 8}
 

@@ -122,7 +122,7 @@ def test_no_page_names_them_in_a_command_that_asks_pypi(pages: Path) -> None:
 def test_a_mirror_has_them(stage: Stage, tmp_path: Path) -> None:
     manifest = published(stage)
     there = LocalForge.create(tmp_path / "mirror", {"README": b"a mirror\n"})
-    mirror(stage.forge, there, branch="main")
+    mirror(stage.forge, there)
     copied = there.published(TAG)
     assert copied is not None
     assert {wheel.filename for wheel in manifest.wheels} <= {asset.name for asset in copied.assets}

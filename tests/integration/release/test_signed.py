@@ -15,7 +15,8 @@ from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.pep740 import publish_provenance
-from mlir_release.release.check import attest_release, check_release
+from mlir_release.release.attest import attest_release
+from mlir_release.release.check import check_release
 from mlir_release.release.draft import Draft
 from mlir_release.release.mirror import mirror
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
@@ -407,7 +408,7 @@ def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Pa
     stage.whole()
     files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
     copy = LocalForge.create(tmp_path / "mirror", files)
-    assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
+    assert mirror(stage.forge, copy).copied == (TAG,)
     checked = check_release(copy, TAG)
     assert (checked.repository, len(checked.rows), checked.refused) == (stage.url, 3, ())
     assert check_release(copy, TAG, SignedBy(repository=stage.url)).refused == ()
@@ -422,7 +423,7 @@ def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) ->
     files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": b"# Ours\n" + TARGETS.encode()}
     stage.server.add_repository("octo/mirror", files)
     copy = GitHubForge.open("octo/mirror", environ=stage.server.environment("octo/mirror", stage.token))
-    assert mirror(stage.forge, copy, branch="main").copied == (TAG,)
+    assert mirror(stage.forge, copy).copied == (TAG,)
     checked = check_release(copy, TAG, SignedBy(repository=stage.url))
     assert (checked.repository, [row.result for row in checked.rows]) == (stage.url, ["signed"] * 3)
     assert refusal(lambda: check_release(copy, TAG)).startswith("pin-")
@@ -435,7 +436,7 @@ def test_a_mirror_takes_nothing_that_is_not_signed(stage: SignedStage, tmp_path:
     stage.asset(stage.wheel.name + BUNDLE).content = b"{}"
     files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
     copy = LocalForge.create(tmp_path / "mirror", files)
-    assert refusal(lambda: mirror(stage.forge, copy, branch="main")) == "provenance-malformed"
+    assert refusal(lambda: mirror(stage.forge, copy)) == "provenance-malformed"
     assert copy.published(TAG) is None
 
 

@@ -84,7 +84,7 @@ def test_it_is_a_file_of_the_release_and_no_wheel(stage: Stage, source: Path, tm
     assert FILE + METADATA_SUFFIX not in names
     assert FILE in [row.name for row in check_release(stage.forge, TAG).rows]
     there = LocalForge.create(tmp_path / "mirror", {})
-    assert mirror(stage.forge, there, branch="main").copied == (TAG,)
+    assert mirror(stage.forge, there).copied == (TAG,)
     assert FILE in {asset.name for asset in find_release(there, TAG).assets}
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.errors import UsageError
+from mlir_release.errors import VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.git.repository import Git
 from mlir_release.git.trees import commit_files, commit_tree, tree_of
@@ -52,8 +52,8 @@ class Project:
         return commit
 
 
-def refused(config: ReleaseConfig, sha: str, cache: Path) -> UsageError:
-    with pytest.raises(UsageError) as caught:
+def refused(config: ReleaseConfig, sha: str, cache: Path) -> VerificationError:
+    with pytest.raises(VerificationError) as caught:
         select(config, sha, Upstream(config.upstream, cache=cache))
     assert (caught.value.id, sha in caught.value.what) == ("revision-not-upstream", True)
     return caught.value
@@ -125,13 +125,13 @@ def test_every_command_that_takes_a_commit_refuses_it(
         ("number", "22.1.8", "--forge", place, "--revision", project.forked),
         ("pin", "set", project.forked, "-C", str(checkout)),
     ):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(VerificationError) as caught:
             CliRunner().invoke(app, command, standalone_mode=False, catch_exceptions=False)
         assert caught.value.id == "revision-not-upstream"
     assert not forge.tags()
     assert forge.head("snapshots") is None
     assert (checkout / PIN_FILE).read_text().strip() == REVISION
     (checkout / PIN_FILE).write_text(f"{project.forked}\n")
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(VerificationError) as caught:
         CliRunner().invoke(app, ("pin", "check", "-C", str(checkout)), standalone_mode=False, catch_exceptions=False)
     assert caught.value.id == "revision-not-upstream"

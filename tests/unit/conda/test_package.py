@@ -66,7 +66,8 @@ def test_a_wheel_for_the_stable_abi_is_one_package_that_needs_what_any_cpython_n
 
 def test_an_sdk_has_no_package_and_a_platform_without_condas_name_is_named() -> None:
     manifest = make_manifest(TAG, platforms=["manylinux_2_28_riscv64"], pythons=["cp312"])
-    sdk = msgspec.structs.replace(manifest.wheels[0], distribution="mlir-sdk", python="py3", filename="mlir_sdk.whl")
+    name = f"mlir_sdk-{manifest.version}-py3-none-any.whl"
+    sdk = msgspec.structs.replace(manifest.wheels[0], distribution="mlir-sdk", python="py3", filename=name)
     made, left_out = packages(msgspec.structs.replace(manifest, wheels=(*manifest.wheels, sdk)))
     assert made == ()
     assert left_out == (manifest.wheels[0].filename,)

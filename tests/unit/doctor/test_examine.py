@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.doctor.examine import examine
-from mlir_release.doctor.results import Finding, count, markdown, to_do
+from mlir_release.doctor.results import Finding, count, summary, to_do
 from mlir_release.doctor.reviews import SECURITY_FILE
 from mlir_release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.forge.github.observations import (
@@ -281,7 +281,7 @@ def test_remedies_are_shown_once_and_problems_first() -> None:
     )
     assert to_do(found) == ["b: mend", "a, c: look"]
     assert count(found) == "2 problems, 2 unknown, 1 ok"
-    table = markdown(found, title="here").splitlines()
+    table = summary(found, title="here").splitlines()
     assert table[0] == "### here"
     assert table[-2] == r"| a | unknown | a\|b | look |"
     assert len(table) == 3 + 3 + 4

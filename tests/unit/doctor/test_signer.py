@@ -9,6 +9,7 @@ from mlir_release.doctor.repository_files import read_files
 from mlir_release.doctor.signer import examine_signer
 from tests.healthy import FILES, WELL
 
+SIGNING = ("release.yml", "platform.yml", "latest.yml")
 RELEASE = ".github/workflows/release.yml"
 
 
@@ -64,5 +65,5 @@ def test_the_remedy_is_a_command_that_helps() -> None:
 
 
 def test_a_repository_that_does_not_sign() -> None:
-    without = {path: content for path, content in FILES.items() if not path.endswith(("release.yml", "platform.yml"))}
+    without = {path: content for path, content in FILES.items() if not path.endswith(SIGNING)}
     assert found(without) == []

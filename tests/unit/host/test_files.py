@@ -13,8 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from mlir_release.errors import UsageError
 from mlir_release.host import files
-from mlir_release.host.files import read_if_there, remove_folder, replacing, sha256_of, write_atomically
+from mlir_release.host.files import (
+    check_inside,
+    read_document,
+    read_if_there,
+    remove_folder,
+    replacing,
+    sha256_of,
+    write_all,
+    write_atomically,
+)
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
@@ -144,3 +154,34 @@ def test_read_only_files_are_removed_where_the_system_refuses(tmp_path: Path, mo
     remove_folder(tmp_path / ".git")
     assert len(refused) == 2
     assert not (tmp_path / ".git").exists()
+
+
+def test_several_files_appear_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_all(tmp_path / "new", {"a": "ü", "b": b"2"})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == {"a": "ü".encode(), "b": b"2"}
+    (tmp_path / "new" / "c").mkdir()
+    monkeypatch.setattr(files, "_READERS", 0.1)
+    with pytest.raises(OSError, match="c"):
+        write_all(tmp_path / "new", {"a": "3", "c": "a folder"})
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a", "b", "c"]
+
+
+def test_of_a_large_document_so_much_is_read_that_its_parser_refuses_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_document(tmp_path / "a") == read_document(tmp_path / "a", limit=5) == b"12345"
+    assert len(read_document(tmp_path / "a", limit=3)) == 4
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "./a", "a/../b"])
+def test_a_path_inside_of_a_folder(tmp_path: Path, path: str) -> None:
+    check_inside(tmp_path, tmp_path / path)
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "..", "a/../../b", "link/a", "link/../a", ""])
+def test_a_path_outside_of_a_folder(tmp_path: Path, path: str) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "other" / "folder").mkdir(parents=True)
+    (tmp_path / "site" / "link").symlink_to(tmp_path / "other" / "folder")
+    with pytest.raises(UsageError) as caught:
+        check_inside(tmp_path / "site", tmp_path / "site" / path)
+    assert caught.value.id == "path-outside"

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -242,6 +243,8 @@ ONE = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
 
 def test_an_old_tag_that_is_published_late_and_one_that_is_deleted_are_seen_without_a_listing(tmp_path: Path) -> None:
     class Counting(PaperForge):
+        services = SimpleNamespace(address="github:o/n", location="github.com/o/n")  # type: ignore[assignment]
+
         def recent(self, count: int | None) -> Sequence[Release]:
             self.listed = count
             return super().recent(count)
@@ -364,8 +367,8 @@ def test_hostile_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         "snapshot-20261120.02",
         upstream=f"https://github.com/llvm/{HOSTILE}",
         llvm_version=HOSTILE,
-        waivers=(Waiver(target=HOSTILE, reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
-        left_out=(LeftOut(target=HOSTILE, reason=HOSTILE),),
+        waivers=(Waiver(target="a", reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
+        left_out=(LeftOut(target="b", reason=HOSTILE),),
         **SMALL,  # type: ignore[arg-type]
     )
     found = site(tmp_path, manifest, title=HOSTILE)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from mlir_release.integrate.report import OUTPUT, WalkReport, clues, findings_in
@@ -26,7 +24,7 @@ def test_errors_are_found_once_each_whatever_the_bytes() -> None:
 
 
 def test_clues_name_files_and_symbols() -> None:
-    files, symbols = clues([asdict(finding) for finding in findings_in(LOG)])
+    files, symbols = clues(findings_in(LOG))
     assert "a.cpp" in files
     assert "getFoo" in symbols
 
@@ -46,7 +44,7 @@ def test_a_log_without_a_known_error_shows_its_end() -> None:
 def test_a_report_shows_the_failure_and_where_the_log_is(log: bytes, title: str) -> None:
     report = WalkReport(
         outcome="culprit", upstream="LLVM", branch="integrates/x", good="a" * 40, bad="b" * 40,
-        findings=tuple(asdict(finding) for finding in findings_in(log)),
+        findings=tuple(findings_in(log)),
         suspects=(), range=(), log="/state/log", advice="Next: fix it.",
     )  # fmt: skip
     text = report.as_markdown()

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_release.errors import UsageError
 from mlir_release.mlgo.problems import INLINING
-from mlir_release.mlgo.report import curve, load_result, report
+from mlir_release.mlgo.report import EvaluationResult, curve, load_result, report
 from mlir_release.model.mlgo import Corpus, Default, Module, Trace
 from tests.unit.mlgo.policy_factory import DIGEST, FEATURES, training
 from tests.unit.mlgo.test_evaluate import LESS, SAME, evaluation
@@ -103,12 +103,12 @@ def test_what_is_no_result_is_refused(content: str | None, tmp_path: Path) -> No
     if content is not None:
         path.write_text(content)
     with pytest.raises(UsageError) as caught:
-        load_result(path)
+        load_result(path, EvaluationResult)
     assert caught.value.id == "mlgo-result-invalid"
 
 
 def test_a_result_is_read_as_it_was_printed(tmp_path: Path) -> None:
     printed = evaluation(LESS, SAME, LESS).to_json()
     (tmp_path / "result.json").write_text(json.dumps(printed))
-    assert load_result(tmp_path / "result.json") == json.loads(json.dumps(printed))
-    assert load_result(None) is None
+    assert load_result(tmp_path / "result.json", EvaluationResult) == json.loads(json.dumps(printed))
+    assert load_result(None, EvaluationResult) is None

@@ -174,10 +174,10 @@ def test_the_recorder_keeps_an_even_sample_and_all_sums() -> None:
     assert deviation == pytest.approx([np.std(range(100)), 1, 1, 1, 0.5])
 
 
-def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_decisions_are_read_as_they_were_written(tmp_path: Path, trace: Trace) -> None:
     recorded = [(decision([1, 0, 0, 0.5, 0]), 0), (decision([0, 0, 0, 0.25, 0], [0, 0, 0, 0.5, 1]), 1)]
     save_decisions(tmp_path, recorded)
-    found = load_decisions(tmp_path)
+    found = load_decisions(tmp_path, trace)
     assert [(given.rows.tolist(), chosen) for given, chosen in found] == [
         (given.rows.tolist(), chosen) for given, chosen in recorded
     ]

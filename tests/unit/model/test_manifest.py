@@ -59,7 +59,7 @@ def test_fields_of_later_versions_are_passed_over() -> None:
         (("wheels", 3, "size"), True, "wheels[3].size is not a whole number"),
         (("wheels", 3, "filename"), "../../etc/x.whl", "wheels[3].filename is"),
         (("wheels", 3, "filename"), 'a"b.whl', "wheels[3].filename is"),
-        (("wheels", 0, "platforms", 0), 1, "wheels[0].platforms[0] is not a string"),
+        (("wheels", 0, "platforms", 0), 1, "wheels[0].platforms[0] is 1, not a plain file name"),
         (("tests", 0, "counts", "pass"), "many", "tests[0].counts.pass is not a whole number"),
         (("waivers", 0, "reason"), None, "waivers[0].reason is missing"),
     ],

@@ -32,7 +32,7 @@ STATEMENT = Statement(predicate_type="https://slsa.dev/provenance/v1", subjects=
 
 def test_a_run_of_the_release_process_is_accepted() -> None:
     check_signer(SIGNER, POLICY)
-    check_statement(STATEMENT, FILE)
+    check_statement(STATEMENT, FILE, POLICY)
 
 
 def test_an_enterprise_may_have_an_issuer_of_its_own() -> None:
@@ -93,8 +93,17 @@ def test_only_tags_of_releases_are_taken_where_none_is_expected(ref: str) -> Non
 )
 def test_each_thing_that_is_wrong_with_the_statement_has_its_own_error(id: str, statement: Statement) -> None:
     with pytest.raises(VerificationError) as caught:
-        check_statement(statement, FILE)
+        check_statement(statement, FILE, POLICY)
     assert caught.value.id == id
+
+
+def test_the_llvm_project_commit_is_that_of_the_release_where_the_statement_names_one() -> None:
+    policy = replace(POLICY, revision="a" * 40)
+    check_statement(STATEMENT, FILE, policy)  # of an older release
+    check_statement(replace(STATEMENT, revision="a" * 40), FILE, policy)
+    with pytest.raises(VerificationError) as caught:
+        check_statement(replace(STATEMENT, revision="b" * 40), FILE, policy)
+    assert (caught.value.id, "b" * 40 in caught.value.why) == ("provenance-commit", True)
 
 
 def test_a_required_release_is_never_accepted_as_none() -> None:

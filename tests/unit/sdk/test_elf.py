@@ -6,8 +6,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from elftools.common.exceptions import ELFError
 
+from mlir_release.errors import VerificationError
 from mlir_release.sdk.elf import read_elf
 
 if TYPE_CHECKING:
@@ -70,5 +70,6 @@ def test_packed_relocations_and_their_declaration(library: Path) -> None:
 
 
 def test_no_elf_file() -> None:
-    with pytest.raises(ELFError):
+    with pytest.raises(VerificationError) as caught:
         read_elf(io.BytesIO(b"MZ" + bytes(100)))
+    assert caught.value.id == "elf-damaged"

@@ -12,13 +12,14 @@ from tests.memory_forge import MemoryForge
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 
-MATRIX = Matrix.parse(make_targets(make_row()))
+TARGETS = make_targets(make_row())
+MATRIX = Matrix.parse(TARGETS)
 WORKFLOW = "release.yml"
 
 
 @pytest.fixture
 def forge() -> MemoryForge:
-    return MemoryForge({"llvm-project.version": b"a" * 40 + b"\n"})
+    return MemoryForge({"llvm-project.version": b"a" * 40 + b"\n", "targets.toml": TARGETS.encode()})
 
 
 def refused(forge: MemoryForge, run: str, tag: str) -> str:

@@ -1,0 +1,168 @@
+"""The signed pointer to the newest snapshot: what ``latest`` names, since when and until when.
+
+It is to releases what the timestamp role is to TUF's metadata: small, signed often, and soon out of date. So whoever
+serves releases can neither show an old state for long (it expires) nor go back to one (its date is older than one that
+was seen). It is a statement with a predicate type of its own, which no file of a release is accepted by.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Struct
+
+from mlir_release.errors import VerificationError
+from mlir_release.model.decode import MalformedError, Sha1, Sha256, convert, doc, parse_json
+from mlir_release.model.manifest import format_time, parse_time
+from mlir_release.model.release_tags import SnapshotTag, parse_tag
+from mlir_release.provenance.bundle import STATEMENT_TYPE, malformed, read_statement
+from mlir_release.provenance.policy import Policy, Subject, check_predicate
+from mlir_release.provenance.verify import verify_payload
+
+if TYPE_CHECKING:
+    from mlir_release.provenance.trust import Trust
+
+#: What such a statement is. No file of a release is accepted by one.
+POINTER_TYPE = "urn:mlir-release:latest:v1"
+
+#: How far the clocks of machines may differ.
+SKEW = timedelta(minutes=5)
+
+#: Bytes that a bundle with a pointer may have. It has about 8,000.
+LIMIT = 200_000
+
+
+class Pointer(Struct, frozen=True, kw_only=True):
+    """The newest published snapshot that nobody has yanked, as the release repository says it at a moment."""
+
+    repository: Annotated[str, doc("Address of the release repository, `https://github.com/OWNER/NAME`")]
+    tag: str
+    commit: Annotated[Sha1, doc("That its wheels were made at, as its signed manifest says")]
+    manifest: Annotated[Sha256, doc("Of the release's `release.json`")]
+    issued: Annotated[str, doc("UTC, `2026-11-20T12:00:00Z`")]
+    expires: Annotated[str, doc("UTC; nobody should believe it afterwards")]
+
+    def __post_init__(self) -> None:
+        if not isinstance(parse_tag(self.tag), SnapshotTag):
+            raise MalformedError("tag", f"is {self.tag!r}, which is not the tag of a snapshot")
+        for name in ("issued", "expires"):
+            try:
+                parse_time(getattr(self, name))
+            except ValueError:
+                raise MalformedError(name, f"is {getattr(self, name)!r}, not a UTC time") from None
+
+    @property
+    def snapshot(self) -> SnapshotTag:
+        """:attr:`tag`, which can be compared."""
+        found = parse_tag(self.tag)
+        assert isinstance(found, SnapshotTag)
+        return found
+
+    @property
+    def issued_at(self) -> datetime:
+        """:attr:`issued` as a timezone-aware time."""
+        return parse_time(self.issued)
+
+    @property
+    def expires_at(self) -> datetime:
+        """:attr:`expires` as a timezone-aware time."""
+        return parse_time(self.expires)
+
+    @property
+    def subject(self) -> Subject:
+        """What the statement is about: the release, by its manifest's digest."""
+        return Subject(name=self.tag, sha256=self.manifest)
+
+    def statement(self) -> dict[str, Any]:
+        """To be signed (in-toto.io/Statement/v1)."""
+        return {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": self.subject.name, "digest": {"sha256": self.subject.sha256}}],
+            "predicateType": POINTER_TYPE,
+            "predicate": msgspec.to_builtins(self),
+        }
+
+
+def pointer_policy(repository: str, branch: str) -> Policy:
+    """Who must have signed a pointer: ``attest.yml`` of the protected branch, in a run on that branch, not on a tag.
+
+    :param repository: ``https://github.com/OWNER/NAME``
+    """
+    return Policy(repository=repository, branch=branch, ref=f"refs/heads/{branch}")
+
+
+def claimed_repository(bundle: bytes) -> str:
+    """The repository that a pointer says it is of, of which nothing is proven; empty if it says none."""
+    try:
+        payload = base64.b64decode(parse_json(bundle, limit=LIMIT)["dsseEnvelope"]["payload"], validate=True)
+        return str(parse_json(payload)["predicate"]["repository"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def verify_pointer(bundle: bytes, policy: Policy, trust: Trust) -> Pointer:
+    """What a bundle points at, once it is proven who signed it. Whether it is out of date is for :func:`check_time`.
+
+    :param policy: of :func:`pointer_policy`
+    :raises VerificationError: ``provenance-…``
+    """
+    try:
+        if len(bundle) > LIMIT:
+            raise malformed(f"it has {len(bundle)} bytes; a pointer has {LIMIT} at most")
+        payload, _ = verify_payload(bundle, policy, trust)
+        return _read(payload, policy)
+    except VerificationError as error:
+        error.what = f"the signed pointer to the newest snapshot is not to be trusted: {error.what}"
+        raise
+
+
+def _read(payload: bytes, policy: Policy) -> Pointer:
+    statement = read_statement(payload)
+    check_predicate(statement, POINTER_TYPE)
+    try:
+        pointer = convert(parse_json(payload).get("predicate"), Pointer)
+    except MalformedError as error:
+        raise malformed(f"its predicate can't be read: {error}") from error
+    if statement.subjects != (pointer.subject,):
+        raise malformed(f"its statement is not about {pointer.tag} alone")
+    if pointer.repository != policy.repository:
+        raise malformed(f"it is about {pointer.repository}, and {policy.repository} signed it")
+    return pointer
+
+
+def check_time(pointer: Pointer, now: datetime, *, where: str) -> None:
+    """Check that a pointer is neither of the future nor expired.
+
+    :param now: by the clock of this machine: a mirror's clock says what the mirror likes
+    :param where: it was read
+    :raises VerificationError: ``latest-stale``, ``latest-clock``
+    """
+    if pointer.issued_at > now + SKEW:
+        raise VerificationError(
+            "latest-clock",
+            "the signed pointer to the newest snapshot is from the future",
+            where=where,
+            why=f"it is dated {pointer.issued}, and this machine's clock says {format_time(now)}",
+            remedy="set this machine's clock",
+        )
+    if now > pointer.expires_at + SKEW:
+        raise stale(
+            f"the signed pointer to the newest snapshot expired on {pointer.expires}",
+            where=where,
+            why=f"it names {pointer.tag} and is dated {pointer.issued}; this machine's clock says {format_time(now)}",
+        )
+
+
+def stale(what: str, *, where: str, why: str) -> VerificationError:
+    """The error for a place that does not prove which snapshot is the newest."""
+    return VerificationError(
+        "latest-stale",
+        what,
+        where=where,
+        why=f"{why}. Someone may be withholding newer releases, or nobody has updated this place",
+        remedy="name the tag of a snapshot; a mirror's operators run `mlir-release mirror` again, the repository's "
+        'look at latest.yml (docs/operating.md, "The signed latest"); check this machine\'s clock, too',
+    )

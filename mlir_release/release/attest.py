@@ -1,0 +1,168 @@
+"""Signing the files of a release: those that its matrix makes, and that the jobs which made them handed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlir_release.console import console
+from mlir_release.errors import UsageError, VerificationError
+from mlir_release.model.decode import MalformedError, parse_json
+from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.provenance.policy import Subject
+from mlir_release.provenance.sign import attest
+from mlir_release.release.remote import parse_manifest
+from mlir_release.snapshot.installable import confirm
+from mlir_release.snapshot.pinned import check_pinned
+from mlir_release.snapshot.state import find_state, matrix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.matrix import Matrix
+    from mlir_release.provenance.sign import Attested
+    from mlir_release.snapshot.state import TagState
+
+#: Who hands the manifest over: it is of no target.
+MANIFEST = "manifest"
+
+
+def attest_release(
+    forge: Forge,
+    tag: str,
+    folder: Path,
+    output: Path,
+    *,
+    kinds: Sequence[str],
+    branch: str,
+    handed_over: str | None = None,
+) -> Attested:
+    """Sign the files of a release, if its tag is one of ours that only pins a revision of upstream's.
+
+    Whoever can push can make a tag whose workflows call the one that signs. So this is where a signature is refused,
+    and a signature proves that the tag was checked, at the run's commit: a tag that was moved meanwhile names another.
+
+    :param handed_over: the outputs of the jobs that made the files, as JSON (:func:`read_handed_over`); None: they made
+        none, and only names are checked
+    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``attest-foreign``,
+        ``manifest-…``; see :func:`~mlir_release.provenance.sign.attest`, too
+    """
+    state = find_state(forge, tag)
+    config = check_pinned(forge, state)
+    matrix = matrix_of(forge, state).due(state.tag)
+    digests = None if handed_over is None else read_handed_over(handed_over)
+
+    def choose(files: Sequence[Subject]) -> list[Subject]:
+        chosen = _choose(files, matrix, state.wheel_version, digests)
+        if any(file.name == MANIFEST_NAME for file in chosen):
+            _check_manifest(next(folder.rglob(MANIFEST_NAME)), state, matrix)
+        return chosen
+
+    return attest(
+        tag,
+        folder,
+        output,
+        commit=state.commit,
+        kinds=kinds,
+        branch=branch,
+        revision=state.revision,
+        upstream=config.upstream,
+        choose=choose,
+        store=forge.services.keep_attestation if forge.services is not None else None,
+    )
+
+
+def read_handed_over(text: str) -> dict[str, Subject]:
+    """The file of each target, from the outputs of the jobs that made them.
+
+    An output is ``TARGET SHA256 NAME``: the workflow writes the target, and the job the rest, so that no job can hand
+    over a file of another's. What is not of that form (a job that failed made no file) is left out.
+
+    :raises UsageError: ``handed-over-malformed``
+    """
+    try:
+        outputs = parse_json(text)
+    except MalformedError as error:
+        outputs, why = None, str(error)
+    else:
+        why = "it is no object"
+    if not isinstance(outputs, dict):
+        raise UsageError(
+            "handed-over-malformed",
+            "what --handed-over gives can't be read",
+            why=why,
+            remedy="give the outputs of the jobs as JSON, as platform.yml does",
+        )
+    rows = [value.split(" ") for value in outputs.values() if isinstance(value, str)]
+    return {row[0]: Subject(sha256=row[1], name=row[2]) for row in rows if len(row) == 3}
+
+
+def _choose(
+    files: Sequence[Subject], matrix: Matrix, version: str, digests: Mapping[str, Subject] | None
+) -> list[Subject]:
+    """The files that are signed: of those that the matrix makes, the ones that were handed over.
+
+    :raises VerificationError: ``attest-foreign``, before anything is signed
+    """
+    targets = {file.name: _target_of(file.name, matrix, version) for file in files}
+    for name, target in targets.items():
+        if not target:
+            raise _foreign(name, f"no target of the release makes a file of that name in version {version}")
+    if digests is None:
+        return list(files)
+    chosen = []
+    for file in files:
+        made = digests.get(targets[file.name])
+        if made is None:
+            console.warn(f"{file.name} is not signed: the job of {targets[file.name]} handed nothing over")
+        elif made != file:
+            why = f"the job of {targets[file.name]} made {made.name} with the digest {made.sha256}, not {file.sha256}"
+            raise _foreign(file.name, why)
+        else:
+            chosen.append(file)
+    return chosen
+
+
+def _target_of(name: str, matrix: Matrix, version: str) -> str:
+    """The target that a file is of; empty if there is none that makes it."""
+    if name == MANIFEST_NAME:
+        return MANIFEST
+    if name.endswith(REPORT_SUFFIX):
+        target = name.removesuffix(REPORT_SUFFIX)
+        return target if any(test.name == target for test in matrix.tests) else ""
+    return next((wheel.name for wheel in matrix.wheels if wheel.makes(name, version)), "")
+
+
+def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
+    """Check that a manifest is of the tag, and has what the release requires or a person's waiver for it.
+
+    It was written by the toolkit at the tag, which may be an older one; this is that of the protected branch.
+    """
+    manifest = parse_manifest(path.read_bytes(), state.name, where=str(path))
+    said = (manifest.version, manifest.revision, manifest.commit)
+    if said != (state.wheel_version, state.revision, state.commit):
+        raise _foreign(path.name, f"it is of {', '.join(said)}, which is not what {state.name} pins")
+    waived = {waiver.target for waiver in manifest.waivers}
+    listed = {file.target for file in manifest.files}
+    lacking = [
+        part.name
+        for target in matrix.wheels
+        if target.name not in listed | waived
+        for part in target.parts
+        if part.required and part.name not in waived
+    ]
+    left_out = confirm(matrix, state.facts).excluded
+    lacking += [row.name for row in left_out if row.claimed and row.wheel.required and row.name not in waived]
+    if lacking:
+        raise _foreign(path.name, f"the release requires {', '.join(lacking)}, which it lacks, and nobody waived that")
+
+
+def _foreign(name: str, why: str) -> VerificationError:
+    return VerificationError(
+        "attest-foreign",
+        f"{name} is not what the release's own jobs made",
+        why=why,
+        remedy="nothing was signed; find out which job of the run left it, then run all jobs of the run again",
+    )

@@ -1,0 +1,254 @@
+"""A mirror that freezes, goes back or deletes what says which snapshot is the newest. Nothing is installed from it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.forge.files import read_yanks
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.model.targets import LATEST_BRANCH
+from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.release.latest import follow_pointer
+from mlir_release.release.signed import SignedBy, read_trusted
+from tests.attacks.latest_stage import NEW, OLD, World, digest, latest_world
+from tests.sigstore.instance import statement_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with pytest.MonkeyPatch.context() as patch, latest_world(tmp_path_factory.mktemp("latest"), patch) as world:
+        yield world
+
+
+@pytest.fixture
+def world(made: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same repository, for each test with a mirror and a memory of its own."""
+    monkeypatch.setenv("MLIR_RELEASE_CACHE", str(tmp_path / "cache"))
+    made.folder = tmp_path
+    return made
+
+
+def test_a_mirror_that_shows_the_newest_is_believed(world: World) -> None:
+    world.copy()
+    world.point(NEW)
+    done = world.install()
+    assert (done.error, done.tag) == (None, NEW), done.output
+    assert "warning" not in done.output
+
+
+def test_a_mirror_that_is_frozen_is_noticed_once_the_pointer_has_expired(world: World) -> None:
+    world.copy(until=OLD)
+    world.point(OLD, age=13)
+    assert world.install().tag == OLD
+    world.point(OLD, age=15)
+    world.install().refused("latest-stale", "expired on")
+
+
+def test_who_asks_for_no_signature_is_warned_of_a_frozen_mirror(world: World) -> None:
+    world.copy(until=OLD)
+    world.point(OLD, age=15)
+    done = world.install(asked=False)
+    assert (done.error, done.tag) == (None, OLD)
+    assert "warning: the signed pointer to the newest snapshot expired on" in done.output
+
+
+def test_a_mirror_that_withholds_the_release_that_the_pointer_names_is_noticed(world: World) -> None:
+    world.copy(until=OLD)
+    world.point(NEW)
+    world.install().refused("latest-stale", f"{OLD} is offered as the newest snapshot, and {NEW} is signed as such")
+
+
+def test_a_mirror_that_goes_back_to_an_older_pointer_is_noticed_by_who_has_seen_a_newer(world: World) -> None:
+    world.copy()
+    world.point(NEW, age=1)
+    assert world.install().tag == NEW
+    (world.mirror.root / "releases" / NEW).rename(world.folder / "hidden")
+    world.point(OLD, age=2)
+    world.install().refused("latest-stale", "older than one that was seen before")
+
+
+def test_an_older_pointer_to_the_same_release_is_no_step_back(world: World) -> None:
+    world.copy()
+    world.point(NEW)
+    assert world.install().tag == NEW
+    world.point(NEW, age=3)
+    assert world.install().tag == NEW
+
+
+def test_a_memory_that_is_damaged_is_no_memory(world: World) -> None:
+    world.copy()
+    world.point(NEW)
+    world.install()
+    (memory,) = (world.folder / "cache" / "latest").iterdir()
+    assert json.loads(memory.read_text())["tag"] == NEW
+    for content in ("", "[", '{"tag": 1, "issued": 2}', '{"issued": "2026-11-20T12:00:00Z"}', "[" * 100_000):
+        memory.write_text(content)
+        assert world.install().tag == NEW
+
+
+def test_a_mirror_that_deletes_the_pointer_is_noticed_by_the_signed_manifest(world: World) -> None:
+    world.copy()
+    world.install().refused("latest-stale", f"{NEW} says that there is one")
+    done = world.install(asked=False)
+    assert done.tag == NEW
+    assert "is missing" in done.output
+
+
+def test_a_repository_from_before_pointers_is_a_warning_until_one_was_seen(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.copy()
+    forge, signed_by = world.mirror, SignedBy(repository=world.stage.url)
+    release = forge.published(NEW)
+    assert release is not None
+    found = read_trusted(forge, release, world.folder, signed_by)
+    before = msgspec.structs.replace(found.manifest, signed_latest=False)
+    old = type(found)(release=release, manifest=before, signatures=found.signatures, signer=found.signer)
+    assert follow_pointer(forge, old, (), world.folder, signed_by) is old
+    assert "has no signed pointer to its newest snapshot" in capsys.readouterr().err
+    world.point(NEW)
+    assert world.install().tag == NEW
+    delete_branch(forge)
+    with pytest.raises(VerificationError) as caught:
+        follow_pointer(forge, old, (), world.folder, signed_by)
+    assert (caught.value.id, "was seen before" in caught.value.why) == ("latest-stale", True)
+
+
+def delete_branch(forge: LocalForge) -> None:
+    (forge.repository / "refs" / "heads" / LATEST_BRANCH).unlink()
+
+
+def test_a_yank_that_nothing_signed_confirms_is_no_way_back(world: World) -> None:
+    world.copy()
+    world.point(NEW)
+    forge = world.mirror
+    yank = Yank(tag=NEW, reason="so that you take the old one")
+    head = forge.head("main")
+    forge.commit("main", expected=head, files={"yanked.toml": format_yanks([yank]).encode()}, message="x\n")
+    assert read_yanks(forge, "main") == (yank,)
+    world.install().refused("latest-stale", "which nothing signed confirms")
+
+
+def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
+    world.copy()
+    world.point(NEW, manifest="0" * 64)
+    world.install().refused("latest-stale", f"{NEW} is not the release that is signed as the newest snapshot")
+
+
+@pytest.mark.parametrize(
+    ("id", "claims"),
+    [
+        ("provenance-repository", {"repository": "octo/fork"}),
+        ("provenance-signer", {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"}),
+        ("provenance-signer-ref", {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"}),
+        ("provenance-ref", {"ref": "refs/heads/dev"}),
+        ("provenance-ref", {"ref": f"refs/tags/{NEW}"}),
+        ("provenance-ref", {"ref": "refs/pull/1/merge"}),
+        ("provenance-self-hosted", {"runner_environment": "self-hosted"}),
+        ("provenance-issuer", {"iss": "https://gitlab.com"}),
+    ],
+)
+def test_a_pointer_that_somebody_else_signed_is_refused(world: World, id: str, claims: dict[str, str]) -> None:
+    world.copy(until=OLD)
+    world.put(world.sign(world.pointer(OLD).statement(), **claims))
+    world.install().refused(id, "the signed pointer to the newest snapshot is not to be trusted")
+
+
+def test_the_pointer_of_another_repository_is_refused(world: World) -> None:
+    world.copy(until=OLD)
+    other = world.pointer(OLD, repository="https://github.com/octo/fork")
+    world.put(world.sign(other.statement()))
+    world.install().refused("provenance-malformed", "it is about https://github.com/octo/fork")
+
+
+def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
+    world.copy(until=OLD)
+    manifest = world.mirror.published(OLD)
+    assert manifest is not None
+    world.put(world.stage.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
+    world.install().refused("provenance-ref")
+    world.put(world.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
+    world.install().refused("provenance-predicate", "urn:mlir-release:latest:v1")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[" * 1_000_000, b"[" * 100_000, b"\xff", b'{"dsseEnvelope": {"payload": "e30="}}']
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool) -> None:
+    world.copy(until=OLD)
+    world.put(content)
+    done = world.install(asked=asked)
+    if asked:
+        done.refused("provenance-malformed")
+    else:
+        assert (done.error, done.tag) == (None, OLD)
+        assert "is not to be trusted" in done.output
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tag": "llvm-22.1.8.01"},
+        {"tag": "../../x"},
+        {"issued": "soon"},
+        {"expires": 7},
+        {"manifest": "0"},
+        {"commit": None},
+        {"tag": OLD},
+    ],
+)
+def test_a_statement_that_is_signed_and_wrong_is_refused(world: World, change: dict[str, object]) -> None:
+    world.copy()
+    statement = world.pointer(NEW).statement()
+    statement["predicate"] |= change
+    world.put(world.sign(statement))
+    world.install().refused("provenance-malformed")
+
+
+def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(world: World) -> None:
+    world.copy()
+    world.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
+    assert world.install().tag == NEW
+    world.point(NEW, age=-400)
+    world.install().refused("latest-clock", "this machine's clock says")
+
+
+# -- what is honest ----------------------------------------------------------------------------------------------------
+
+
+def test_a_release_that_is_newer_than_the_pointer_is_installed(world: World) -> None:
+    world.copy()
+    world.point(OLD)
+    assert world.install().tag == NEW
+
+
+def test_a_snapshot_that_was_published_after_a_newer_one_is_not_the_newest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.copy()
+    world.point(NEW)
+    listed = LocalForge.published_newest_first
+    monkeypatch.setattr(LocalForge, "published_newest_first", lambda forge: reversed(list(listed(forge))))
+    assert world.install().tag == NEW
+
+
+def test_who_names_a_tag_needs_no_pointer(world: World) -> None:
+    world.copy()
+    from click.testing import CliRunner
+
+    from mlir_release.cli.app import app
+
+    forge = f"local:{world.mirror.root}"
+    done = CliRunner().invoke(app, ["install", OLD, "--forge", forge, "--signed-by", world.stage.url, "--no-deps"])
+    assert done.exit_code == 0, done.output
+    assert world.installed[-1] == OLD

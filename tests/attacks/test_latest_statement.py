@@ -1,0 +1,65 @@
+"""A signed pointer is never the provenance of a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.provenance.pointer import POINTER_TYPE, Pointer, pointer_policy, verify_pointer
+from mlir_release.provenance.policy import Policy, Subject
+from mlir_release.provenance.verify import verify_file
+from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
+
+TAG = "snapshot-20261120.01"
+URL = f"https://github.com/{REPOSITORY}"
+DIGEST = "1" * 64
+POLICY = Policy(repository=URL, tag=TAG, commit=COMMIT)
+POINTER = Pointer(
+    repository=URL,
+    tag=TAG,
+    commit=COMMIT,
+    manifest=DIGEST,
+    issued="2026-11-20T12:00:00Z",
+    expires="2026-12-04T12:00:00Z",
+)
+
+
+@pytest.fixture(scope="module")
+def made() -> MadeSigstore:
+    return MadeSigstore()
+
+
+@pytest.mark.parametrize("name", ["release.json", "mlir-1-py3-none-any.whl", TAG])
+def test_a_pointer_is_accepted_as_the_provenance_of_no_file(made: MadeSigstore, name: str) -> None:
+    bundle = made.bundle(POINTER.statement(), branch_claims())
+    assert verify_pointer(bundle, pointer_policy(URL, "main"), made.trust()) == POINTER
+    with pytest.raises(VerificationError) as caught:
+        verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust())
+    assert caught.value.id == "provenance-tag"
+
+
+@pytest.mark.parametrize("name", ["release.json", "mlir-1-py3-none-any.whl"])
+def test_nor_would_be_one_that_the_run_of_a_release_signed_about_that_very_file(made: MadeSigstore, name: str) -> None:
+    bundle = made.bundle(statement_of((name, DIGEST), predicate_type=POINTER_TYPE), workflow_claims(TAG))
+    with pytest.raises(VerificationError) as caught:
+        verify_file(Subject(name=name, sha256=DIGEST), bundle, POLICY, made.trust())
+    assert caught.value.id == "provenance-predicate"
+
+
+def test_the_provenance_of_a_file_is_accepted_as_no_pointer_wherever_it_was_signed(made: MadeSigstore) -> None:
+    for claims, id in ((workflow_claims(TAG), "provenance-ref"), (branch_claims(), "provenance-predicate")):
+        with pytest.raises(VerificationError) as caught:
+            verify_pointer(made.bundle(statement_of((TAG, DIGEST)), claims), pointer_policy(URL, "main"), made.trust())
+        assert caught.value.id == id
+
+
+def test_a_pointer_whose_signature_is_changed_is_refused(made: MadeSigstore) -> None:
+    bundle = made.bundle(POINTER.statement(), branch_claims())
+    other = made.bundle(statement_of((TAG, DIGEST)), branch_claims())
+    import json
+
+    mixed = json.loads(bundle)
+    mixed["dsseEnvelope"]["payload"] = json.loads(other)["dsseEnvelope"]["payload"]
+    with pytest.raises(VerificationError) as caught:
+        verify_pointer(json.dumps(mixed).encode(), pointer_policy(URL, "main"), made.trust())
+    assert caught.value.id == "provenance-signature-invalid"

@@ -1,0 +1,293 @@
+"""S4: a mirror serves other files than those that its manifest names, or more. None of them is copied or installed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.forge.local.forge import LocalForge
+from mlir_release.git.repository import Git
+from mlir_release.model.llvm_facts import FactsError, LlvmFacts
+from mlir_release.release import decisions
+from mlir_release.release.draft import Draft
+from mlir_release.release.mirror import mirror
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
+from tests.attacks.hostile_mirror import FILES, Answer, Mirror, run
+from tests.integration.release.signed_stage import REPORT, TAG
+from tests.release_stage import NOW, make_stage
+from tests.targets_factory import make_row, make_targets
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
+from tests.wheel_factory import TAG as OTHER_TAG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVIL = "mlir-99999999.9-py3-none-any.whl"
+
+
+def copy(source: Mirror, root: Path, *options: str) -> tuple[Answer, LocalForge]:
+    destination = LocalForge.create(root, FILES)
+    return run("mirror", source.address, f"local:{root}", *options), destination
+
+
+def replace(mirror: Mirror, suffix: str) -> str:
+    """Replace the one file whose name ends so; the forge's record says what it is now."""
+    name = mirror.wheel.name + suffix
+    mirror.put(name, b'{"a": 1}')
+    return name
+
+
+@pytest.mark.parametrize("suffix", ["", ".metadata"])
+def test_a_file_that_is_not_the_manifests_is_not_copied(honest: Mirror, tmp_path: Path, suffix: str) -> None:
+    name = replace(honest, suffix)
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert answer.error is not None
+    assert name in answer.error.why
+    assert (destination.tags(), destination.releases()) == ([], [])
+    rows = json.loads(run("verify", TAG, "--forge", honest.address, *honest.named["both"], "--json").output)["files"]
+    assert [row["error"]["error"] for row in rows if row["name"] == name] == ["release-not-its-manifest"]
+
+
+def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) -> None:
+    """The record has the manifest's digest, and the file other bytes of the same length."""
+    content = honest.wheel.read_bytes()
+    honest.wheel.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (5, "asset-damaged")
+    assert destination.published(TAG) is None
+    answer = run("verify", TAG, "--forge", honest.address, *honest.named["both"])
+    assert answer.code == 5
+    install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
+    assert run(*install, *honest.named["both"]).id == "asset-damaged"
+
+
+@pytest.mark.parametrize(
+    ("name", "id"),
+    [
+        (".provenance", "release-not-its-manifest"),
+        (".sigstore.json", "provenance-malformed"),
+        (REPORT, "provenance-digest"),
+        (f"{REPORT}.sigstore.json", "provenance-malformed"),
+    ],
+)
+def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(
+    honest: Mirror,
+    tmp_path: Path,
+    name: str,
+    id: str,
+) -> None:
+    honest.put(name if name.startswith("smoke") else honest.wheel.name + name, b'{"a": 1}')
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, id)
+    assert destination.published(TAG) is None
+
+
+def test_every_file_that_nothing_lists_is_named_and_none_is_copied(honest: Mirror, tmp_path: Path) -> None:
+    added = [EVIL, f"{EVIL}.sigstore.json", "setup.exe", f"{honest.wheel.name}.asc"]
+    for name in added:
+        honest.put(name, b"evil")
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert answer.error is not None
+    assert all(f"it does not list {name}" in answer.error.why for name in added)
+    assert (destination.tags(), destination.releases()) == ([], [])
+    answer = run("verify", TAG, "--forge", honest.address, *honest.named["both"], "--json")
+    refused = [row["name"] for row in json.loads(answer.output)["files"] if row["result"] == "refused"]
+    assert (answer.code, refused) == (6, sorted(added))
+
+
+def test_a_file_of_the_release_that_is_gone_is_named(honest: Mirror, tmp_path: Path) -> None:
+    name = honest.wheel.name
+    honest.wheel.unlink()
+    honest.record(lambda data: data["assets"].pop(name))
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert (destination.tags(), destination.releases()) == ([], [])
+
+
+def test_an_unlisted_wheel_is_refused_where_nothing_is_signed(honest: Mirror, tmp_path: Path) -> None:
+    honest.unsign()
+    honest.put(EVIL, b"evil")
+    answer, destination = copy(honest, tmp_path / "copy", "--provenance", "skip")
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert destination.releases() == []
+
+
+def test_what_an_earlier_copy_took_too_much_of_is_removed(honest: Mirror, tmp_path: Path) -> None:
+    destination = LocalForge.create(tmp_path / "copy", FILES)
+    source = LocalForge(honest.root)
+    tag = source.tag(TAG)
+    head = destination.head("main")
+    assert tag is not None
+    assert head is not None
+    destination.create_tag(TAG, head, tag.message)
+    draft = destination.create_draft(TAG, title=TAG, body="", prerelease=True)
+    evil = tmp_path / "evil"
+    evil.write_bytes(b"evil")
+    destination.upload(draft, EVIL, evil)
+    answer, _ = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert answer.code == 0
+    published = destination.published(TAG)
+    assert published is not None
+    assert published.asset(EVIL) is None
+
+
+def test_a_bundle_that_would_fill_the_memory_is_not_read(honest: Mirror, tmp_path: Path) -> None:
+    name, size = f"{honest.wheel.name}.sigstore.json", 3_000_000_000
+    os.truncate(honest.folder / name, size)  # a hole: it takes no space on the disk
+    honest.record(lambda data: data["assets"][name].update(size=size))
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "asset-too-large")
+    assert destination.published(TAG) is None
+    install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
+    assert run(*install, *honest.named["both"]).id == "asset-too-large"
+
+
+# -- of another release ------------------------------------------------------------------------------------------------
+
+
+def test_a_signed_wheel_of_another_release_is_refused(honest: Mirror, tmp_path: Path) -> None:
+    """Of the same repository, made by the same workflow: an older one with a hole, say."""
+    content = honest.swap_wheel()
+    stage, name = honest.stage, honest.wheel.name
+    honest.put(f"{name}.sigstore.json", stage.bundle(name, content, tag="snapshot-20261119.01"))
+    manifest = (honest.folder / "release.json").read_bytes()
+    honest.put("release.json.sigstore.json", stage.bundle("release.json", manifest, tag="snapshot-20261119.01"))
+    for command in (
+        ("verify", TAG, "--forge", honest.address),
+        ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run"),
+    ):
+        assert run(*command, *honest.named["both"]).id == "provenance-tag"
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.id, destination.releases()) == ("provenance-tag", [])
+
+
+def test_the_manifest_of_another_release_is_refused(honest: Mirror, tmp_path: Path) -> None:
+    """All of it is properly signed; only the release's name is another."""
+    newer = "snapshot-20261121.01"
+    honest.folder.rename(honest.root / "releases" / newer)
+    record = honest.root / "releases" / newer / ".forge.json"
+    record.write_text(record.read_text().replace(f'"tag": "{TAG}"', f'"tag": "{newer}"'))
+    forge = ("--forge", honest.address, *honest.named["both"])
+    for command in (
+        ("verify", newer, *forge),
+        ("install", "latest", *forge, "--python", sys.executable, "--dry-run"),
+        ("conda", "recipe", newer, *forge, "-o", str(tmp_path / "recipe")),
+        ("index", *forge, "-o", str(tmp_path / "site")),
+    ):
+        assert run(*command).id == "manifest-of-another", command
+    assert not (tmp_path / "recipe").exists()
+    assert not list((tmp_path / "site").rglob("*.html"))
+
+
+# -- tags, which nobody signs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [("LLVM-Revision", "d" * 40), ("Wheel-Version", "99999999.9"), None], ids=str)
+def test_a_tag_that_says_something_else_is_not_copied(
+    honest: Mirror, tmp_path: Path, change: tuple[str, str] | None
+) -> None:
+    tag = LocalForge(honest.root).tag(TAG)
+    assert tag is not None
+    git = Git(honest.root / "repository.git")
+    git.run("update-ref", "-d", f"refs/tags/{TAG}")
+    if change is not None:
+        lines = [line for line in tag.message.splitlines() if not line.startswith(change[0])]
+        message = "\n".join([*lines, ": ".join(change)]) + "\n"
+        LocalForge(honest.root).create_tag(TAG, tag.commit, message)
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert (destination.tags(), destination.releases()) == ([], [])
+    rebuild = ("wheels", "rebuild", TAG, f"mlir-linux-x86_64-{PYTHON}", "--forge", honest.address)
+    answer = run(*rebuild, *honest.named["both"], "-o", str(tmp_path / "rebuilt"))
+    assert answer.id == ("tag-missing" if change is None else "release-not-its-manifest")
+    assert not (tmp_path / "rebuilt").exists()
+
+
+def test_a_tag_names_no_address_that_a_downstream_would_install_from() -> None:
+    facts = LlvmFacts(
+        version="22.1.8", minimum_python="3.10", binding_requirements=("nanobind>=2.9",), runtime_requirements=(),
+        has_stable_abi=True, has_python_sources=True,
+    )  # fmt: skip
+    trailers = facts.trailers()
+    assert LlvmFacts.from_trailers(trailers) == facts
+    address = "nanobind @ https://evil.example/n.whl"
+    evil = {key: value.replace("nanobind>=2.9", address) for key, value in trailers.items()}
+    with pytest.raises(FactsError, match="it names an address"):
+        LlvmFacts.from_trailers(evil)
+
+
+# -- honest releases ---------------------------------------------------------------------------------------------------
+
+
+def test_a_signed_release_is_copied_whole(honest: Mirror, tmp_path: Path) -> None:
+    answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
+    assert answer.code == 0
+    assert f"signed by {honest.signer}" in answer.output
+    ours, theirs = (forge.published(TAG) for forge in (LocalForge(honest.root), destination))
+    assert ours is not None
+    assert theirs is not None
+    assert [(a.name, a.sha256) for a in theirs.assets] == [(a.name, a.sha256) for a in ours.assets]
+    assert len(ours.assets) == 8
+
+
+def test_waivers_and_reports_that_no_row_names_are_copied(tmp_path: Path) -> None:
+    """A release keeps waivers that it did not need, and the failing reports of its experimental targets."""
+    targets = make_targets(
+        make_row(), make_row("mlir-core", pythons=[PYTHON], required=False), pythons=[OTHER_PYTHON, PYTHON]
+    )
+    stage = make_stage(tmp_path, targets=targets)
+    folder = stage.fill(pythons=[PYTHON])
+    core = make_wheel(folder, distribution="mlir-core", profile="core")
+    make_report(folder, core, target=f"smoke-mlir-core-linux-x86_64-{PYTHON}", passed=False)
+    upload(Draft.load(stage.forge, OTHER_TAG), folder)
+    for target in (f"mlir-linux-x86_64-{OTHER_PYTHON}", f"smoke-mlir-linux-x86_64-{PYTHON}"):
+        decisions.waive(stage.forge, OTHER_TAG, target, "the runner is gone")
+    done = publish(Draft.load(stage.forge, OTHER_TAG))
+    assert [waiver.target for waiver in done.manifest.waivers] == [f"mlir-linux-x86_64-{OTHER_PYTHON}"]
+    there = LocalForge.create(tmp_path / "copy", FILES, clock=lambda: NOW)
+    mirror(stage.forge, there)
+    ours, theirs = stage.forge.published(OTHER_TAG), there.published(OTHER_TAG)
+    assert ours is not None
+    assert theirs is not None
+    assert [(a.name, a.sha256) for a in theirs.assets] == [(a.name, a.sha256) for a in ours.assets]
+    names = {asset.name for asset in ours.assets}
+    assert len([name for name in names if name.startswith("waiver-")]) == 2
+    assert f"smoke-mlir-core-linux-x86_64-{PYTHON}.tests.json" in names
+
+
+@pytest.mark.parametrize("text", [b"never mind", b'"}'])
+def test_a_waiver_that_the_manifest_does_not_have_so_is_refused(tmp_path: Path, text: bytes) -> None:
+    stage = make_stage(tmp_path, targets=make_targets(make_row(), pythons=[OTHER_PYTHON, PYTHON]))
+    upload(Draft.load(stage.forge, OTHER_TAG), stage.fill(pythons=[PYTHON]))
+    target = f"mlir-linux-x86_64-{OTHER_PYTHON}"
+    decisions.waive(stage.forge, OTHER_TAG, target, "the runner is gone")
+    publish(Draft.load(stage.forge, OTHER_TAG))
+    path = stage.forge.root / "releases" / OTHER_TAG / f"waiver-{target}.json"
+    content = path.read_bytes().replace(b"the runner is gone", text)
+    path.write_bytes(content)
+    record = path.with_name(".forge.json")
+    data = json.loads(record.read_bytes())
+    data["assets"][path.name] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    record.write_text(json.dumps(data))
+    answer = run("mirror", f"local:{stage.forge.root}", f"local:{LocalForge.create(tmp_path / 'copy', FILES).root}")
+    assert answer.code == 6
+    assert answer.id in ("release-not-its-manifest", "waiver-invalid")
+
+
+def test_a_yanked_release_of_a_mirror_is_named_so_and_is_not_the_latest(
+    honest: Mirror, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decisions.yank(LocalForge(honest.root), TAG, "miscompiles", branch="main")
+    install = ("--forge", honest.address, "--python", sys.executable, "--dry-run", *honest.named["both"])
+    answer = run("install", TAG, *install)
+    assert answer.code == 0
+    assert f"{TAG} is yanked: miscompiles" in answer.output + capsys.readouterr().err
+    assert run("install", "latest", *install).id == "install-release-missing"

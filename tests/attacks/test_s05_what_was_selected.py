@@ -1,0 +1,172 @@
+"""S5: a fork's commit that someone pinned, and a tag's message that decides which targets the release has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import structs
+
+from mlir_release.errors import NeedsPersonError
+from mlir_release.host.resolver import Resolution
+from mlir_release.release.decisions import waive
+from mlir_release.release.draft import Draft
+from mlir_release.release.publish import publish
+from mlir_release.release.upload import upload
+from mlir_release.snapshot import installable
+from tests.attacks.selected_stage import FACTS, NOW, TAG, VERSION, Selected, selected_stage
+from tests.github_server import GitHubServer
+from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mlir_release.host.resolver import Wanted
+
+EXCLUDED = f"mlir-linux-x86_64-{OTHER_PYTHON}"
+BECAUSE = {f"linux-x86_64-{OTHER_PYTHON}": "because"}
+
+
+@pytest.fixture
+def selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Selected]:
+    with GitHubServer(tmp_path / "github", clock=lambda: NOW) as server:
+        yield selected_stage(tmp_path, server, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("matrix", "--missing", TAG, "--github"),
+        ("sdk", "provide", TAG, "--output", "out"),
+        ("attest", TAG, ".", "--output", "out"),
+        ("publish", TAG),
+        ("release", "check-run", "1", TAG),
+    ],
+    ids=["plan", "provide", "attest", "publish", "compiler caches"],
+)
+def test_a_forks_commit_that_was_pinned_by_hand_is_refused(
+    selected: Selected, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(selected.folder)
+    forked = selected.fork()
+    selected.tag(forked)
+    error = selected.refused(*command)
+    assert (error.id, error.exit_code) == ("revision-not-upstream", 6)
+    assert forked in error.what
+    assert TAG in error.remedy
+    assert selected.nothing_was_done()
+
+
+def test_the_sweep_does_not_build_a_forks_commit(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
+    selected.tag(selected.fork())
+    monkeypatch.setattr(selected.server, "clock", lambda: NOW + timedelta(hours=1))
+    assert "revision-not-upstream" in selected.run("release", "sweep")
+    assert selected.nothing_was_done()
+
+
+def test_upstreams_own_commit_is_built(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
+    selected.tag(selected.head)
+    assert EXCLUDED in selected.run("matrix", "--missing", TAG)
+    monkeypatch.setattr(selected.server, "clock", lambda: NOW + timedelta(hours=1))
+    selected.run("release", "sweep")
+    assert not selected.nothing_was_done()
+
+
+def test_the_upstream_is_the_one_that_the_protected_branch_names_now(selected: Selected) -> None:
+    """An older commit of the branch, which named another upstream, is a base that anyone can choose."""
+    forge, head = selected.forge, selected.forge.head("main")
+    assert head is not None
+    selected.tag(selected.head)
+    targets = forge.read("targets.toml", commit=head)
+    assert targets is not None
+    moved = targets.replace(b"llvm-project.git", b"another.git")
+    selected.server.add_repository("llvm/another", {"README": b"not llvm-project"})
+    forge.commit("main", expected=head, files={"targets.toml": moved}, message="Follow another upstream\n")
+    assert selected.refused("matrix", "--missing", TAG).id == "revision-not-upstream"
+
+
+# -- the tag's message ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "trailer"),
+    [
+        (replace(FACTS, minimum_python="3.30"), "Minimum-Python"),
+        (replace(FACTS, has_stable_abi=True), "Stable-ABI"),
+        (replace(FACTS, binding_requirements=("nanobind==0.1",)), "Binding-Requirements"),
+        (replace(FACTS, runtime_requirements=("evil",)), "Runtime-Requirements"),
+        (replace(FACTS, version="99.0.0"), "LLVM-Version"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
+    selected: Selected, monkeypatch: pytest.MonkeyPatch, facts: object, trailer: str
+) -> None:
+    monkeypatch.chdir(selected.folder)
+    selected.tag(selected.head, facts=facts)  # type: ignore[arg-type]
+    for command in (("matrix", "--missing", TAG), ("attest", TAG, ".", "--output", "out"), ("publish", TAG)):
+        error = selected.refused(*command)
+        assert (error.id, trailer in error.why) == ("tag-facts-invalid", True)
+    assert selected.nothing_was_done()
+
+
+def fill(selected: Selected) -> None:
+    """Put the wheel of one CPython into the draft, with its passing report."""
+    dist = selected.folder / "dist"
+    wheel = make_wheel(dist, tag=TAG, version=VERSION, revision=selected.head, python=PYTHON)
+    make_report(dist, wheel, target=f"smoke-mlir-linux-x86_64-{PYTHON}")
+    upload(Draft.load(selected.forge, TAG), dist)
+
+
+def test_a_required_target_that_only_the_tag_leaves_out_is_missing_until_a_person_waives_it(selected: Selected) -> None:
+    selected.tag(selected.head, excluded=BECAUSE)
+    fill(selected)
+    with pytest.raises(NeedsPersonError) as caught:
+        publish(Draft.load(selected.forge, TAG))
+    assert caught.value.id == "release-incomplete"
+    assert f"{EXCLUDED}: only the tag leaves it out (because)" in caught.value.why
+    assert not selected.forge.published(TAG)
+    waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
+    manifest = publish(Draft.load(selected.forge, TAG)).manifest
+    assert [(waiver.target, waiver.reason) for waiver in manifest.waivers] == [(EXCLUDED, "nobody uses it")]
+
+
+@pytest.mark.parametrize(
+    ("excluded", "lacking"), [(BECAUSE, [EXCLUDED]), ({}, [EXCLUDED])], ids=["left out by the tag", "left out"]
+)
+def test_a_manifest_that_lacks_a_required_target_is_not_signed(
+    selected: Selected, excluded: dict[str, str], lacking: list[str]
+) -> None:
+    """The toolkit at the tag wrote it, which may be from before that was checked."""
+    selected.tag(selected.head, excluded=excluded)
+    fill(selected)
+    waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
+    manifest = publish(Draft.load(selected.forge, TAG), dry_run=True).manifest
+    place = selected.folder / "manifest" / "release.json"
+    place.parent.mkdir()
+    attest = ("attest", TAG, str(place.parent), "--kind", "manifest", "--output", str(selected.folder / "out"))
+    place.write_text(manifest.to_text())
+    assert selected.refused(*attest).id == "attest-outside-actions"  # there is nothing else to be said against it
+    place.write_text(structs.replace(manifest, waivers=()).to_text())
+    error = selected.refused(*attest)
+    assert (error.id, [name for name in lacking if name in error.why]) == ("attest-foreign", lacking)
+    place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
+    assert selected.refused(*attest).id == "attest-foreign"
+    assert not (selected.folder / "out").exists()
+
+
+def test_what_the_index_confirms_needs_no_person(selected: Selected, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(requirements: object, wanted: object) -> dict[Wanted, Resolution]:
+        asked = list(wanted)  # type: ignore[call-overload]
+        assert [one.python.tag for one in asked] == [OTHER_PYTHON]
+        return {one: Resolution(installable=False, why="no wheels") for one in asked}
+
+    selected.tag(selected.head, excluded=BECAUSE)
+    fill(selected)
+    monkeypatch.setattr(installable, "resolve_all", answer)
+    manifest = publish(Draft.load(selected.forge, TAG)).manifest
+    assert not manifest.waivers
+    assert [(row.target, row.reason) for row in manifest.left_out] == [(EXCLUDED, "because")]

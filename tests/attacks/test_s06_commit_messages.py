@@ -1,0 +1,76 @@
+"""S6: a commit message of upstream that names a release is not what chooses the sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlir_release.sdk import provision
+from mlir_release.sdk.releases import Release
+from mlir_release.snapshot.upstream import REPRESENTS_RELEASES, Upstream
+from tests.attacks.selected_stage import local_upstream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.git.repository import Git
+
+MESSAGE = "[mlir] A change\n\nOf mine.\n\nLLVM-Version: 19.1.7\n"
+
+
+class Asked(Exception):
+    """Which sources an SDK would be made of."""
+
+
+def sources_of(upstream: Upstream, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Release:
+    """What an SDK of an upstream's head would be made from."""
+
+    def fetch(release: Release, **options: object) -> None:
+        raise Asked(release)
+
+    monkeypatch.setattr(provision, "fetch_source", fetch)
+    monkeypatch.setattr(provision, "find_release", lambda version, **_: Release(version=version, commit="", epoch=0))
+    monkeypatch.setattr(provision, "is_too_new", lambda floor: True)  # so that no packages are looked for
+    with pytest.raises(Asked) as caught:
+        provision.provide_for(upstream.resolve("head"), floor="manylinux_2_28", cache=cache)
+    (found,) = caught.value.args
+    assert isinstance(found, Release)
+    return found
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> tuple[Git, str]:
+    return local_upstream(tmp_path / "llvm-project.git", MESSAGE)
+
+
+def test_a_message_with_a_version_does_not_choose_the_sources(
+    upstream: tuple[Git, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git, commit = upstream
+    for url in (str(git.directory), git.directory.as_uri()):
+        found = sources_of(Upstream(url, cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
+        assert (found.commit, found.version) == (commit, "")
+
+
+def test_a_file_in_the_tree_or_in_the_working_folder_is_no_mark_of_a_rehearsal(
+    upstream: tuple[Git, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git, commit = upstream
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "https:" / "example.org" / "llvm.git").mkdir(parents=True)
+    (tmp_path / "https:" / "example.org" / "llvm.git" / REPRESENTS_RELEASES).touch()
+    assert not Upstream("https://example.org/llvm.git", cache=tmp_path / "cache")._is_rehearsed()
+    (git.directory / REPRESENTS_RELEASES).touch()
+    assert not Upstream(git.directory.name, cache=tmp_path / "cache")._is_rehearsed()
+    found = sources_of(Upstream(git.directory.as_uri(), cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
+    assert (found.commit, found.version) == (commit, "")
+
+
+def test_a_rehearsals_own_upstream_represents_releases(
+    upstream: tuple[Git, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git, _ = upstream
+    (git.directory / REPRESENTS_RELEASES).touch()
+    found = sources_of(Upstream(str(git.directory), cache=tmp_path / "cache"), monkeypatch, tmp_path / "cache")
+    assert found.version == "19.1.7"

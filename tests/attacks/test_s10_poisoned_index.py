@@ -1,0 +1,109 @@
+"""S10: whoever controls the served pages writes ``manifests.json.gz``, from which the next index begins."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import structs
+
+from mlir_release.forge.base import ReleaseRow
+from mlir_release.index.archive import ARCHIVE_NAME
+from tests.attacks.bombs import ALLOWED, gzip_bomb, run_measured
+from tests.paper_forge import PaperForge, make_index, make_manifest
+from tests.release_stage import make_stage
+from tests.sigstore.instance import COMMIT, REPOSITORY, MadeSigstore, statement_of, workflow_claims
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TAG = "snapshot-20261120.01"
+EVIL = "e" * 64
+SMALL: dict[str, Any] = {"platforms": ("win_amd64",), "pythons": ("cp312",)}
+
+
+def poison(site: Path, **changes: Any) -> None:
+    """Put another digest of a wheel into the archive, with a digest of the row that fits."""
+    place = site / ARCHIVE_NAME
+    data = json.loads(gzip.decompress(place.read_bytes()))
+    (row,) = data["releases"]
+    text = row["manifest"].replace(json.loads(row["manifest"])["wheels"][0]["sha256"], EVIL)
+    row |= {"manifest": text, "sha256": hashlib.sha256(text.encode()).hexdigest()} | changes
+    place.write_bytes(gzip.compress(json.dumps(data).encode()))
+
+
+def shown(site: Path) -> str:
+    return "".join(path.read_text() for path in site.rglob("*.html"))
+
+
+@pytest.fixture(autouse=True)
+def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlir_release.index.generate.read_served", lambda base_url, scratch: None)
+
+
+def test_a_poisoned_row_is_not_believed_where_the_forge_lists_digests(tmp_path: Path) -> None:
+    forge = PaperForge()
+    forge.add(make_manifest(TAG, **SMALL))
+    make_index(forge, tmp_path / "site")
+    honest = shown(tmp_path / "site")
+    poison(tmp_path / "site")
+    outcome = make_index(forge, tmp_path / "site")
+    assert outcome.new == (TAG,)
+    assert EVIL not in shown(tmp_path / "site")
+    assert shown(tmp_path / "site") == honest
+
+
+class Listless(PaperForge):
+    """As GitHub: a list of releases shows no digests."""
+
+    services = SimpleNamespace(  # type: ignore[assignment]
+        address=f"github:{REPOSITORY}", location=f"github.com/{REPOSITORY}", url=f"https://github.com/{REPOSITORY}"
+    )
+
+    def recent(self, count: int | None) -> Sequence[ReleaseRow]:  # type: ignore[override]
+        fields = ReleaseRow.__dataclass_fields__
+        return [ReleaseRow(**{name: getattr(row, name) for name in fields}) for row in super().recent(count)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"bundle": ""}, {"bundle": "{}"}], ids=["another's", "none", "nonsense"])
+def test_a_poisoned_row_is_not_believed_without_its_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
+) -> None:
+    made = MadeSigstore()
+    monkeypatch.setattr("mlir_release.release.signed.load_trust", made.trust)
+    forge = Listless()
+    address = f"https://github.com/{REPOSITORY}"
+    manifest = structs.replace(make_manifest(TAG, **SMALL, provenance="required", repository=address), commit=COMMIT)
+    forge.add(manifest)
+    digest = hashlib.sha256(manifest.to_text().encode()).hexdigest()
+    (release,) = forge.release_list
+    bundle = made.bundle(statement_of(("release.json", digest)), workflow_claims(TAG))
+    forge.contents[release.id, "release.json.sigstore.json"] = bundle
+    make_index(forge, tmp_path / "site")
+    assert make_index(forge, tmp_path / "site").new == ()  # the row proves itself, and nothing is fetched again
+    poison(tmp_path / "site", **changes)
+    assert make_index(forge, tmp_path / "site").new == (TAG,)
+    assert EVIL not in shown(tmp_path / "site")
+    assert "its manifest is read again" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_three_gigabytes_of_manifests_take_no_memory_and_all_is_read_again(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    begin = b'{"schema": 1, "source": "local", "releases": [], "more": "'
+    (site / ARCHIVE_NAME).write_bytes(gzip_bomb(begin, 3 << 30))
+    done, peak = run_measured(
+        *("index", "--forge", f"local:{stage.forge.root}", "--output", site, "--base-url", "https://mlir.example"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{ARCHIVE_NAME} is not believed" in done.stderr
+    assert peak < ALLOWED
+    assert (site / ARCHIVE_NAME).stat().st_size < 1000

@@ -1,0 +1,175 @@
+"""S11: a manifest, or the pages' own state, names files elsewhere, or an address that runs a script."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mlir_release.apidocs.published import make_sections
+from mlir_release.conda.channel import serve_channels
+from mlir_release.errors import ReleaseError, UsageError, VerificationError
+from mlir_release.index.generate import STATE_NAME
+from mlir_release.index.site import REPODATA, Channel
+from mlir_release.model.api_section import ApiSection
+from tests.paper_forge import PaperForge, make_index, make_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TAG = "snapshot-20261120.02"
+
+
+@pytest.fixture(autouse=True)
+def _not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlir_release.index.generate.read_served", lambda base_url, scratch: None)
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def forge_of(change: dict[str, Any]) -> PaperForge:
+    """A forge with one release, whose manifest someone has changed by hand: a path in it -> a value."""
+    forge = PaperForge()
+    forge.add(make_manifest(TAG, platforms=("win_amd64",), pythons=("cp312",)))
+    (release,) = forge.release_list
+    data = json.loads(forge.contents[release.id, "release.json"])
+    for path, value in change.items():
+        place, *steps = data, *path.split(".")
+        for step in steps[:-1]:
+            place = place[int(step) if step.isdigit() else step]
+        place[steps[-1]] = value
+    content = json.dumps(data).encode()
+    forge.contents[release.id, "release.json"] = content
+    assets = tuple(
+        asset
+        if asset.name != "release.json"
+        else forge.make_asset(TAG, asset.name, len(content), hashlib.sha256(content).hexdigest())
+        for asset in release.assets
+    )
+    forge.release_list[0] = replace(release, assets=assets)
+    return forge
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"wheels.0.distribution": "../../../evil"}, "not a name of a distribution"),
+        ({"wheels.0.distribution": "evil\n-r https://evil.example"}, "not a name of a distribution"),
+        ({"wheels.0.distribution": "numpy"}, "which is not one of numpy"),
+        ({"wheels.0.filename": "numpy-99.0-cp312-cp312-win_amd64.whl"}, "which is not one of mlir"),
+        ({"wheels.0.filename": "mlir.whl"}, "which is not one of mlir"),
+        ({"wheels.0.filename": f"mlir-20261120.2-{'.'.join(['a'] * 200)}-none-any.whl"}, "not a plain file name"),
+        ({"wheels.0.provenance": "../../victim.txt"}, "not a plain file name"),
+        ({"wheels.0.target": "../x"}, "not a plain file name"),
+        ({"wheels.0.requires_dist": ["numpy\nurl = 'https://evil.example'"]}, "not one line of text"),
+        ({"wheels.0.requires_dist": ["!!"]}, "requires_dist has '!!'"),
+        ({"wheels.0.requires_dist": [f"a; {'(' * 900}"]}, "requires_dist has"),
+        ({"wheels.0.requires_dist": ['a; os_name ~= "x"']}, "requires_dist has"),
+        ({"wheels.0.requires_python": "newer"}, "requires_python is 'newer'"),
+        ({"wheels.0.serves": ["312"]}, "not an interpreter tag"),
+        ({"repository": "javascript:alert(document.domain)//github.com/o/n"}, "not a repository's address"),
+        ({"repository": 'https://github.com/o/n" onclick="alert(1)'}, "not a repository's address"),
+        ({"previous_tag": "../../evil"}, "not a plain file name"),
+        ({"previous_revision": "HEAD"}, "not a commit of 40 hex digits"),
+        ({"llvm_version": "22\n"}, "not one line of text"),
+    ],
+)
+def test_a_manifest_that_leads_elsewhere_is_refused_and_nothing_is_written(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    (tmp_path / "victim.txt").write_text("precious")
+    before = everything(tmp_path)
+    with pytest.raises(VerificationError) as caught:
+        make_index(forge_of(change), tmp_path / "a" / "b" / "site")
+    assert caught.value.id == "manifest-invalid"
+    assert said in caught.value.what
+    after = {path: content for path, content in everything(tmp_path).items() if not path.endswith(".lock")}
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["../victim.txt", "/victim.txt", "a/../../victim.txt", "..\\victim.txt", "a//b", "\0"])
+def test_a_state_that_names_a_file_elsewhere_removes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    forge = forge_of({})
+    make_index(forge, tmp_path / "site")
+    (tmp_path / "victim.txt").write_text("precious")
+    state = json.loads((tmp_path / "site" / STATE_NAME).read_text())
+    state["files"][name] = {"inputs": "", "sha256": ""}
+    (tmp_path / "site" / STATE_NAME).write_text(json.dumps(state))
+    assert make_index(forge, tmp_path / "site").removed == ()
+    assert (tmp_path / "victim.txt").read_text() == "precious"
+    assert "all pages are drawn again" in " ".join(capsys.readouterr().err.split())
+    assert json.loads((tmp_path / "site" / STATE_NAME).read_text())["files"].keys() == state["files"].keys() - {name}
+
+
+def test_a_link_among_the_pages_leads_nowhere(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "index.html").write_text("precious")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "snapshots").symlink_to(victim)
+    with pytest.raises(UsageError) as caught:
+        make_index(forge_of({}), tmp_path / "site")
+    assert caught.value.id == "path-outside"
+    assert str(victim) in caught.value.why
+    assert everything(victim) == {str(victim / "index.html"): b"precious"}
+
+
+def test_a_page_that_is_no_longer_planned_is_not_removed_through_a_link(tmp_path: Path) -> None:
+    forge = forge_of({})
+    make_index(forge, tmp_path / "site")
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "x.txt").write_text("precious")
+    (tmp_path / "site" / "old").symlink_to(victim)
+    state = json.loads((tmp_path / "site" / STATE_NAME).read_text())
+    state["files"]["old/x.txt"] = {"inputs": "", "sha256": ""}
+    (tmp_path / "site" / STATE_NAME).write_text(json.dumps(state))
+    with pytest.raises(UsageError) as caught:
+        make_index(forge, tmp_path / "site")
+    assert caught.value.id == "path-outside"
+    assert (victim / "x.txt").read_text() == "precious"
+
+
+def test_stale_api_sections_and_conda_indexes_are_not_removed_through_a_link(tmp_path: Path) -> None:
+    pytest.importorskip("griffe")
+    victim = tmp_path / "victim"
+    (victim / "api").mkdir(parents=True)
+    section = ApiSection(tag=TAG, wheel="a" * 64, renderer="r", files={})
+    (victim / "api" / "made.json").write_bytes(section.to_bytes())
+    (victim / "linux-64").mkdir()
+    (victim / "linux-64" / REPODATA).write_text("{}")
+    (tmp_path / "site" / "snapshots").mkdir(parents=True)
+    (tmp_path / "site" / "snapshots" / "latest").symlink_to(victim)
+    (tmp_path / "site" / "snapshots" / "conda").symlink_to(victim)
+    channel = tmp_path / "channels" / "releases" / "linux-64" / REPODATA
+    channel.parent.mkdir(parents=True)
+    channel.write_text('{"info": {}, "packages.conda": {}}')
+    before = everything(victim)
+    channels = [Channel(kind="snapshot", releases=())]
+    with pytest.raises(ReleaseError) as caught:
+        make_sections(channels, tmp_path / "site", "")
+    assert caught.value.id == "path-outside"
+    with pytest.raises(ReleaseError) as caught:
+        serve_channels(tmp_path / "channels", None, channels, tmp_path / "site")
+    assert caught.value.id == "path-outside"
+    assert everything(victim) == before
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:alert(1)", " javascript:x"])
+def test_no_page_links_an_address_that_runs_a_script(tmp_path: Path, address: str) -> None:
+    class Scripted(PaperForge):
+        def page_url(self, tag: str) -> str:
+            return address
+
+    forge = Scripted()
+    forge.add(make_manifest(TAG, upstream=address))
+    make_index(forge, tmp_path / "site")
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert f'href="{address}' not in page.read_text()

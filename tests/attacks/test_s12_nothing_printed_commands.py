@@ -1,0 +1,241 @@
+"""S12: nothing that is printed commands the runner or the terminal, and no failure ends in a traceback."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlir_release.cli import app as command_line
+from mlir_release.console import Console, console
+from mlir_release.errors import ForgeError, ReleaseError
+from mlir_release.foreign import inert, json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOSTILE = (
+    "a ##[set-output name=x]y",
+    "a\n  ::set-output name=x::y",
+    "a\r::stop-commands::t",
+    "a\u2028::debug::y",
+    "\x1b[31m::error::\x1b[0m",
+    "#\x1b[1m#[debug]",
+    "\x1b]0;title\x07 \x9b2J \x7f \x00",
+    "\u202e\u2066\u200f\ufeff\U000e0041",
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def commands_in(printed: str) -> list[str]:
+    """The lines that the runner takes for commands, or that control a terminal."""
+    lines = re.split(r"[\r\n]", printed)
+    return [
+        line
+        for line in lines
+        if line.lstrip().startswith("::")
+        or "##[" in line
+        or any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\u200b\u200c\u200d" for c in line)
+    ]
+
+
+@pytest.mark.parametrize("in_actions", [False, True])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_way_of_printing_lets_foreign_text_command(
+    capsys: pytest.CaptureFixture[str], hostile: str, in_actions: bool
+) -> None:
+    console = Console()
+    console.in_actions = in_actions
+    console.say(hostile)
+    console.show(hostile)
+    console.usage(hostile)
+    console.result(hostile, {})
+    console.table([hostile, ">b"], [[hostile, 1]], title=hostile)
+    console.json_mode = True
+    console.result("", {hostile: [hostile]})
+    console.json_mode = False
+    out, err = capsys.readouterr()
+    assert commands_in(out + err) == []
+    console.warn(hostile)
+    console.error(ForgeError(f"an-id:{hostile}", hostile, where=hostile, why=hostile, remedy=hostile))
+    with console.step(hostile):
+        pass
+    console.fold(hostile, [hostile])
+    ours = re.compile(r"::(warning|error title=[^:,\n]*|group)::[^\n]*\n|::endgroup::\n")
+    assert commands_in(ours.sub("", capsys.readouterr().err)) == []
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_json_commands_nothing_and_reads_back_unchanged(hostile: str) -> None:
+    text = json_text({hostile: [hostile, {"a": hostile}]})
+    assert commands_in(text) == []
+    assert text.isascii()
+    assert json.loads(text) == {hostile: [hostile, {"a": hostile}]}
+
+
+@given(st.lists(st.sampled_from([":", "#", "[", "\x1b[1m", "\r", "\n", " ", "\u2028", "\x85", "x"]), max_size=12))
+def test_no_mixture_of_marks_and_colours_becomes_a_command(parts: list[str]) -> None:
+    assert commands_in(inert("".join(parts))) == []
+
+
+def test_text_without_tricks_is_printed_as_it_is() -> None:
+    plain = "mlir::Operation: a::b\n\t# [x] – 日本語 👩‍🔬 é #123"
+    assert inert(plain) == plain
+
+
+def test_an_argument_that_click_quotes_commands_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in (["##[error]x"], ["pin", "a\n::error::b\x1b[2J"], ["tag", "\u202e::x"]):
+        monkeypatch.setattr(sys, "argv", ["mlir-release", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        assert ended.value.code == 2
+        out, err = capsys.readouterr()
+        assert commands_in(out + err) == []
+
+
+def fails_with(error: BaseException) -> Callable[..., Any]:
+    def app(*_: object, **__: object) -> None:
+        raise error
+
+    return app
+
+
+UNEXPECTED = [
+    (KeyError("::error::x ##[debug]\x1b[2J"), 1, "internal-error"),
+    (AssertionError(), 1, "internal-error"),
+    (OSError(errno.ENOSPC, "No space left on device", "/data/::x"), 3, "system-refused"),
+    (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 3, "system-refused"),
+    (PermissionError(errno.EACCES, "Permission denied", "/data/file"), 3, "system-refused"),
+    (ValueError("embedded null byte"), 3, "input-unusable"),
+    (MemoryError(), 3, "input-unusable"),
+    (RecursionError("maximum recursion depth exceeded"), 3, "input-unusable"),
+    (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 3, "input-unusable"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "identifier"), UNEXPECTED, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_exception_that_nobody_expected_is_one_message_and_no_traceback(
+    error: Exception,
+    code: int,
+    identifier: str,
+    as_json: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(command_line, "app", fails_with(error))
+    monkeypatch.setattr(console, "json_mode", as_json)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == code
+    out, err = capsys.readouterr()
+    assert f"error[{identifier}]: " in err
+    assert "Traceback" not in out + err
+    assert commands_in(out + err) == []
+    kept = list(tmp_path.iterdir())
+    if isinstance(error, OSError):
+        assert str(error.filename) in err
+        assert kept == []
+    else:
+        (file,) = kept
+        assert str(file) in err
+        assert "Traceback" in file.read_text()
+    if as_json:
+        shown = json.loads(out)
+        assert (shown["error"], shown["exit_code"]) == (identifier, code)
+
+
+def test_the_traceback_is_shown_on_request_and_is_inert(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command_line, "app", fails_with(ValueError("\n::error::x ##[debug]\x1b[2J")))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("MLIR_RELEASE_TRACEBACK", "1")
+    with pytest.raises(SystemExit):
+        command_line.main()
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert commands_in(err) == []
+
+
+def test_a_disk_on_which_no_traceback_can_be_kept_still_gives_the_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command_line, "app", fails_with(ZeroDivisionError("x")))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 1
+    assert "error[internal-error]: a bug of mlir-release: ZeroDivisionError: x" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TRIED: this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["pin", "show"], ["pin", "show", "--json"], ["matrix", "--json"]])
+def test_a_full_disk_behind_the_output_is_a_machine_error(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "mlir_release", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        3,
+        "error[system-refused]: the system refused something: No space left on device",
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="NOT TRIED: pipes on Windows")
+def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-m", "mlir_release", "pin", "show", "--json"]
+        done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_broken_pipe_to_another_program_is_no_silent_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mlir-release", "pin"])
+    monkeypatch.setattr(command_line.app, "get_command", fails_with(BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 3
+    assert "error[system-refused]: the system refused something: Broken pipe" in capsys.readouterr().err
+
+
+def test_only_the_console_prints() -> None:
+    """Programs that the toolkit writes for other interpreters, and what is copied into wheels, print on their own."""
+    elsewhere = {"console.py", "conda/index.py", "mlgo/in_tensorflow.py"}
+    package = ROOT / "mlir_release"
+    printing = re.compile(r"^\s*(?:print|click\.s?echo|sys\.std(?:out|err)\.write)\(", re.MULTILINE)
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if printing.search(re.sub(r'"""[\s\S]*?"""', "", path.read_text(encoding="utf-8")))
+    }
+    assert {name for name in found if not name.startswith("projects/")} <= elsewhere
+
+
+def test_an_error_has_its_id_as_the_title_of_its_annotation(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.in_actions = True
+    console.error(ReleaseError("a:b,c\n::d", "50 % of\nit"))
+    assert capsys.readouterr().err.splitlines()[0] == "::error title=a%3Ab%2Cc%0A%3A %3Ad::50 %25 of%0Ait"

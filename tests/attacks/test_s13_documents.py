@@ -1,0 +1,241 @@
+"""S13: in no document that the toolkit writes does foreign text link, mention, refer to an issue, or add markup."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown import markdown as as_mail_shows_it  # type: ignore[import-untyped]  # apprise makes mails with it
+from msgspec.structs import replace
+
+from mlir_release.console import Console
+from mlir_release.doctor.results import Finding, summary
+from mlir_release.errors import ForgeError
+from mlir_release.foreign import code, code_block, link, markdown, table
+from mlir_release.host.notify import shortened
+from mlir_release.integrate import pull_request, walk
+from mlir_release.integrate.ledger import Patch
+from mlir_release.integrate.page import SmokeRun, WalkPicture
+from mlir_release.integrate.patches import Stack
+from mlir_release.integrate.report import Suspect, WalkReport
+from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
+from mlir_release.integrate.strategy import Verdict
+from mlir_release.integrate.upstream import UpstreamCommit
+from mlir_release.issues.failures import Failure, Findings
+from mlir_release.issues.job_logs import Evidence, excerpt
+from mlir_release.issues.tracking import plan_changes
+from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
+from mlir_release.release import promote
+from mlir_release.release.notes import notes
+from mlir_release.release.sweep import Row, SweepOutcome
+from mlir_release.release.sweep_plan import Item
+from mlir_release.testing.report import TestOutcome, TestResult, TestRun
+from tests.attacks.github_markdown import HOSTILE, check_harmless, render
+from tests.job_factory import make_job
+from tests.paper_forge import make_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mlir_release.forge.base import Issue
+
+SUBJECT = " ".join(HOSTILE.split())
+COMMIT = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=SUBJECT)
+PAGE = f"https://github.com/llvm/llvm-project/commit/{COMMIT.sha}"
+
+
+def report(outcome: str) -> str:
+    found = LogFinding(kind="compiler", where=HOSTILE, text=HOSTILE)
+    return WalkReport(
+        outcome=outcome, upstream=HOSTILE, branch=HOSTILE, good="a" * 40, bad="b" * 40, findings=(found,),
+        suspects=(Suspect(COMMIT, 3, (f"removes {HOSTILE}", "touches a.cpp")),), range=(COMMIT,), log=HOSTILE,
+        advice=HOSTILE, commit_url="https://github.com/llvm/llvm-project/commit/",
+    ).as_markdown()  # fmt: skip
+
+
+@pytest.mark.parametrize("outcome", ["culprit", "range", "bad", "conflict"])
+def test_the_report_of_a_walk_in_a_comment_or_a_notification(outcome: str) -> None:
+    shown = check_harmless(report(outcome), links=(PAGE,))
+    assert shown.count("<h") == {"culprit": 2}.get(outcome, 3)
+
+
+def test_the_picture_of_a_walk() -> None:
+    tests = (
+        SmokeRun(COMMIT.sha, COMMIT.title, 1, "s", Verdict.GOOD, 1, 1.0),
+        SmokeRun(COMMIT.sha, COMMIT.title, 2, "s", Verdict.BAD, 1, 1.0),
+    )
+    picture = WalkPicture(upstream=HOSTILE, commits=3, here=2, breaks=1, tests=tests)
+    shown = check_harmless(picture.as_markdown())
+    assert (shown.count("<tr>"), shown.count("<td")) == (3, 10)
+
+
+def test_the_pull_request_of_an_integrate(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = Patch(sha="e" * 40, subject=SUBJECT, kind="local", of="", why=SUBJECT, link=SUBJECT, drop_when=SUBJECT)
+    linked = dataclasses.replace(patch, subject="`closes #7 @team`", link="https://a.example/) [x](y)")
+    commits = [("1" * 40, SUBJECT, {}), ("2" * 40, "x", {T_UPSTREAM: "9" * 40, T_VERDICT: "bad"})]
+    monkeypatch.setattr(pull_request, "branch_commits", lambda *_: commits)
+    monkeypatch.setattr(pull_request, "carried", lambda *_: [patch, linked])
+    monkeypatch.setattr(pull_request, "superseded", lambda *_: {patch.sha: SUBJECT})
+    project = SimpleNamespace(
+        pin=lambda _: "3" * 40,
+        started_from=lambda _: "5" * 12,
+        upstream=SimpleNamespace(head=lambda: "4" * 40, base_of=lambda *_: "5" * 40),
+        config=SimpleNamespace(upstream=SimpleNamespace(title=HOSTILE), smoke=SimpleNamespace(argv=["make", "check"])),
+    )
+    _, body = pull_request.pull_request_text(cast("Any", project), "b")
+    shown = check_harmless(body, links=("https://a.example/%29%20%5Bx%5D%28y%29",))
+    assert shown.count("<li>") == 4
+    # The squashed commit has the same text, and GitHub reads that without Markdown.
+    assert not re.search(r"#\d|\B@\w|://github.com/\S+/issues/\d", body)
+
+
+def test_the_commits_of_a_walk_close_no_issue_when_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = "Fixes #1 (GH-2) @llvm/team, closes https://github.com/o/r/issues/3 \x1b[2J"
+    patch = Patch(sha="e" * 40, subject=subject, kind="local", of="", why="", link="", drop_when="")
+    monkeypatch.setattr(walk, "export_stack", lambda *_: None)
+    project = SimpleNamespace(
+        upstream=SimpleNamespace(affecting=lambda *_: [1]),
+        config=SimpleNamespace(upstream=SimpleNamespace(title="LLVM")),
+        pin_commit=lambda _head, _tip, message: message,
+    )
+    seen = SimpleNamespace(base="1" * 40, head="2" * 40)
+    stack = Stack(base="1" * 40, tip="3" * 40, kept=(patch,), dropped=((patch, subject),))
+    commit = UpstreamCommit(sha="c" * 40, tree="d" * 40, subject=subject)
+    advance = cast("Any", walk.Walk.advance_commit)
+    message = advance(SimpleNamespace(project=project), seen, commit, stack, "good")
+    assert len(message.splitlines()) == 3 + 2 + 1 + 5
+    assert not re.search(r"#\d|GH-\d|\B@\w|/issues/\d|\x1b", message)
+    assert message.replace("\u200b", "").count("Fixes #1 (GH-2) @llvm/team") == 4
+
+
+def issue(failure: Failure, evidence: Evidence) -> str:
+    found = Findings(tag="snapshot-20261120.01", failing={failure.name: failure}, passing=frozenset())
+    (step,) = plan_changes(found, cast("list[Issue]", []), evidence={failure.name: evidence})
+    return step.text
+
+
+def test_the_issue_of_a_failing_target() -> None:
+    job = make_job(HOSTILE, "failure")
+    failure = Failure(
+        name="smoke-a", summary="there is no wheel", detail=code_block([HOSTILE]), takes_down=(HOSTILE,),
+        leaves_out=(HOSTILE,), wheel=HOSTILE,
+    )  # fmt: skip
+    log = [f"##[error]{line}" for line in HOSTILE.splitlines()]
+    shown = check_harmless(issue(failure, Evidence(job=job, excerpt=excerpt(log))), links=(job.url,))
+    assert shown.count("<details>") == shown.count("</details>") == 1
+    check_harmless(issue(failure, Evidence(job=job, problem=HOSTILE)), links=(job.url,))
+
+
+def test_the_notes_of_a_release() -> None:
+    manifest = make_manifest(
+        "snapshot-20261120.02",
+        waivers=(Waiver(target=HOSTILE, reason=HOSTILE, by=HOSTILE, at=HOSTILE),),
+        left_out=(LeftOut(target=HOSTILE, reason=HOSTILE),),
+    )
+    relaxed = TestedRelaxed(upstream=HOSTILE, requirement=HOSTILE, reason=HOSTILE, tested_with=(HOSTILE,))
+    manifest = replace(
+        manifest, relaxed=(relaxed,), llvm_version=HOSTILE, previous_tag=HOSTILE, previous_revision="f" * 40
+    )
+    base = "https://forge.example/dl/"
+    urls = {wheel.filename: f"{base}{wheel.filename}" for wheel in manifest.wheels}
+    text = notes(manifest, page_url="https://forge.example/page", urls=urls, previous=None)
+    upstream = "https://github.com/llvm/llvm-project"
+    links = [f"{base}{wheel.filename}#sha256={wheel.sha256}" for wheel in manifest.wheels]
+    links += [f"{upstream}/commit/{manifest.revision}", f"{upstream}/compare/{'f' * 40}...{manifest.revision}"]
+    shown = check_harmless(text, links=tuple(links))
+    assert (shown.count("<li>"), shown.count("<tr>")) == (3, 1 + len(manifest.wheels))
+
+
+def sweep_summary() -> str:
+    error = ForgeError("an-id", HOSTILE, remedy=HOSTILE)
+    item = Item(tag=HOSTILE, action="publish", reason=HOSTILE)
+    return SweepOutcome(rows=(Row(item=item), Row(item=item, result="failed", detail=HOSTILE, error=error))).markdown()
+
+
+def doctor_summary() -> str:
+    return summary([Finding(HOSTILE, "problem", HOSTILE, HOSTILE)], title=HOSTILE)
+
+
+def suite_summary() -> str:
+    """A report of tests, whose names and messages upstream chooses."""
+    results = (
+        TestResult(name=HOSTILE, outcome=TestOutcome.FAIL, message=HOSTILE),
+        TestResult(name=HOSTILE, outcome=TestOutcome.EXPECTED_FAIL, message=HOSTILE),
+    )
+    return TestRun(
+        target=HOSTILE, suite=HOSTILE, wheel=HOSTILE, wheel_sha256=None, results=results, seconds=1.0,
+        installed={HOSTILE: HOSTILE},
+    ).markdown()  # fmt: skip
+
+
+def promotion() -> str:
+    forge = SimpleNamespace(page_url=lambda _: "https://forge.example/page")
+    proof = promote.Proof(runtime=HOSTILE, tag=HOSTILE, rows=(0,), tests=1)
+    return promote._body(cast("Any", forge), proof, [HOSTILE])
+
+
+@pytest.mark.parametrize("document", [sweep_summary, doctor_summary, suite_summary, promotion])
+def test_the_summaries_of_steps_and_the_pull_request_of_a_promotion(document: Callable[[], str]) -> None:
+    check_harmless(document(), links=("https://forge.example/page",))
+
+
+def test_the_summary_of_an_outcome(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    Console().outcome(SimpleNamespace(text=lambda: HOSTILE, to_json=dict), title="snapshot-20261120.01")
+    check_harmless((tmp_path / "summary").read_text(encoding="utf-8").replace("20261120", "x"))
+
+
+# -- the one escape ---------------------------------------------------------------------------------------------------
+
+_MARKS = (
+    "[ ] ( ) ! x http:// https://e.v www. evil.com @ llvm/team # 1 Fixes GH- <img > | * _ ~ ` `` ``` \\ & lt; &#35; - "
+    "1. 12) + = --- $ : :: tada: ^1 [^1]: [a]: abcdef12 mailto: / !-- é \u202e \x1b[1m \r . \n \t"
+)
+_PIECES = st.lists(st.sampled_from([*_MARKS.split(" "), " "]), max_size=12)
+
+
+@given(_PIECES)
+def test_any_text_is_shown_as_it_is_and_nothing_else(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    escaped = markdown(text)
+    for document in (escaped, f"- {escaped}", f"## {escaped}", f"- `abc` {escaped} (x)"):
+        check_harmless(document)
+    shown = check_harmless(table(("a", ">b"), [(escaped, code(text))]))
+    assert shown.count("<td") == 2
+    assert "<img" not in as_mail_shows_it(escaped)
+    assert "<a " not in as_mail_shows_it(escaped)
+
+
+@given(_PIECES)
+def test_nothing_ends_code(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    check_harmless(f"a {code(text)} b")
+    shown = check_harmless(code_block(text.split("\n")))
+    assert shown.count("<pre>") == 1
+    assert shown.rstrip().endswith("</pre>")
+
+
+def test_ordinary_subjects_stay_readable() -> None:
+    assert markdown("[mlir][linalg] Add x86_64 to `Foo<T>`, a::b") == "[mlir][linalg] Add x86_64 to `Foo<T>`, a::b"
+    assert markdown("[NFC] Fix it (#12345)").replace("\u200b", "") == "[NFC] Fix it (#12345)"
+    assert markdown('Revert "x" of 0123abcd456') == 'Revert "x" of `0123abcd456`'
+    assert "<p>Vec&lt;int&gt; a &lt; b &amp;&amp; c *p | q</p>" in render(markdown("Vec<int> a < b && c *p | q"))
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//evil.example", "", "https:evil"])
+def test_only_pages_and_files_are_linked(url: str) -> None:
+    assert link("x", url) == "x"
+    assert link("x", "https://a.example/a b)(<c>|`") == "[x](https://a.example/a%20b%29%28%3Cc%3E%7C%60)"
+
+
+def test_a_notification_that_is_cut_leaves_no_code_open() -> None:
+    body = f"## A\n\n{code_block(['```', *['x' * 20] * 50])}\n\nend"
+    for limit in range(60, len(body), 37):
+        cut = shortened(body, limit)
+        assert len(cut) <= limit
+        assert re.search(r"<p>…</p>\s*\Z", render(cut))

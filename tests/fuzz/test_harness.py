@@ -1,0 +1,209 @@
+"""The harness can fail: what is broken on purpose is found, and what is sound is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("children are bounded as Linux can", allow_module_level=True)
+
+from mlir_release.cli.app import app
+from mlir_release.errors import UsageError
+from tests.fuzz import campaign, sandbox
+from tests.fuzz.campaign import Workshop, judge
+from tests.fuzz.commands import CASES, UNTRIED, Case
+from tests.fuzz.mutation import mutate
+from tests.fuzz.readers import READERS, Reader, attempt, run, seed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# The tests have threads (of xdist's workers), which a child of fork has not, and does not need.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("fuzz") / "workshop")
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Let ``pin show`` do something else."""
+
+    def plant(function: Callable[[], Any]) -> None:
+        monkeypatch.setattr("mlir_release.forge.checkout.read_pin", lambda repository: function())
+
+    return plant
+
+
+SHOW = Case("pin show -C in/checkout", ("in/checkout/llvm-project.version",))
+
+
+def tried(workshop: Workshop, case: Case = SHOW) -> campaign.Finding | None:
+    _, found = workshop.attempt(case, random.Random(3))
+    return found
+
+
+# -- what is found ---------------------------------------------------------------------------------------------------
+
+
+def fail() -> str:
+    raise KeyError("planted")
+
+
+def write_outside() -> str:
+    with open("in/victim", "w") as file:  # noqa: PTH123
+        file.write("x")
+    return "0" * 40
+
+
+def take_memory() -> str:
+    return str(len(bytes(3 << 30)))
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "place"),
+    [
+        (fail, "traceback", "KeyError"),
+        (take_memory, "traceback", "MemoryError"),
+        (write_outside, "written", "in/victim"),
+        (kill, "signal", "9"),
+        (lambda: sys.exit(99), "code", "99"),
+        (lambda: sys.exit(1), "traceback", ""),
+    ],
+)
+def test_a_planted_bug_is_found(
+    workshop: Workshop, planted: Any, function: Callable[[], Any], kind: str, place: str
+) -> None:
+    planted(function)
+    found = tried(workshop)
+    assert found is not None
+    assert found.kind == kind
+    assert place in found.place
+    assert found.command.startswith("pin show")
+
+
+def test_a_command_that_hangs_is_found(workshop: Workshop, planted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "SECONDS", 0.3)
+    planted(lambda: [time.monotonic() for _ in iter(int, 1)])
+    found = tried(workshop)
+    assert found is not None
+    assert found.kind == "hang"
+
+
+def test_an_error_of_ours_is_no_finding(workshop: Workshop, planted: Any) -> None:
+    def refuse() -> None:
+        raise UsageError("pin-invalid", "the pin is wrong")
+
+    planted(refuse)
+    assert tried(workshop) is None
+
+
+def test_the_world_is_put_right_after_each_try(workshop: Workshop, planted: Any) -> None:
+    before = workshop._look()
+    names = {name: (workshop.root / name).lstat().st_size for name in before}
+    planted(write_outside)
+    for number in range(5):
+        workshop.attempt(SHOW, random.Random(number))
+    after = workshop._look()
+    assert {name: (workshop.root / name).lstat().st_size for name in after} == names
+
+
+def test_a_reader_that_raises_anything_else_is_found(workshop: Workshop, tmp_path: Path) -> None:
+    def read(path: Path) -> object:
+        return json.loads(path.read_bytes())["walks"]
+
+    broken = Reader("planted", "in/walks.json", read)
+    found = [end for _, end in run(broken, workshop.root, tmp_path, seed=1, numbers=range(40))]
+    kinds = {judge(end, ()) for end in found}
+    assert len(kinds) > 2
+    assert {kind for kind, _ in filter(None, kinds)} == {"traceback"}
+    assert attempt(broken, seed_of(broken, workshop.root)) is None
+
+
+def test_a_reader_that_dies_does_not_end_the_others(workshop: Workshop, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+
+    def read(path: Path) -> None:
+        with calls.open("a") as file:
+            file.write("x")
+        if calls.stat().st_size == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    found = list(run(Reader("dies", "in/walks.json", read), workshop.root, tmp_path, seed=1, numbers=range(6)))
+    assert [(number, end.code) for number, end in found] == [(2, -9)]
+    assert calls.stat().st_size == 6
+
+
+# -- what is tried ---------------------------------------------------------------------------------------------------
+
+
+def leaves(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from leaves(inner, (*words, name))
+
+
+def test_every_command_is_tried() -> None:
+    lines = {tuple(word for word in case.words if word not in ("-C", "mini/downstream")) for case in CASES}
+    missing = [
+        " ".join(words)
+        for words in leaves(app, ())
+        if " ".join(words) not in UNTRIED and not any(line[: len(words)] == words for line in lines)
+    ]
+    assert missing == []
+
+
+def test_every_input_of_a_case_exists(workshop: Workshop) -> None:
+    patterns = {place for case in CASES for place in case.inputs if not set("@#%") & set(place)}
+    assert [pattern for pattern in sorted(patterns) if not list(workshop.root.glob(pattern))] == []
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_every_reader_reads_its_sound_file(workshop: Workshop, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(workshop.root / "home"))
+    reader.read(seed_of(reader, workshop.root))
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_mutants_follow_from_the_seed_and_differ(workshop: Workshop, reader: Reader) -> None:
+    path = seed_of(reader, workshop.root)
+    content = path.read_bytes()
+    made = [mutate(content, path.name, random.Random(number)) for number in range(12)]
+    assert made == [mutate(content, path.name, random.Random(number)) for number in range(12)]
+    assert len(set(made)) > 6
+
+
+# -- the sandbox -------------------------------------------------------------------------------------------------------
+
+
+def test_a_child_is_bounded_and_shows_what_it_prints(tmp_path: Path) -> None:
+    def speak() -> int:
+        print(os.environ.get("ONLY"), sorted(os.environ), os.getcwd())  # noqa: PTH109
+        print("to stderr", file=sys.stderr)
+        return 5
+
+    end = sandbox.run(speak, log=tmp_path, cwd=tmp_path, environment={"ONLY": "this"}, seconds=10)
+    assert (end.code, end.stderr) == (5, "to stderr\n")
+    assert end.stdout.startswith("this ['")
+    assert str(tmp_path) in end.stdout
