@@ -63,8 +63,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DebianPackages:
     (pool / "showsrc").write_text("\n\n".join(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
     places = {"$LOG": str(tmp_path / "log"), "$POOL": str(pool)}
     for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
-        for word, path in places.items():
-            script = script.replace(word, path)
+        for word, there in places.items():
+            script = script.replace(word, there)
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
