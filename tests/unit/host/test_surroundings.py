@@ -151,10 +151,12 @@ def test_only_what_authenticates_passes_on_the_whole_environment() -> None:
 
 
 def _passes_environment_on(node: ast.AST) -> bool:
-    """``{**os.environ}``, ``dict(os.environ)``, ``os.environ | …``, ``… in os.environ.items()``, ``environment=…``."""
+    """``{**os.environ}``, ``dict(os.environ)``, ``os.environ | …``, ``os.environ if …``, ``environment=…``, …"""
     match node:
         case ast.Dict(keys=keys, values=values):
             return any(key is None and _is_environ(value) for key, value in zip(keys, values, strict=True))
+        case ast.IfExp(body=value, orelse=other):
+            return _is_environ(value) or _is_environ(other)
         case ast.BinOp(left=left, right=right):
             return _is_environ(left) or _is_environ(right)
         case ast.comprehension(iter=ast.Call(func=ast.Attribute(value=value))):
