@@ -223,8 +223,8 @@ def _apply(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw what is not there yet, replace what changed, remove what is no longer planned."""
     state = _read_state(output)
-    for path in {*plan, *state}:
-        check_inside(output, output / path)
+    for folder in {(output / path).parent for path in (*plan, *state)}:
+        check_inside(output, folder / STATE_NAME)
     written, records = [], {}
     for path, page in plan.items():
         known = state.get(path)

@@ -91,7 +91,8 @@ def test_toml_calls_a_mapping_a_table() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"[" * 100_000 + b"]" * 100_000, "is not JSON"),
+        (b"[" * 50_000 + b"]" * 50_000, "is not JSON"),
+        (b"[" + b"[]," * 70_000 + b"[]]", "has more than 62,500 values"),
         (b"[" * 60 + b"]" * 60, "is nested deeper than 50 levels"),
         (b'{"a":' * 60 + b"1" + b"}" * 60, "is nested deeper than 50 levels"),
         (b"1" * 5000, "is not JSON"),
@@ -103,7 +104,7 @@ def test_toml_calls_a_mapping_a_table() -> None:
     ],
 )
 def test_json_that_exhausts_a_parser_is_refused(content: str | bytes, said: str) -> None:
-    limit = 100 if said.startswith("has") else 1_000_000
+    limit = 100 if said.startswith("has 102") else 1_000_000
     with pytest.raises(MalformedError, match=said):
         parse_json(content, limit=limit)
 
@@ -116,7 +117,7 @@ def test_json_that_exhausts_a_parser_is_refused(content: str | bytes, said: str)
         (b"a." * 400_000 + b"b = 1", "has 800,005 bytes"),
         (b"x = 1\n" + b"a." * 600 + b"b = 1", "has 1,205 bytes in line 2"),
         (b'a = "\x00"', "is not TOML"),
-        (b"a = '\xff'", "is not TOML"),
+        (b"a = '\xff'", "is not UTF-8"),
     ],
 )
 def test_toml_that_exhausts_a_parser_is_refused(content: bytes, said: str) -> None:
