@@ -26,6 +26,7 @@ from mlir_release.sdk.progress import BudgetSpent
 from tests.github_server import GitHubServer
 from tests.github_server.stock import ASSETS, add_past, archive
 from tests.revision_factory import LLVM_TREE
+from tests.sigstore.instance import branch_claims
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel
 
@@ -116,7 +117,7 @@ class Veteran:
         self.github.add_repository(
             REPOSITORY,
             {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()},
-            workflows=("release.yml", "pages.yml"),
+            workflows=("release.yml", "pages.yml", "latest.yml"),
         )
         add_past(self.github, REPOSITORY, count, until=NOW - timedelta(hours=12), assets=assets)
         self.token = self.github.token(scopes=("contents", "actions", "issues", "attestations"))
@@ -214,6 +215,8 @@ class Veteran:
         yield self.attest(manifest, "manifest", reports)
         yield self.ask("publish", TAG, "--dist", str(reports), name="publish, signed")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
+        yield self.latest("--sign")
+        yield self.latest("--store")
         yield self.ask("release", "track", TAG, name="release track")
         yield self.index()
 
@@ -225,6 +228,17 @@ class Veteran:
         identity = self.sigstore.environment(tag=TAG, repository=REPOSITORY, commit=commit, server=self.github.url)
         arguments = ("attest", TAG, str(folder), "--kind", kind, "--output", str(output))
         return self.ask(*arguments, name=f"attest, {kind}", environment=identity)
+
+    def latest(self, option: str) -> Asked:
+        """Sign which snapshot is the newest, or store that, as a run on main."""
+        assert self.sigstore is not None
+        identity = self.sigstore.environment(**branch_claims(repository=REPOSITORY), server=self.github.url) | {
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_SERVER_URL": self.github.url,
+        }
+        arguments = ("release", "latest", option, str(self.folder / "latest"))
+        with patch("mlir_release.release.latest.now", lambda: self.now):
+            return self.ask(*arguments, name=f"release latest, {option.strip('-')}", environment=identity)
 
     @property
     def installing(self) -> tuple[str, ...]:

@@ -231,11 +231,12 @@ def sdk_wheel(folder: Path, version: str, output: Path) -> None:
 
 
 def _show(found: Sdk) -> None:
-
     from mlir_release.model.decode import parse_json
     from mlir_release.sdk.importer import describe
 
     if console.json_mode:
+        from mlir_release.model.decode import parse_json
+
         console.result("", {"root": str(found.root), **parse_json(found.info.to_json())})
     else:
         console.table(["", str(found.root)], describe(found))

@@ -238,7 +238,7 @@ class Git:
         done = self.run(*asked, check=False)
         if done.returncode == 0:
             return done.stdout.decode().strip()
-        if done.returncode != 1 and not names_nothing(done):
+        if done.returncode != 1 and done.stderr and not names_nothing(done):
             raise self.failure(asked, done)
         ref = name.partition("^")[0]
         if ref.startswith("refs/"):  # git is silent about one that is damaged, or leads to an object that is not there
@@ -246,13 +246,16 @@ class Git:
         return None
 
     def read(self, revision: str, path: str) -> bytes | None:
-        """Content of ``path`` at ``revision``; None if there is no such file. :raises GitError: if git can't tell"""
+        """Content of ``path`` at the commit ``revision``; None if there is no such file, or no such commit.
+
+        :raises GitError: if git can't tell
+        """
         asked = ("cat-file", "blob", f"{revision}:{path}")
         done = self.run(*asked, check=False)
         if done.returncode == 0:
             return done.stdout
-        tree = self._object_at(f"{revision}^{{tree}}")
-        listed = self.run("ls-tree", "-z", "--full-tree", tree, "--", path).stdout if tree is not None else b""
+        commit = self.resolve(revision)
+        listed = self.run("ls-tree", "-z", "--full-tree", commit, "--", path).stdout if commit is not None else b""
         if b" blob " in listed.partition(b"\t")[0]:
             raise self.failure(asked, done)
         return None

@@ -165,7 +165,9 @@ class _Command(Struct, frozen=True, kw_only=True):
 
 
 def read_commands(path: Path) -> list[dict[str, Any]]:
-    """The compile commands of a build tree, those without an object left out: ``directory`` and ``arguments``.
+    """The compile commands of a build tree that make an object below their folder: ``directory`` and ``arguments``.
+
+    Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
 
     :raises UsageError: ``mlgo-build-tree``
     """
@@ -182,7 +184,8 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
             where=str(path),
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         ) from None
-    return [command for command in commands if "-o" in command["arguments"][:-1]]
+    with_objects = [command for command in commands if "-o" in command["arguments"][:-1]]
+    return [command for command in with_objects if not relative_object(command).startswith("..")]
 
 
 def of_objects(names: Iterable[str], pattern: str) -> list[str]:

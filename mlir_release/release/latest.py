@@ -73,6 +73,11 @@ class PointerOutcome:
         return f"{found.tag} is the newest snapshot as of {found.issued}, until {found.expires}; {self.done}"
 
 
+def now() -> datetime:
+    """By the clock of this machine: a mirror's says what the mirror likes."""
+    return datetime.now(UTC)
+
+
 def newest_snapshot(rows: Iterable[ReleaseRow], yanks: Sequence[Yank]) -> ReleaseRow | None:
     """The published snapshot with the newest tag that nobody has yanked."""
     dated = [
@@ -124,7 +129,7 @@ def _read_newest(forge: Forge, found: TrustedRelease, signed_by: SignedBy) -> Po
     bundle = read_pointer(forge)
     if bundle is not None:
         pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), found.signatures.trust)
-        check_time(pointer, datetime.now(UTC), where=where)
+        check_time(pointer, now(), where=where)
         seen.check(pointer, where=where)
         return pointer
     if seen.issued or found.manifest.signed_latest:
@@ -217,7 +222,7 @@ def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
         raise stale("there is no signed pointer to the newest snapshot", where=where, why="nobody has signed one yet")
     repository = signed_by.repository or repository_of(forge, claimed_repository(bundle))
     pointer = verify_pointer(bundle, pointer_policy(repository, signed_by.branch), signed_by.trust or load_trust())
-    check_time(pointer, datetime.now(UTC), where=where)
+    check_time(pointer, now(), where=where)
     return PointerOutcome(pointer=pointer, done=f"signed by {repository}")
 
 
@@ -264,14 +269,14 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
         trusted = read_trusted(forge, release, folder, SignedBy(branch=branch, expectation="require"))
     asset = release.asset(MANIFEST_NAME)
     assert asset is not None  # else there were no manifest
-    now = forge.now()
+    issued = forge.now()
     pointer = Pointer(
         repository=policy.repository,
         tag=release.tag,
         commit=trusted.manifest.commit,
         manifest=asset.sha256,
-        issued=format_time(now),
-        expires=format_time(now + timedelta(days=config.latest_lifetime_days)),
+        issued=format_time(issued),
+        expires=format_time(issued + timedelta(days=config.latest_lifetime_days)),
     )
     with console.step(f"sign that {release.tag} is the newest snapshot"):
         bundle = Signatory(environ, policy).sign(pointer.statement())
@@ -314,7 +319,7 @@ def _put(forge: Forge, bundle: bytes, signed_by: SignedBy) -> PointerOutcome:
     """Commit a pointer to its branch, if who had to has signed it, its release is there, and no newer pointer is."""
     policy, trust = pointer_policy(signed_by.repository, signed_by.branch), signed_by.trust or load_trust()
     pointer = verify_pointer(bundle, policy, trust)
-    check_time(pointer, datetime.now(UTC), where=forge.description)
+    check_time(pointer, now(), where=forge.description)
     if forge.published(pointer.tag) is None:
         why = "it was published after the others were listed, or withdrawn"
         raise stale(f"the signed pointer names {pointer.tag}, which is not there", where=forge.description, why=why)

@@ -140,3 +140,12 @@ def test_what_corpora_really_need_is_taken() -> None:
     assert INLINING.refused(clang_flags(RECORDED)) is None
     assert EVICTION.refused(EVICTION.flags(RECORDED)) is None
     assert EVICTION.refused(["-mtriple=x86_64-linux-gnu", "-mcpu=znver4", "-mattr=+avx,-xop"]) is None
+
+
+def test_an_object_outside_its_build_folder_is_not_taken(tmp_path: Path) -> None:
+    """Upstream's extract_ir writes below a folder of ours, by the object's own path."""
+    listing = tmp_path / "compile_commands.json"
+    objects = ("../../.bashrc.o", "/etc/x.o", "lib/a.o")
+    rows = [{"directory": str(tmp_path), "arguments": ["clang", "-c", "a.c", "-o", name]} for name in objects]
+    listing.write_text(json.dumps(rows))
+    assert [corpora.relative_object(command) for command in corpora.read_commands(listing)] == ["lib/a.o"]

@@ -89,7 +89,15 @@ def test_every_command_of_the_workflows_is_counted() -> None:
     folder = ROOT / ".github" / "workflows"
     files = [
         folder / name
-        for name in ("snapshot.yml", "release.yml", "pages.yml", "platform.yml", "attest.yml", "compiler-caches.yml")
+        for name in (
+            "snapshot.yml",
+            "release.yml",
+            "pages.yml",
+            "platform.yml",
+            "attest.yml",
+            "latest.yml",
+            "compiler-caches.yml",
+        )
     ]
     actions = ("bump-revision", "build-sdk", "build-wheels", "test-wheels", "publish-release", "publish-index")
     files += [ROOT / "actions" / name / "action.yml" for name in actions]

@@ -25,8 +25,8 @@ for argument; do
 done
 if [ "$what" = targets ]; then
   case "$*" in
-    *RELEASE*) echo "$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
-    *) echo "$POOL" ;;
+    *RELEASE*) echo "file://$POOL|unstable|main|/usr/share/keyrings/debian.gpg" ;;
+    *) echo "file://$POOL" ;;
   esac
 fi
 """
@@ -61,13 +61,13 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DebianPackages:
     (folder / "llvm-toolchain-97_97.1.3.orig.tar.xz").write_bytes(ARCHIVE)
     (pool / "show").write_text(SHOW)
     (pool / "showsrc").write_text("\n\n".join(record(version, ARCHIVE) for version in ("97.1.4", "97.1.3")))
-    for name, text in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
-        (programs / name).write_text(text)
+    places = {"$LOG": str(tmp_path / "log"), "$POOL": str(pool)}
+    for name, script in (("apt-get", APT_GET), ("apt-cache", APT_CACHE)):
+        for word, there in places.items():
+            script = script.replace(word, there)
+        (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    monkeypatch.setenv("POOL", f"file://{pool}")
-    monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    (programs / "apt-cache").write_text(APT_CACHE.replace("$POOL", str(pool)))
     return DebianPackages(tmp_path / "cache")
 
 
