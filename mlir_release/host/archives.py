@@ -17,6 +17,8 @@ import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Protocol
 
+from mlir_release.host.files import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -153,7 +155,7 @@ def open_zip(path: Path) -> Iterator[GuardedZip]:
     :raises ArchiveError: also for a name that leads outside, or is there twice
     :raises OSError: if the file can't be read
     """
-    with reading(), path.open("rb") as file, GuardedZip(file) as archive:
+    with reading(), open_regular(path) as file, GuardedZip(file) as archive:
         yield archive
 
 

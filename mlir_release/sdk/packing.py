@@ -18,7 +18,7 @@ from mlir_release.errors import ReleaseError, UsageError, VerificationError
 from mlir_release.host.archives import TEXT_LIMIT, ArchiveError, UnsafeNameError, open_tar
 from mlir_release.host.cache import locked
 from mlir_release.host.disk import check_room, room
-from mlir_release.host.files import read_document, replacing, write_atomically
+from mlir_release.host.files import open_regular, read_document, replacing, write_atomically
 from mlir_release.sdk.importer import check_output
 from mlir_release.sdk.info import Sdk, SdkInfo
 from mlir_release.sdk.parts import DESCRIPTION, LISTS, list_of
@@ -137,7 +137,7 @@ def _extract(archive: Path, staging: Path, output: Path) -> None:
     size, left = 0, TEXT_LIMIT
     try:
         with (
-            archive.open("rb") as file,
+            open_regular(archive) as file,
             zstandard.ZstdDecompressor().stream_reader(file) as stream,
             open_tar(stream) as tar,
         ):

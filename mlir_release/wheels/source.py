@@ -13,7 +13,7 @@ from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host import venv
 from mlir_release.host.archives import ArchiveError, open_tar
 from mlir_release.host.cache import cache_directory
-from mlir_release.host.files import write_atomically
+from mlir_release.host.files import open_regular, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError
@@ -64,7 +64,7 @@ def write_source(request: WheelRequest, *, output: Path) -> Path:
 @contextmanager
 def open_source(path: Path) -> Iterator[GuardedTar]:
     """The members of a source distribution. :raises ArchiveError:"""
-    with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked, open_tar(unpacked) as archive:
+    with open_regular(path) as file, gzip.GzipFile(fileobj=file) as unpacked, open_tar(unpacked) as archive:
         yield archive
 
 

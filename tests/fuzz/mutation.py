@@ -322,7 +322,7 @@ def displace(path: Path, rng: random.Random) -> str:
     """Put something else in the place of a file, which exists; returns what."""
     kinds = ["nothing", "folder", "loop", "dangling", "device", "long name"]
     # Git itself waits for a pipe in the place of one of its files.
-    kind = rng.choice(kinds if any(part.endswith(".git") for part in path.parts) else [*kinds, "pipe"])
+    kind = rng.choice(kinds if any(".git" in part for part in path.parts) else [*kinds, "pipe"])
     path.unlink()
     if kind == "folder":
         path.mkdir()

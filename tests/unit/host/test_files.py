@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host import files
 from mlir_release.host.files import (
     check_inside,
+    open_regular,
     read_document,
     read_if_there,
     remove_folder,
@@ -26,12 +28,25 @@ from mlir_release.host.files import (
     write_atomically,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
     write_atomically(target, "grün\n", durable=True)
     assert read_if_there(target) == "grün\n".encode()
     assert [path.name for path in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are elsewhere")
+@pytest.mark.parametrize("read", [read_document, read_if_there, open_regular])
+def test_nobody_waits_for_a_pipe_or_reads_a_device_without_end(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    for name in ("pipe", "device"):
+        with pytest.raises(OSError, match="not a regular file"):
+            read(tmp_path / name)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")

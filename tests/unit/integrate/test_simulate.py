@@ -51,9 +51,19 @@ def test_linear_costs_one_test_a_commit_and_one_a_fix() -> None:
     assert summary.tests == summary.linear + first_commit_breaks
 
 
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"walks": []}',
+        '{"walks": [{"date": "a", "advances": "9", "fix_after_advance": []}]}',
+        '{"walks": [{"date": "a", "advances": 9, "fix_after_advance": [1e999]}]}',
+        '{"walks": [{"date": "a", "advances": 99999999999, "fix_after_advance": []}]}',
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "walks.json"
-    path.write_text("{}")
+    path.write_text(text)
     with pytest.raises(UsageError) as caught:
         load_walks(path)
     assert caught.value.id == "walks-unreadable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tarfile
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
-from mlir_release.errors import MachineError, ReleaseError, UsageError
+from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.host.files import sha256_of
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import pack, unpack
-from mlir_release.sdk.parts import BUILD, DESCRIPTION, TOOLS
+from mlir_release.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_of
 from tests.prefix_factory import REVISION, make_sdk
 
 if TYPE_CHECKING:
@@ -204,3 +206,17 @@ class TestBadInput:
         with pytest.raises(UsageError):
             Sdk.load(tmp_path / "sdk").require(BUILD, purpose="building a wheel")
         unpack([packed / "build.tar.zst"], tmp_path / "sdk").verify()
+
+
+def test_a_list_that_names_what_is_elsewhere_is_not_packed(sdk: Sdk, tmp_path: Path) -> None:
+    foreign = sdk.copy_to(tmp_path / "sdk")
+    (tmp_path / "secret").write_text("of this machine\n")
+    listed = list_of(foreign.root, TOOLS)
+    listed.write_text(listed.read_text() + f"file {'0' * 64} ../secret\n")
+    description = json.loads((foreign.root / DESCRIPTION).read_text())
+    description["parts"][TOOLS]["digest"] = f"sha256:{sha256_of(listed)}"
+    (foreign.root / DESCRIPTION).write_text(json.dumps(description))
+    with pytest.raises(VerificationError) as caught:
+        pack(Sdk.load(foreign.root), tmp_path / "packed")
+    assert caught.value.id == "sdk-modified"
+    assert not (tmp_path / "packed" / "tools.tar.zst").exists()
