@@ -57,7 +57,7 @@ def world(folder: Path) -> Iterator[GitHubServer]:
     """A GitHub with a repository that has no release yet; its clock does not move."""
     with GitHubServer(folder / "github", clock=lambda: NOW) as server:
         files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
-        server.add_repository(REPOSITORY, files)
+        server.add_repository(REPOSITORY, files, workflows=("release.yml", "latest.yml"))
         yield server
 
 
