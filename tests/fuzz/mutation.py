@@ -9,6 +9,7 @@ import os
 import struct
 import tarfile
 import tomllib
+import warnings
 import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -237,7 +238,7 @@ def mutate_zip(content: bytes, rng: random.Random) -> bytes:
             info = zipfile.ZipInfo(each, (2026, 11, 20, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = (0o120777 if kind == 7 and index == at else 0o100644) << 16
-            with suppress(UserWarning):
+            with warnings.catch_warnings(action="ignore"):  # of a name that is there twice
                 archive.writestr(info, b"/etc/passwd" if kind == 7 and index == at else text)
     return _lie(buffer.getvalue(), rng) if kind >= 8 else buffer.getvalue()
 
