@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from mlir_release.console import console, format_bytes
@@ -291,9 +291,9 @@ def make_plan(
             why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
             remedy="nothing is to be done for this release",
         )
+    _check_version(manifest)
     upload, there = [], []
     for wheel in wheels:
-        _check_version(manifest, wheel)
         _check_size(wheel, file_limit)
         known = project.files.get(wheel.filename)
         if known is None:
@@ -329,14 +329,14 @@ def make_plan(
     return plan
 
 
-def _check_version(manifest: Manifest, wheel: WheelEntry) -> None:
-    version = parse_wheel_filename(wheel.filename)[1]
+def _check_version(manifest: Manifest) -> None:
+    version = Version(manifest.version)  # that of each of its files, else it were no manifest
     base = parse_numbered(manifest.tag).version
     same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
-    if str(version) != manifest.version or version.local or version.is_devrelease or not same:
+    if version.local or version.is_devrelease or not same:
         raise VerificationError(
             "pypi-version-invalid",
-            f"the version of {wheel.filename} is not one for PyPI",
+            f"the version of {manifest.tag} is not one for PyPI",
             where=manifest.tag,
             why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
             remedy="number another release: mlir-release number; nothing was uploaded",

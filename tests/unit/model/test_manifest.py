@@ -77,6 +77,14 @@ def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], value: object
     assert caught.value.where == "the asset"
 
 
+@pytest.mark.parametrize("filename", ["mlir-99.0-cp312-cp312-linux_x86_64.whl", "pip-20261120.2-py3-none-any.whl"])
+def test_a_file_of_another_version_or_distribution_is_refused(filename: str) -> None:
+    data = json.loads(full().to_text())
+    data["wheels"][0]["filename"] = filename
+    with pytest.raises(VerificationError, match=f"{filename}, which is not one of"):
+        Manifest.from_text(json.dumps(data), where="")
+
+
 def test_one_file_name_twice_is_refused() -> None:
     data = json.loads(full().to_text())
     data["wheels"][1]["filename"] = data["wheels"][0]["filename"]

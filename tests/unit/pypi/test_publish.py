@@ -106,11 +106,6 @@ def test_versions(tag: str, version: str, fits: bool) -> None:
     assert caught.value.id == "pypi-version-invalid"
 
 
-def test_a_wheel_of_another_version_than_the_release() -> None:
-    with pytest.raises(VerificationError, match="version"):
-        make_plan(manifest(wheel(name("22.1.8.post1"))), project())
-
-
 def test_a_release_without_the_distribution() -> None:
     with pytest.raises(UsageError) as caught:
         make_plan(manifest(), project())
