@@ -429,7 +429,8 @@ _HARMLESS = ("safe.", "user.", "core.", "init.")
 def _without_secrets() -> dict[str, str]:
     """The environment of a git that contacts no server."""
     given = foreign_environment(named=[name for name in os.environ if _READ.fullmatch(name)])
-    number = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    count = os.environ.get("GIT_CONFIG_COUNT", "")
+    number = int(count) if re.fullmatch("[0-9]{1,4}", count) else 0  # git refuses any other
     rows = [tuple(os.environ.get(f"GIT_CONFIG_{part}_{n}", "") for part in ("KEY", "VALUE")) for n in range(number)]
     kept = [row for row in rows if row[0].lower().startswith(_HARMLESS)]
     given |= {f"GIT_CONFIG_{part}_{n}": row[i] for n, row in enumerate(kept) for i, part in enumerate(("KEY", "VALUE"))}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -113,18 +112,10 @@ class SharedGit(Git):
                 path.unlink(missing_ok=True)
         try:
             directory, command, *args = parse_json(interrupted)
-        except ValueError:  # killed before it was written: before git began
+        except (ValueError, TypeError):  # killed before it was written: before git began
             return
-        if command == "worktree":
-            self._remove_unfinished_worktrees()
         if command in _MOVING and directory == os.fspath(self.directory):
             self._put_back(args)
-
-    def _remove_unfinished_worktrees(self) -> None:
-        """Git takes the head of a linked work tree that it was killed in making for a broken ref of the repository."""
-        for entry in self._folders[0].glob("worktrees/*"):
-            if not (entry / "HEAD").exists() or being_made(entry):
-                shutil.rmtree(entry, ignore_errors=True)
 
     def _put_back(self, args: Sequence[str]) -> None:
         """Give files that a killed git was replacing the content that HEAD has, so that the command can be repeated.
@@ -156,13 +147,3 @@ class SharedGit(Git):
         done = super().run("cat-file", "--filters", f"{target}:{path}", check=False)
         new = done.stdout if done.returncode == 0 else b""
         return new.startswith(os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes())
-
-
-def being_made(private: Path) -> bool:
-    """Whether git holds the lock under which it makes a linked work tree, or was killed in making it. People lock work
-    trees, too, with other words.
-
-    :param private: what the work tree has for itself in the repository's folder
-    """
-    lock = private / "locked"
-    return lock.is_file() and lock.read_bytes().strip() == b"initializing"

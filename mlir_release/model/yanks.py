@@ -58,9 +58,14 @@ def parse_yanks(content: str, *, where: str = YANKS_PATH) -> tuple[Yank, ...]:
 
 
 def format_yanks(yanks: Iterable[Yank]) -> str:
-    """The content of ``yanked.toml`` that :func:`parse_yanks` reads back."""
+    """The content of ``yanked.toml`` that :func:`parse_yanks` reads back.
+
+    :raises UsageError: ``yanks-invalid``: it would not, for example because a reason is too long
+    """
     tables = [msgspec.to_builtins(yank) for yank in yanks]
-    return _HEADER + (tomli_w.dumps({"yank": tables}) if tables else "")
+    text = _HEADER + (tomli_w.dumps({"yank": tables}) if tables else "")
+    parse_yanks(text)  # what nobody can read would undo all yanks
+    return text
 
 
 def yank_reason(yanks: Iterable[Yank], tag: str, filename: str = "") -> str | None:

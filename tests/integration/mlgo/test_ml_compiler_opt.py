@@ -91,7 +91,9 @@ def test_options_of_the_other_trainer_are_refused(corpus: Path, clang: Path, tmp
     assert mlgo(*elsewhere, "--pairs", "2").exit_code == 2
     assert mlgo(*words, "--iterations", "3").exit_code == 2
     assert refused(*elsewhere).id == "mlgo-trainer-missing"
-    inlining = msgspec.structs.replace(load_corpus(corpus), problem="inlining")
+    whole = load_corpus(corpus)
+    modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
+    inlining = msgspec.structs.replace(whole, problem="inlining", modules=modules)
     (corpus / "corpus.json").write_text(inlining.to_text())
     assert mlgo(*elsewhere).exit_code == 2
     assert "is for --problem regalloc" in mlgo(*elsewhere).output

@@ -44,3 +44,9 @@ def test_a_release_is_yanked_whole_or_by_the_file() -> None:
     assert yank_reason(yanks, TAG, "a.whl") == "file"
     assert yank_reason(yanks, TAG, "b.whl") is None
     assert yank_reason(yanks, "snapshot-20261120.01", "b.whl") == "all"
+
+
+def test_a_reason_that_would_make_the_list_unreadable_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        format_yanks([Yank(tag=TAG, reason="a long story " * 100)])
+    assert caught.value.id == "yanks-invalid"
