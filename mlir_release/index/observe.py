@@ -43,8 +43,8 @@ def observe(
 ) -> tuple[list[Published], tuple[str, ...]]:
     """The published releases, and the tags of those that are not known yet.
 
-    A release whose manifest is not signed as it has to be is left out, with a warning: whoever can push can publish one
-    by hand, and must not keep the others from being shown.
+    Where releases must be signed, one whose manifest can't be read or isn't signed is left out, with a warning: whoever
+    can push can publish one by hand, and must not keep the others from being shown.
 
     :param known: releases that need not be read again
     :param required: whether releases must be signed
@@ -127,13 +127,15 @@ def _read(forge: Forge, tag: str, when: datetime, scratch: Path, manifests: Mani
     if not forge.fetch_published(tag, MANIFEST_NAME, place):
         console.warn(f"{tag} is published without {MANIFEST_NAME}; no page shows it")
         return None
-    content, bundle = read_document(place), None
-    manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
+    content, bundle, manifest = read_document(place), None, None
     try:
+        manifest = parse_manifest(content, tag, where=forge.file_url(tag, MANIFEST_NAME))
         if manifests.is_signed(manifest):
             bundle = _bundle(forge, tag, place)
             manifests.check(manifest, content, bundle)
     except VerificationError as error:
+        if manifest is None and not manifests.required:
+            raise
         console.warn(f"{tag}: {error.what} ({error.why}); no page shows it")
         return None
     if whole and (release := forge.published(tag)) is not None:

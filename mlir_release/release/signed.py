@@ -216,15 +216,20 @@ class Manifests:
 
     def __init__(self, forge: Forge, *, required: bool, branch: str, signed_by: SignedBy = AS_DECLARED) -> None:
         self._forge = forge
-        self._required = required
+        self._configured = required
         self._signed_by = replace(signed_by, branch=branch)
+
+    @property
+    def required(self) -> bool:
+        """Whether all of them must be signed, whatever they say."""
+        return self._signed_by.required or (self._configured and not self._signed_by.skipped)
 
     @cached_property
     def _trust(self) -> Trust:
         return self._signed_by.trust or load_trust()
 
     def _policy(self, manifest: Manifest) -> Policy | None:
-        return find_policy(self._forge, manifest, self._signed_by, configured=self._required)
+        return find_policy(self._forge, manifest, self._signed_by, configured=self._configured)
 
     def is_signed(self, manifest: Manifest) -> bool:
         """Whether there must be a bundle. :raises VerificationError: ``provenance-downgraded``"""

@@ -454,6 +454,8 @@ def test_no_page_shows_what_someone_published_by_hand(stage: SignedStage, tmp_pa
     for change in (b'"none"', b'"required" '):
         manifest.content = good.replace(b'"required"', change)
         assert shown(f"changed{len(change)}") == 0
+    manifest.content = b"{}"
+    assert shown("unreadable") == 0
     manifest.content = good
     bundle.content = stage.bundle("release.json", good, repository="octo/fork")
     assert shown("forked") == 0
