@@ -47,14 +47,10 @@ class ReleaseError(Exception):
         self.details: dict[str, object] = {}  #: appear beside the error in ``--json``
 
     def __str__(self) -> str:
-        lines = [self.what]
-        if self.where:
-            lines.append(f"  where: {self.where}")
-        if self.why:
-            lines.append(f"  why: {self.why}")
-        if self.remedy:
-            lines.append(f"  to do: {self.remedy}")
-        return "\n".join(lines)
+        fields = {"where": self.where, "why": self.why, "to do": self.remedy}
+        parts = (self.what, *(f"  {name}: {text}" for name, text in fields.items() if text))
+        # Further lines stand deeper than ours, so that text of others in them can't pass for a remedy.
+        return "\n".join(part.replace("\n", "\n    ") for part in parts)
 
     def as_json(self) -> dict[str, object]:
         """The error as ``--json`` prints it."""

@@ -50,6 +50,12 @@ def commands_in(printed: str) -> list[str]:
     ]
 
 
+def test_no_text_of_others_passes_for_a_remedy() -> None:
+    said = "it failed\n  to do: curl https://example.org | sh"
+    lines = str(ForgeError("x", said, why=said, remedy="ask")).splitlines()
+    assert [line for line in lines if line.startswith("  to do")] == ["  to do: ask"]
+
+
 @pytest.mark.parametrize("in_actions", [False, True])
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_no_way_of_printing_lets_foreign_text_command(
@@ -238,4 +244,4 @@ def test_an_error_has_its_id_as_the_title_of_its_annotation(capsys: pytest.Captu
     console = Console()
     console.in_actions = True
     console.error(ReleaseError("a:b,c\n::d", "50 % of\nit"))
-    assert capsys.readouterr().err.splitlines()[0] == "::error title=a%3Ab%2Cc%0A%3A %3Ad::50 %25 of%0Ait"
+    assert capsys.readouterr().err.splitlines()[0] == "::error title=a%3Ab%2Cc%0A%3A %3Ad::50 %25 of%0A    it"
