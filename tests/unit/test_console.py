@@ -140,7 +140,7 @@ def test_actions_get_annotations_outputs_and_summaries(
     console.output("matrix", {"include": []})
     console.output("tag", "two\nlines")
     console.summary("# Title")
-    assert "::error title=forge-x::50 %25 of%0Ait" in capsys.readouterr().err
+    assert "::error title=forge-x::50 %25 of%0A    it" in capsys.readouterr().err
     output = (tmp_path / "output").read_text()
     assert '{"include": []}' in output
     assert "two\nlines\n" in output
