@@ -110,7 +110,7 @@ def test_messages_that_are_not_utf8_survive(world: World) -> None:
     miniature.git(work, "push", "-q", f"{URL}fork.git", f"{patch}:refs/heads/downstream-llvm")
     start(opened(world))
     walk = Walk(opened(world))
-    walk.project.upstream.run("fetch", "-q", str(work), patch)
+    walk.project.upstream.run("fetch", "-q", str(work), patch, remote=str(work))
     walk.next(to=base, resolved=patch)
     walk.next(to=latest)
     seen = walk.observer.look()
