@@ -89,7 +89,8 @@ elif words[0] == "attest":
     for path in Path(words[2]).rglob(f"*{kind}"):
         write(f"{option('--output')}/{path.name}.sigstore.json", f"{words[1]} signed by the toolkit of WHOSE")
 elif words[:2] == ["release", "dispatch"]:
-    write(artifacts / "dispatched", words[2])
+    with open(artifacts / "dispatched", "a") as file:
+        file.write(f"{words[2]}\\n")
 elif words[0] == "publish" and "--upload-only" not in words:
     names = sorted(path.name for path in Path(option("--dist")).rglob("*") if path.is_file())
     with open(os.environ["COMMANDS"], "a") as file:
@@ -348,7 +349,7 @@ def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_h
     assert second == first | {"release.json.sigstore.json"}
     assert (artifacts / "signed-manifest" / "release.json.sigstore.json").read_text().endswith("toolkit of main")
     assert (artifacts / "published").exists()
-    assert (artifacts / "dispatched").read_text() == "pages.yml"
+    assert (artifacts / "dispatched").read_text().split() == ["pages.yml", "latest.yml"]
 
 
 def test_nothing_is_uploaded_if_it_can_not_be_signed(tmp_path: Path) -> None:

@@ -64,9 +64,11 @@ def make_runner(github: GitHubServer, workspace: Path) -> tuple[Runner, World]:
     world = make_world(workspace / "world")
     lay_out_toolkit(workspace / "toolkit")
     origin = github.add_repository(DOWNSTREAM, {}, workflows=(WORKFLOW, CI))
+    config = (world.checkout / "integrate.toml").read_text()
+    config = config.replace("[smoke]\n", '[smoke]\nenvironment = ["SEEN_BY_PROBES"]\n')
     files = {
         f".github/workflows/{WORKFLOW}": caller(),
-        "integrate.toml": (world.checkout / "integrate.toml").read_text() + f'[ci]\nworkflow = "{CI}"\n',
+        "integrate.toml": config + f'[ci]\nworkflow = "{CI}"\n',
         "smoke.sh": miniature.SMOKE.replace("set -e\n", RECORD_SURROUNDINGS + "set -e\n"),
     }
     for name, text in files.items():
