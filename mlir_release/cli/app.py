@@ -85,7 +85,7 @@ def app(quiet: bool) -> None:
 
     \b
     A first look:     mlir-release rehearsal
-    What comes next:  mlir-release tag next; mlir-release snapshot --dry-run
+    What comes next:  mlir-release tag next --forge build/rehearsal/forge
     A wheel:          mlir-release wheels inspect FILE
 
     Every command can be run again after a crash. Exit codes: 0 done, 2 usage, 3 environment, 4 conflict,
