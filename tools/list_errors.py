@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "errors.md"
 PACKAGE = ROOT / "mlir_release"
-#: Runs before the package can be imported, so it has an error class of its own: of missing things of the machine.
-SETUP, SETUP_ERROR = ROOT / "tools" / "bootstrap.py", "SetupError"
+#: Run before the package can be imported, so they have an error class of their own: of missing things of the machine.
+SETUP, SETUP_ERROR = (ROOT / "tools" / "bootstrap.py", ROOT / "tools" / "install.py"), "SetupError"
 
 sys.path.insert(0, str(ROOT))
 
@@ -47,7 +47,8 @@ This page is generated from the code: `python tools/list_errors.py --write`.
 
 #: Heading by where an error is made: the longest prefix of the module's path decides.
 TOPICS = {
-    SETUP.stem: "Setting up: make",
+    "bootstrap": "Setting up: make",
+    "install": "Setting up: workflows",
     "cli": "Command line",
     "forge/checkout": "Configuration files",
     "forge/files": "Configuration files",
@@ -418,7 +419,7 @@ def main() -> None:
     """Check the page and the ids, or write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="rewrite the page")
-    entries = Source(PACKAGE, SETUP).entries()
+    entries = Source(PACKAGE, *SETUP).entries()
     page = render(entries)
     if parser.parse_args().write:
         PAGE.write_text(page, encoding="utf-8")

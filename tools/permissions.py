@@ -47,7 +47,7 @@ OURS = frozenset({
 #: The only actions of others that a job with rights uses, each named by its commit.
 TRUSTED_ACTIONS = frozenset({
     "actions/checkout", "actions/configure-pages", "actions/deploy-pages", "actions/download-artifact",
-    "actions/upload-artifact", "actions/upload-pages-artifact", "pypa/gh-action-pypi-publish",
+    "actions/setup-python", "actions/upload-artifact", "actions/upload-pages-artifact", "pypa/gh-action-pypi-publish",
 })  # fmt: skip
 
 _COMMAND = re.compile(
@@ -121,7 +121,7 @@ def _jobs_of(path: Path) -> Iterator[Job]:
             calls=data.get("uses", "").rpartition(".github/workflows/")[2],
             foreign=tuple(dict.fromkeys(what for text in texts for what in _foreign(text, path.name))),
             tokens=_tokens(everything, data.get("permissions", {}), steps),
-            uses=tuple(step["uses"] for step in steps if "@" in step.get("uses", "")),
+            uses=tuple(inner["uses"] for step in steps for inner in _inner(step) if "@" in inner.get("uses", "")),
             text="\n".join(texts),
         )
 
@@ -134,20 +134,23 @@ def _tokens(text: str, permissions: Mapping[str, str], steps: list[dict[str, Any
     return (*found, *(["OIDC"] if permissions.get("id-token") == "write" else []))
 
 
-def _commands(step: dict[str, Any]) -> list[str]:
-    """The shell of a step; that of an action of this repository is the action's, with the inputs that decide."""
-    if "run" in step:
-        return [str(step["run"])]
+def _inner(step: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps of an action of this repository; any other step itself."""
     match = re.fullmatch(r"[.$]/(actions/.+)", step.get("uses", ""))
     if match is None:
-        return []
-    given = step.get("with", {})
-    if match[1] == "actions/integrate":
-        return [f"mlir-release integrate {given['command'].split()[0]}"]
-    if match[1] == "actions/publish-index":
-        return ["mlir-release index" + (" --probe" if "probe" in given else "")]
+        return [step]
     action = yaml.safe_load((ROOT / match[1] / "action.yml").read_text(encoding="utf-8"))
-    return [str(inner["run"]) for inner in action["runs"]["steps"] if "run" in inner]
+    return list(action["runs"]["steps"])
+
+
+def _commands(step: dict[str, Any]) -> list[str]:
+    """The shell of a step; that of an action of this repository is the action's, with the inputs that decide."""
+    given = step.get("with", {})
+    if step.get("uses", "").endswith("/actions/integrate"):
+        return [f"mlir-release integrate {given['command'].split()[0]}"]
+    if step.get("uses", "").endswith("/actions/publish-index"):
+        return ["mlir-release index" + (" --probe" if "probe" in given else "")]
+    return [str(inner["run"]) for inner in _inner(step) if "run" in inner]
 
 
 def _foreign(text: str, workflow: str) -> Iterator[str]:

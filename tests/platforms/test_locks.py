@@ -15,8 +15,10 @@ import pytest
 from mlir_release.host.locked import LOCK, read_lock
 from mlir_release.host.resolver import wheel_options
 from mlir_release.model.cpython import CPython
+from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from mlir_release.model.requirements import applicable
 from tests.platforms.runtimes import ROOT, RUNTIMES, UV_PLATFORMS, pythons_of
+from tools.install import SUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 UV = Path(sys.executable).with_name("uv")
 LOCKS = {name: ROOT / "requirements" / f"{name}.txt" for name in ("toolkit", "integrate")}
-
-#: The CPython that workflows run the toolkit with, everywhere but where theirs is newer.
-TOOLKIT_PYTHON = CPython(3, 12)
 
 
 @pytest.fixture(params=RUNTIMES)
@@ -50,7 +49,7 @@ def uv_options(runtime: Runtime, python: CPython, folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("python", [TOOLKIT_PYTHON, CPython(3, 11), CPython(3, 14)], ids=str)
+@pytest.mark.parametrize("python", [DEFAULT_PYTHON, *(CPython(*version) for version in SUPPORTED)], ids=str)
 @pytest.mark.parametrize("lock", LOCKS)
 def test_the_toolkit_is_installed_from_wheels(lock: str, python: CPython, runtime: Runtime, tmp_path: Path) -> None:
     printed = run(UV, *uv_options(runtime, python, tmp_path), "-r", LOCKS[lock])
@@ -75,9 +74,9 @@ def pip_download(pins: Iterable[Pin], runtime: Runtime, python: CPython, folder:
 @pytest.mark.slow  # pip downloads what it checks: about 100 MB a platform
 def test_pip_takes_the_same(runtime: Runtime, tmp_path: Path) -> None:
     here = [
-        pin for pin in read_lock(LOCKS["toolkit"]) if applicable([pin.requirement], TOOLKIT_PYTHON, runtime.platform)
+        pin for pin in read_lock(LOCKS["toolkit"]) if applicable([pin.requirement], DEFAULT_PYTHON, runtime.platform)
     ]
-    assert len(pip_download(here, runtime, TOOLKIT_PYTHON, tmp_path)) == len(here) > 40
+    assert len(pip_download(here, runtime, DEFAULT_PYTHON, tmp_path)) == len(here) > 40
 
 
 #: Locked for some CPythons that it has no wheel for yet. The suite ``bindings`` of those can't be run until it has.

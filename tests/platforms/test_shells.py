@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from mlir_release.model.matrix_jobs import DEFAULT_PYTHON
 from tests.platforms.runtimes import ROOT, RUNTIMES
+from tools import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,13 +166,67 @@ def test_what_the_checks_above_would_find() -> None:
     assert not {"df", "awk", "python3", "sudo"} & (EVERYWHERE | PROGRAMS["Windows"])
 
 
-def test_the_toolkit_runs_on_a_cpython_that_it_supports() -> None:
-    """The first ``python3`` of windows-2022 is 3.9 (the image's own list of software)."""
-    setup = read(ROOT / "actions" / "setup" / "action.yml")["runs"]["steps"]
-    (cpython,) = (step for step in setup if str(step.get("uses", "")).startswith("actions/setup-python@"))
-    assert runs_there(cpython, "Windows")
-    assert cpython["with"]["python-version"] == "3.12"
-    assert cpython["with"]["update-environment"] is False, "the wheel's CPython is first on the PATH"
-    (install,) = (step for step in setup if "run" in step)
-    assert commands(install["run"]) == ['"$TOOLKIT_PYTHON"']
-    assert cpython["id"] in install["env"]["TOOLKIT_PYTHON"]
+#: Runs an interpreter that a runner may have, or pip, or what starts one (``make setup``).
+INTERPRETER = re.compile(
+    r'(?<![\w./-])(?:python[\d.]*|pip[\d.]*|make|\.ci/run)(?=\s|$)|"\$TOOLKIT_PYTHON"', re.MULTILINE
+)
+
+
+def all_sequences() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The steps of each job and of each composite action, with their place."""
+    for where, _, job in jobs():
+        yield where, job["steps"]
+    for path in ACTIONS:
+        yield path.parent.name, read(path)["runs"]["steps"]
+
+
+SEQUENCES = list(all_sequences())
+
+
+def without_declared_python(steps: list[dict[str, Any]]) -> Iterator[str]:
+    """Steps that run an interpreter which is not the one that an earlier step has set up, for the toolkit."""
+    first, named = False, ""  #: whether it is first on the PATH; the output with its path
+    for step in steps:
+        if str(step.get("uses", "")).startswith("actions/setup-python@") and "if" not in step:
+            given = step["with"]
+            if given["python-version"] == DEFAULT_PYTHON.version:
+                first = first or given.get("update-environment", True)
+                named = f"steps.{step.get('id')}.outputs.python-path"
+        elif INTERPRETER.search(step.get("run", "")):
+            taken = step.get("env", {})
+            if not first and not (named and named in taken.get("TOOLKIT_PYTHON", taken.get("PYTHON", ""))):
+                yield step.get("name", step["run"])
+
+
+@pytest.mark.parametrize(("where", "steps"), SEQUENCES, ids=[where for where, _ in SEQUENCES])
+def test_no_job_depends_on_the_interpreter_of_its_runner(where: str, steps: list[dict[str, Any]]) -> None:
+    """windows-2022's first was 3.9, Homebrew's is 3.15: neither runs the toolkit."""
+    assert not list(without_declared_python(steps))
+
+
+def test_what_depends_on_the_interpreter_of_its_runner_is_found() -> None:
+    setup = {
+        "uses": "actions/setup-python@x",
+        "id": "it",
+        "with": {"python-version": "3.12", "update-environment": False},
+    }
+    mine = {"PYTHON": "${{ steps.it.outputs.python-path }}"}
+    for command in ("python3 a.py", "A= pip install x", ".ci/run", "cd b\nmake setup", "x=$(python -c 1)"):
+        assert list(without_declared_python([{"run": command}, setup])) == [command]
+        assert list(without_declared_python([setup, {"run": command}])) == [command]
+        assert not list(without_declared_python([setup, {"run": command, "env": mine}]))
+        older = setup | {"with": {"python-version": "3.11"}}
+        assert list(without_declared_python([older, {"run": command}])) == [command]
+    assert not INTERPRETER.search('.venv/bin/python x --python "$A" mlir-release pypi cmake')
+
+
+def test_one_version_is_declared() -> None:
+    """That of a wheel or a test is its own."""
+    every = [step["with"] for _, steps in SEQUENCES for step in steps if "setup-python@" in str(step.get("uses"))]
+    assert {given["python-version"] for given in every} == {DEFAULT_PYTHON.version, "${{ matrix.version }}"}
+    assert DEFAULT_PYTHON.version == install.PYTHON
+    for name in ("setup", "integrate", "setup-mlir"):
+        (given,) = (
+            step["with"] for step in read(ROOT / "actions" / name / "action.yml")["runs"]["steps"] if "with" in step
+        )
+        assert given["update-environment"] is False, "what the job or its caller has set up is first on the PATH"

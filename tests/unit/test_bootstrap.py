@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tools import install
+from tools.bootstrap import SetupError
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -84,3 +87,15 @@ def test_without_root_and_sudo_the_packages_are_named(bootstrap: ModuleType, mon
     monkeypatch.setattr(bootstrap, "is_installed", lambda package: package == "cmake")
     with pytest.raises(bootstrap.SetupError, match=r"(?s)^error\[packages-missing\].*apt-get install g\+\+ ccache$"):
         bootstrap.install_packages(("g++", "cmake", "ccache"))
+
+
+@pytest.mark.parametrize("found", [(3, 9), (3, 10), (3, 15), (4, 0)])
+def test_a_workflow_on_a_cpython_without_wheels_says_which_it_takes(found: tuple[int, int]) -> None:
+    """The first of windows-2022 was 3.9, Homebrew's is 3.15: pip would say that no distribution matches."""
+    with pytest.raises(SetupError, match=r"(?s)^error\[setup-python-unsupported\].*to do: install CPython 3\.12"):
+        install.check_python(found)
+
+
+@pytest.mark.parametrize("found", [(3, 11), (3, 12), (3, 14)])
+def test_a_workflow_takes_every_cpython_that_the_locks_have_wheels_for(found: tuple[int, int]) -> None:
+    install.check_python(found)

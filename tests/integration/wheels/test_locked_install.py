@@ -107,7 +107,8 @@ class Checkout:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
         (self.root / "tools").mkdir()
-        shutil.copy(ROOT / "tools" / "install.py", self.root / "tools")
+        for script in ("install.py", "bootstrap.py"):
+            shutil.copy(ROOT / "tools" / script, self.root / "tools")
         requires = {"asks": ("plain[extra]>=1",), "plain": ()}
         self.pins = {
             f"{name}=={version}": make_wheel(
