@@ -149,7 +149,11 @@ class Native(BuildEnvironment):
     def settings(self) -> dict[str, str]:
         """See :class:`BuildEnvironment`."""
         programs = _programs(self.tools)
-        found = {"CMAKE_MAKE_PROGRAM": str(programs["ninja"]), **compiler_launchers(programs["sccache"])}
+        found = {
+            "CMAKE_MAKE_PROGRAM": str(programs["ninja"]),
+            **compiler_launchers(programs["sccache"]),
+            "Python3_EXECUTABLE": str(self.tools.python),
+        }
         if sys.platform == "linux" and shutil.which("ld.lld"):  # elsewhere that is not the linker that is called
             found["LLVM_USE_LINKER"] = "lld"
         return found

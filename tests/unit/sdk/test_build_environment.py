@@ -156,6 +156,12 @@ def test_launchers_that_people_set_stay(tmp_path: Path, monkeypatch: pytest.Monk
     assert settings["CMAKE_C_COMPILER_LAUNCHER"] != "mine"
 
 
+def test_llvm_is_configured_with_the_toolkits_python(tmp_path: Path) -> None:
+    """CMake would search for one: the PATH of windows-2022 began with 3.9."""
+    tools = Tools(root=tmp_path)
+    assert Native(source=tmp_path, root=tmp_path, tools=tools).settings()["Python3_EXECUTABLE"] == str(tools.python)
+
+
 @pytest.mark.parametrize(("system", "asked"), [("linux", True), ("darwin", False), ("win32", False)])
 def test_lld_is_asked_of_a_compiler_that_would_call_it(
     system: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
