@@ -15,6 +15,7 @@ FACTS = LlvmFacts(
     runtime_requirements=(),
     has_stable_abi=False,
     has_python_sources=True,
+    build_tools=("CMake>=3.20.0", "Python>=3.8", "GNU>=7.4", "Clang>=5.0", "AppleClang>=10.0", "MSVC>=19.28"),
 )
 
 
@@ -36,7 +37,22 @@ endif()
 """,
     "mlir/cmake/modules/MLIRDetectPythonEnv.cmake": "set(MLIR_MINIMUM_PYTHON_VERSION 3.10)\n",
     "mlir/CMakeLists.txt": "set(MLIR_ENABLE_PYTHON_STABLE_ABI 0 CACHE BOOL\n",
-    "llvm/CMakeLists.txt": "  set(LLVM_MINIMUM_PYTHON_VERSION 3.8)\n",
+    "llvm/CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.20.0)
+  set(LLVM_MINIMUM_PYTHON_VERSION 3.8)
+find_package(Python3 ${LLVM_MINIMUM_PYTHON_VERSION} REQUIRED
+    COMPONENTS Interpreter)
+""",
+    "llvm/cmake/modules/CheckCompilerVersion.cmake": """\
+set(GCC_MIN 7.4)
+set(GCC_SOFT_ERROR 7.4)
+set(CLANG_MIN 5.0)
+set(CLANG_SOFT_ERROR 5.0)
+set(APPLECLANG_MIN 10.0)
+set(APPLECLANG_SOFT_ERROR 10.0)
+set(MSVC_MIN 19.28)
+set(MSVC_SOFT_ERROR 19.28)
+""",
     "mlir/python/CMakeLists.txt": 'add_custom_target("mlir-python-sources" DEPENDS ${mlir_python_sources_deps})\n',
     "mlir/python/requirements.txt": """\
 # BUILD dependencies

@@ -31,12 +31,14 @@ def make_targets(
     upstream: str = UPSTREAM,
     requires: Mapping[str, Mapping[str, str]] | None = None,
     provenance: str = "none",
+    compiler: Mapping[str, str] | None = None,
 ) -> str:
     """The content of a ``targets.toml`` for Linux x86_64.
 
     :param rows: of :func:`make_row`; the LLVM configurations are those that they name
     :param requires: the overrides of upstream's requirements
     :param provenance: required, none, or empty: what the kind of forge implies
+    :param compiler: of the runtime; None: not known
     """
     runtime = {"os": "linux", "arch": "x86_64", "runner": "ubuntu-24.04", "floor": "manylinux_2_28"}
     return tomli_w.dumps(
@@ -50,7 +52,7 @@ def make_targets(
                 }
                 for row in rows
             },
-            "runtime": {RUNTIME: {**runtime, "pythons": list(pythons)}},
+            "runtime": {RUNTIME: {**runtime, "pythons": list(pythons), **({"compiler": compiler} if compiler else {})}},
             "target": list(rows),
             **({"requires": requires} if requires else {}),
         }

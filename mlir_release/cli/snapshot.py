@@ -27,11 +27,16 @@ if TYPE_CHECKING:
     "--policy", default="head", show_default=True, help="head, green, a full sha, a tag or a branch of the upstream."
 )
 @force_option
+@click.option(
+    "--track", is_flag=True, help="With policy head or green: keep an issue as long as no snapshot can be made of it."
+)
 @request_id_option
 @branch_option
 @dry_run_option
 @json_option
-def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, branch: str, dry_run: bool) -> None:
+def snapshot(
+    forge: Forge, policy: str, force: bool, track: bool, request_id: str | None, branch: str, dry_run: bool
+) -> None:
     """Bump the pin, allocate a snapshot tag, open the draft, start the build.
 
     There is nothing to do (exit code 0) if a published release of the selected revision exists. An unfinished snapshot
@@ -40,7 +45,9 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
     """
     from dataclasses import replace
 
+    from mlir_release.errors import UsageError
     from mlir_release.forge.files import matrix_of_branch
+    from mlir_release.issues.tracking import track_refusal
     from mlir_release.snapshot.green import select
     from mlir_release.snapshot.transaction import snapshot as run
 
@@ -53,7 +60,15 @@ def snapshot(forge: Forge, policy: str, force: bool, request_id: str | None, bra
             console.table(search.COLUMNS, [candidate.row() for candidate in search.candidates])
 
     revision = select(matrix.release, policy, explain=explain)
-    outcome = run(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
+    tracks = track and not dry_run and policy in ("head", "green")
+    try:
+        outcome = run(forge, revision, matrix, request_id=request_id or None, force=force, dry_run=dry_run)
+    except UsageError as error:
+        if tracks:
+            track_refusal(forge, revision.sha, error)
+        raise
+    if tracks:
+        track_refusal(forge, revision.sha, None)
     if searches:
         outcome = replace(outcome, green=searches[0].to_json())
     console.outcome(outcome, title=outcome.tag)

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from mlir_release.console import console
+from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link
 from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs
@@ -284,6 +286,48 @@ def track(
             again = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
             _carry_out(tracker, [step for step in again if step.action == "close"])
     return Tracked(findings=findings, steps=steps, urls=urls, tracker=True, dry_run=dry_run)
+
+
+#: Key of the issue about the revisions that no snapshot can be made of: it belongs to no tag.
+_NO_SNAPSHOT = "no-snapshot"
+
+
+def track_refusal(forge: Forge, revision: str, error: ReleaseError | None) -> None:
+    """Keep one issue as long as no snapshot can be made of what upstream offers.
+
+    An issue that can't be kept is a warning: what became of the snapshot counts.
+
+    :param revision: that was selected
+    :param error: why no snapshot of it can be made; None: one is there, or under way
+    """
+    if forge.services is None:
+        return
+    tracker, log_url = forge.services.tracker, workflow_run_url(os.environ)
+    try:
+        known = [issue for issue in tracker.open_issues() if issue.key == _NO_SNAPSHOT]
+        _carry_out(tracker, _plan_refusal(known, revision, error, log_url))
+    except ReleaseError as problem:
+        console.warn(f"the issue about refused snapshots is not up to date: {problem.what}")
+
+
+def _plan_refusal(
+    known: Sequence[Issue], revision: str, error: ReleaseError | None, log_url: str
+) -> Sequence[IssueChange]:
+    if error is None:
+        text = f"A snapshot of {code(revision[:12])} can be made."
+        return [IssueChange(action="close", key=_NO_SNAPSHOT, text=text, issue=issue) for issue in known]
+    lines = [
+        f"Upstream's {code(revision)} can't be made a snapshot of"
+        + (f" ({link('log', log_url)})." if log_url else "."),
+        "There is no tag and no draft of it; each scheduled run tries the newest revision again.",
+        "",
+        code_block([f"error[{error.id}]: {error}"]),
+        "",
+        "This issue is maintained by `mlir-release snapshot --track`, which closes it with the next snapshot.",
+    ]
+    issue = known[0] if known else None
+    title, text = "No snapshot can be made", "\n".join(lines)
+    return [IssueChange(action="update" if issue else "open", key=_NO_SNAPSHOT, title=title, text=text, issue=issue)]
 
 
 def _carry_out(tracker: Tracker, steps: Sequence[IssueChange]) -> dict[str, str]:

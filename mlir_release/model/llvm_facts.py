@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from packaging.version import Version
+
 #: Trailers that hold the facts, of our tags and (the first) of upstream commits that represent a release.
 TRAILER_VERSION = "LLVM-Version"
 _TRAILER_MINIMUM = "Minimum-Python"
@@ -19,6 +21,7 @@ _TRAILER_BINDING = "Binding-Requirements"
 _TRAILER_RUNTIME = "Runtime-Requirements"
 _TRAILER_STABLE_ABI = "Stable-ABI"
 _TRAILER_SOURCES = "Python-Sources"
+_TRAILER_TOOLS = "Build-Tools"
 
 #: Between requirements on one line; no requirement contains it.
 _SEPARATOR = " | "
@@ -31,6 +34,7 @@ _TRAILERS = {
     _TRAILER_RUNTIME: re.compile(".*"),
     _TRAILER_STABLE_ABI: re.compile("|".join(_ANSWERS)),
     _TRAILER_SOURCES: re.compile("|".join(_ANSWERS)),
+    _TRAILER_TOOLS: re.compile(".*"),
 }
 
 REQUIREMENTS_FILE = "mlir/python/requirements.txt"
@@ -41,15 +45,33 @@ VERSION_FILES = ("cmake/Modules/LLVMVersion.cmake", "llvm/CMakeLists.txt")
 _MINIMUM_FILES = ("mlir/cmake/modules/MLIRDetectPythonEnv.cmake", "mlir/CMakeLists.txt", "llvm/CMakeLists.txt")
 _OPTIONS_FILE = "mlir/CMakeLists.txt"
 _BINDINGS_FILE = "mlir/python/CMakeLists.txt"
+_BUILD_FILES = ("llvm/CMakeLists.txt", "mlir/CMakeLists.txt")
+_COMPILERS_FILE = "llvm/cmake/modules/CheckCompilerVersion.cmake"
 
 #: Every file that :meth:`LlvmFacts.read` may ask for.
-FACT_FILES = tuple(dict.fromkeys((*VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE)))
+FACT_FILES = tuple(
+    dict.fromkeys(
+        (
+            *(*VERSION_FILES, *_MINIMUM_FILES, *_BUILD_FILES),
+            *(REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE, _COMPILERS_FILE),
+        )
+    )
+)
+
+#: CMake's names of compilers -> what the variables with their least versions begin with, in that file.
+COMPILERS = {"GNU": "GCC", "Clang": "CLANG", "AppleClang": "APPLECLANG", "MSVC": "MSVC"}
+
+#: What LLVM's build checks the version of. It names no oldest Ninja.
+BUILD_TOOLS = ("CMake", "Python", *COMPILERS)
 
 _NUMBER = re.compile(r"set\(LLVM_VERSION_(?P<part>MAJOR|MINOR|PATCH)\s+(?P<value>\d+)\)")
 _SUFFIX = re.compile(r"set\(LLVM_VERSION_SUFFIX\s+(?P<value>[A-Za-z0-9]+)\s*\)")
 _MINIMUM = re.compile(r"(?:MLIR_MINIMUM_PYTHON_VERSION|LLVM_MINIMUM_PYTHON_VERSION)\s+(?P<value>3\.\d+)\b")
 _STABLE_ABI = re.compile(r"^\s*(?:set|option)\s*\(\s*MLIR_ENABLE_PYTHON_STABLE_ABI\b", re.MULTILINE)
 _PYTHON_SOURCES = re.compile(r"^\s*add_custom_target\s*\(\s*\"?mlir-python-sources\b", re.MULTILINE)
+_CMAKE = re.compile(r"^[ \t]*cmake_minimum_required\s*\(\s*VERSION\s+(?P<value>[^\s)]+)", re.MULTILINE | re.IGNORECASE)
+_PYTHON = re.compile(r"^[ \t]*find_package\s*\(\s*Python3\s+(?P<value>[^\s)]+)", re.MULTILINE | re.IGNORECASE)
+_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
 
 #: LLVM's own minimum, before the bindings had one.
 _OLDEST_PYTHON = "3.8"
@@ -81,6 +103,28 @@ class LlvmFacts:
     runtime_requirements: tuple[str, ...]  #: what the bindings import at run time, from the same file
     has_stable_abi: bool  #: whether the bindings can be built for CPython's stable ABI
     has_python_sources: bool  #: whether the bindings' sources can be installed alone (``mlir-python-sources``)
+    build_tools: tuple[
+        str, ...
+    ]  #: ``CMake>=3.20.0``, …: the oldest that LLVM's build accepts, as far as it can be read
+
+    @property
+    def unread_tools(self) -> tuple[str, ...]:
+        """Those of :data:`BUILD_TOOLS` whose oldest version could not be read."""
+        known = {line.partition(">=")[0] for line in self.build_tools}
+        return tuple(name for name in BUILD_TOOLS if name not in known)
+
+    def unmet(self, there: Mapping[str, str]) -> tuple[str, ...]:
+        """The demands that a build would not meet: ``CMake>=4.1, not 3.31.10``.
+
+        :param there: versions by their names in :data:`BUILD_TOOLS`; a demand about no other tool is looked at
+        """
+        from packaging.requirements import Requirement
+
+        return tuple(
+            f"{demand}, not {there[demand.name]}"
+            for demand in map(Requirement, self.build_tools)
+            if demand.name in there and not demand.specifier.contains(there[demand.name])
+        )
 
     @property
     def binding_library(self) -> str:
@@ -105,6 +149,7 @@ class LlvmFacts:
             runtime_requirements=tuple(running),
             has_stable_abi=_STABLE_ABI.search(text_of(_OPTIONS_FILE) or "") is not None,
             has_python_sources=_PYTHON_SOURCES.search(text_of(_BINDINGS_FILE) or "") is not None,
+            build_tools=_read_build_tools(text_of),
         )
 
     def trailers(self) -> dict[str, str]:
@@ -115,6 +160,7 @@ class LlvmFacts:
             _TRAILER_MINIMUM: self.minimum_python,
             _TRAILER_BINDING: _SEPARATOR.join(self.binding_requirements),
             _TRAILER_RUNTIME: _SEPARATOR.join(self.runtime_requirements),
+            _TRAILER_TOOLS: _SEPARATOR.join(self.build_tools),
             _TRAILER_STABLE_ABI: names[self.has_stable_abi],
             _TRAILER_SOURCES: names[self.has_python_sources],
         }
@@ -137,6 +183,7 @@ class LlvmFacts:
             runtime_requirements=_recorded(trailers, _TRAILER_RUNTIME),
             has_stable_abi=_ANSWERS[trailers[_TRAILER_STABLE_ABI]],
             has_python_sources=_ANSWERS[trailers[_TRAILER_SOURCES]],
+            build_tools=_recorded(trailers, _TRAILER_TOOLS),
         )
 
 
@@ -199,3 +246,39 @@ def _read_minimum_python(text_of: Callable[[str], str | None]) -> str:
         if match := _MINIMUM.search(text_of(path) or ""):
             return match["value"]
     return _OLDEST_PYTHON
+
+
+def _read_build_tools(text_of: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The oldest tools that a build may have, as requirements. What is written in an unknown way is left out."""
+    build, compilers = [text_of(path) or "" for path in _BUILD_FILES], text_of(_COMPILERS_FILE) or ""
+    words = {"CMake": [(_CMAKE.search(text), text) for text in build], "Python": [(_PYTHON.search(build[0]), build[0])]}
+    for name, prefix in COMPILERS.items():
+        # Below the second, too, configuration fails, unless a variable says otherwise.
+        variables = (f"{prefix}_MIN", f"{prefix}_SOFT_ERROR")
+        words[name] = [(_setting(variable).search(compilers), compilers) for variable in variables]
+    found = {
+        name: [_version(match["value"], text) for match, text in places if match] for name, places in words.items()
+    }
+    known = {name: [version for version in versions if version] for name, versions in found.items()}
+    return tuple(f"{name}>={max(versions)}" for name, versions in known.items() if versions)
+
+
+def _setting(variable: str) -> re.Pattern[str]:
+    return re.compile(rf"^[ \t]*set\s*\(\s*{variable}\s+(?P<value>[^\s)]+)", re.MULTILINE | re.IGNORECASE)
+
+
+def _version(word: str, text: str) -> Version | None:
+    """The version that a word of a CMake file is: of a range (``3.20...3.31``) the older; a variable's first value.
+
+    :param text: of the file, where a variable is set
+    """
+    from packaging.version import Version
+
+    for _ in range(4):
+        word = word.strip('"').partition("...")[0]
+        name = re.fullmatch(r"\$\{(\w+)\}", word)
+        match = _setting(name[1]).search(text) if name else None
+        if match is None:
+            break
+        word = match["value"]
+    return Version(word) if _VERSION.fullmatch(word) else None

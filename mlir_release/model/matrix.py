@@ -151,17 +151,21 @@ class Matrix:
         )
 
     def of_revision(self, facts: LlvmFacts | None) -> Matrix:
-        """The matrix of one llvm-project revision, without the CPythons that its bindings do not support.
+        """The matrix of one llvm-project revision, without the CPythons that its bindings do not support, and without
+        the runtimes whose compilers its build does not accept.
 
         :param facts: None: not known, and nothing is excluded
         """
         if facts is None:
             return self
         oldest = CPython.parse(facts.minimum_python)
-        reason = f"LLVM {facts.version} needs CPython {oldest.version} or newer"
-        return self.excluding(
-            lambda wheel: reason if wheel.python is not None and wheel.python.release < oldest.release else ""
-        )
+
+        def reason_of(wheel: WheelTarget) -> str:
+            if wheel.python is not None and wheel.python.release < oldest.release:
+                return f"LLVM {facts.version} needs CPython {oldest.version} or newer"
+            return compiler_too_old(wheel.runtime, facts)
+
+        return self.excluding(reason_of)
 
     def without(self, reasons: Mapping[str, str]) -> Matrix:
         """The matrix without the places (:attr:`WheelTarget.place`) for which a tag gives a reason."""
@@ -224,6 +228,12 @@ class Matrix:
             ),
             excluded=tuple(row for row in self.excluded if accept(row.wheel, row.wheel)),
         )
+
+
+def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
+    """Why a revision can't be compiled on a runtime; empty if it can, or nothing is known of one of both."""
+    unmet = facts.unmet(runtime.compiler)
+    return f"LLVM {facts.version} needs {' and '.join(unmet)} as on {runtime.name}" if unmet else ""
 
 
 def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, structs
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import MalformedError, check_choice, doc, from_toml, one_of, text
+from mlir_release.model.llvm_facts import COMPILERS
 from mlir_release.model.pin import PINS_BRANCH
 from mlir_release.model.platforms import HOST_SYSTEMS, Platform, PlatformTag
 from mlir_release.model.regalloc_model import ModelPath
@@ -69,6 +70,8 @@ Days = Annotated[int, Meta(ge=1, le=3650, title="a whole number of days from 1 t
 
 #: At most a year: more is a mistake, and would leave the calendar.
 Hours = Annotated[int, Meta(ge=1, le=8760, title="a whole number of hours from 1 to 8760")]
+
+Version = Annotated[str, text(r"\d+(?:\.\d+){0,3}", "a version like 14.2")]
 
 #: Upstream's bindings need CPython 3.10.
 PythonTag = Annotated[
@@ -222,12 +225,21 @@ class RuntimeTable(_Table, frozen=True):
         str,
         doc("Tag of a published release whose wheels were built and passed their tests on this runner; empty: none."),
     ] = ""
+    compiler: Annotated[
+        Mapping[str, Version],
+        doc(
+            f"The version, at least, of the runner's or the image's C++ compiler, by CMake's name of it: "
+            f"{', '.join(COMPILERS)}. A revision that demands a newer one is not built there. Empty: not compared."
+        ),
+    ] = {}
     regalloc_model: Annotated[
         ModelPath,
         doc("Folder of a learned eviction policy (mlgo embed) that is compiled into the SDK, when LLVM is built."),
     ] = ""
 
     def __post_init__(self) -> None:
+        for name in self.compiler:
+            check_choice("compiler", name, COMPILERS)
         if self.regalloc_model and self.os == "windows":
             raise MalformedError("regalloc-model", "was never tried on Windows", "remove it")
         check_choice("os", self.os, HOST_SYSTEMS)
@@ -402,6 +414,7 @@ class Runtime:
     floor: str  #: the oldest platform that the wheels must install on: a platform tag without its architecture
     pythons: tuple[CPython, ...]
     proven: str = ""  #: tag of a release that was built there; empty: none was
+    compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
 
     @classmethod

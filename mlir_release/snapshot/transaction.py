@@ -29,6 +29,7 @@ from mlir_release.model.release_tags import (
 )
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
+from mlir_release.snapshot.buildable import check_tools
 from mlir_release.snapshot.installable import Answers, ask
 from mlir_release.snapshot.plan import (
     CommitPin,
@@ -118,8 +119,8 @@ def snapshot(
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
         :func:`default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
-    :raises UsageError: ``branch-missing``, ``request-id-invalid``, ``no-target-for-revision``, and those of
-        :meth:`Revision.facts`
+    :raises UsageError: ``branch-missing``, ``request-id-invalid``, ``revision-demands-newer-tools``,
+        ``no-target-for-revision``, and those of :meth:`Revision.facts`
     :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``
     :raises VerificationError: if the tag to resume is not of a pin commit (:mod:`~mlir_release.snapshot.pinned`)
     :raises ConflictError: if the forge keeps changing meanwhile
@@ -252,8 +253,9 @@ class _Transaction:
     def exclusions(self) -> tuple[str, ...]:
         """Which CPythons of the matrix get no wheel, and why.
 
-        :raises UsageError: ``no-target-for-revision``, ``stable-abi-unavailable``
+        :raises UsageError: ``revision-demands-newer-tools``, ``no-target-for-revision``, ``stable-abi-unavailable``
         """
+        unread = check_tools(self.matrix, self.facts, self.revision.sha)
         matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons).sharing(self.facts)
         reasons: dict[str, dict[str, None]] = {}
         for row in matrix.excluded:
@@ -268,7 +270,7 @@ class _Transaction:
                 remedy="add a CPython that this revision supports to targets.toml, relax a requirement in its "
                 "[requires], or choose another revision",
             )
-        return (*shown, *self.answers.unknown)
+        return (*shown, *unread, *self.answers.unknown)
 
     def made_by_another(self, tag: str, world: ForgeState) -> bool:
         """Whether a tag was made for another request than ours."""

@@ -218,7 +218,7 @@ def test_a_tag_that_says_something_else_is_not_copied(
 def test_a_tag_names_no_address_that_a_downstream_would_install_from() -> None:
     facts = LlvmFacts(
         version="22.1.8", minimum_python="3.10", binding_requirements=("nanobind>=2.9",), runtime_requirements=(),
-        has_stable_abi=True, has_python_sources=True,
+        has_stable_abi=True, has_python_sources=True, build_tools=(),
     )  # fmt: skip
     trailers = facts.trailers()
     assert LlvmFacts.from_trailers(trailers) == facts

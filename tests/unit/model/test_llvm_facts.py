@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.model.llvm_facts import FACT_FILES, REQUIREMENTS_FILE, FactsError, LlvmFacts, split_requirements
+from mlir_release.model.llvm_facts import (
+    BUILD_TOOLS,
+    FACT_FILES,
+    REQUIREMENTS_FILE,
+    FactsError,
+    LlvmFacts,
+    split_requirements,
+)
 from mlir_release.model.trailers import format_message, parse_trailers
 from tests.revision_factory import FACTS, LLVM_FILES
 
@@ -34,6 +42,7 @@ def test_what_a_recent_tree_says() -> None:
         runtime_requirements=("numpy>=2.1.0, <=2.1.2", "ml_dtypes>=0.5.0, <=0.6.0"),
         has_stable_abi=True,
         has_python_sources=True,
+        build_tools=("CMake>=3.20.0", "Python>=3.8", "GNU>=7.4", "Clang>=5.0", "AppleClang>=10.0", "MSVC>=19.28"),
     )
     assert facts.binding_library == "nanobind"
 
@@ -117,9 +126,59 @@ def test_trailers_are_one_line_a_fact() -> None:
         "Minimum-Python": "3.10",
         "Binding-Requirements": "nanobind>=2.9, <3.0 | PyYAML>=5.4.0, <=6.0.1 | typing_extensions>=4.12.2",
         "Runtime-Requirements": "numpy>=2.1.0, <=2.1.2 | ml_dtypes>=0.5.0, <=0.6.0",
+        "Build-Tools": "CMake>=3.20.0 | Python>=3.8 | GNU>=7.4 | Clang>=5.0 | AppleClang>=10.0 | MSVC>=19.28",
         "Stable-ABI": "yes",
         "Python-Sources": "yes",
     }
+
+
+BUILD, COMPILERS_FILE = "llvm/CMakeLists.txt", "llvm/cmake/modules/CheckCompilerVersion.cmake"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (BUILD, "cmake_minimum_required(VERSION 4.1)\n", "CMake>=4.1"),
+        (BUILD, "cmake_minimum_required(VERSION 3.31.0...4.2 FATAL_ERROR)\n", "CMake>=3.31.0"),
+        (BUILD, "CMAKE_MINIMUM_REQUIRED( VERSION\n  3.31 )\n", "CMake>=3.31"),
+        (BUILD, "set(OLDEST 4.1)\ncmake_minimum_required(VERSION ${OLDEST})\n", "CMake>=4.1"),
+        (BUILD, 'set(A "4.1")\nset(B ${A})\ncmake_minimum_required(VERSION "${B}...${C}")\n', "CMake>=4.1"),
+        ("mlir/CMakeLists.txt", "cmake_minimum_required(VERSION 3.31)\n", "CMake>=3.31"),
+        (BUILD, "find_package(Python3 3.13 REQUIRED COMPONENTS Interpreter)\n", "Python>=3.13"),
+        (COMPILERS_FILE, "set(GCC_MIN 99)\n", "GNU>=99"),
+        (COMPILERS_FILE, "set(GCC_MIN 7.4)\nset(GCC_SOFT_ERROR 12)\n", "GNU>=12"),
+        (COMPILERS_FILE, "set(LEAST 19.50)\nset(MSVC_MIN ${LEAST})\n", "MSVC>=19.50"),
+    ],
+)
+def test_the_oldest_tools_of_a_build(path: str, text: str, expected: str) -> None:
+    assert expected in LlvmFacts.read((LLVM_FILES | {path: text}).get).build_tools
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "tool"),
+    [
+        (BUILD, "# cmake_minimum_required(VERSION 4.1)\n", "CMake"),
+        (BUILD, "cmake_minimum_required(VERSION ${UNSET})\n", "CMake"),
+        (BUILD, "set(A ${B})\nset(B ${A})\ncmake_minimum_required(VERSION ${A})\n", "CMake"),
+        (BUILD, "cmake_minimum_required(VERSION 3.31-rc1)\n", "CMake"),
+        (BUILD, f"cmake_minimum_required(VERSION {'9' * 9000})\n", "CMake"),
+        (BUILD, "find_package(Python3 REQUIRED)\n", "Python"),
+        (COMPILERS_FILE, "least_version(GNU 99)\n", "GNU"),
+        (COMPILERS_FILE, None, "MSVC"),
+    ],
+)
+def test_what_is_written_in_an_unknown_way_is_no_demand(path: str, text: str | None, tool: str) -> None:
+    facts = LlvmFacts.read({**LLVM_FILES, path: text}.get)
+    assert tool in facts.unread_tools
+    assert facts.unmet(dict.fromkeys(BUILD_TOOLS, "1")) == tuple(f"{line}, not 1" for line in facts.build_tools)
+
+
+def test_demands_are_compared_as_versions() -> None:
+    facts = replace(FACTS, build_tools=("CMake>=3.31.0", "GNU>=9.1"))
+    assert facts.unmet({"CMake": "3.31.10", "GNU": "14.2"}) == ()
+    assert facts.unmet({"CMake": "3.31", "GNU": "9.1"}) == ()
+    assert facts.unmet({"CMake": "3.4", "GNU": "9"}) == ("CMake>=3.31.0, not 3.4", "GNU>=9.1, not 9")
+    assert facts.unmet({"Clang": "1"}) == ()
 
 
 def test_nothing_is_known_from_the_tag_of_an_older_toolkit() -> None:
@@ -137,6 +196,7 @@ def test_nothing_is_known_from_the_tag_of_an_older_toolkit() -> None:
         ("Minimum-Python", "3.x"),
         ("Runtime-Requirements", "numpy>=1 || ml_dtypes"),
         ("Binding-Requirements", "; rm -rf /"),
+        ("Build-Tools", "CMake 4.1"),
         ("Stable-ABI", "maybe"),
         ("Python-Sources", "True"),
     ],

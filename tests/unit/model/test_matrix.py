@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,15 @@ FACTS = LlvmFacts(
     runtime_requirements=("numpy>=2",),
     has_stable_abi=True,
     has_python_sources=True,
+    build_tools=(),
 )
+
+
+def test_a_platform_whose_compiler_is_too_old_is_excluded_with_the_reason(matrix: Matrix) -> None:
+    fitting = matrix.of_revision(replace(FACTS, minimum_python="3.10", build_tools=("AppleClang>=21.0", "GNU>=14")))
+    assert {row.wheel.runtime.name for row in fitting.excluded} == {"macos-arm64", "macos-x86_64"}
+    assert not {"macos-arm64", "macos-x86_64"} & {runtime.name for runtime in fitting.runtimes}
+    assert fitting.excluded[0].reason == "LLVM 25.1.0 needs AppleClang>=21.0, not 17.0 as on macos-arm64"
 
 
 def test_a_cpython_older_than_a_revisions_minimum_is_excluded_with_the_reason(matrix: Matrix) -> None:

@@ -28,6 +28,7 @@ FACTS = LlvmFacts(
     runtime_requirements=(),
     has_stable_abi=True,
     has_python_sources=True,
+    build_tools=(),
 )
 
 

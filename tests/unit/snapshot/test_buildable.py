@@ -1,0 +1,108 @@
+"""What a revision demands of the jobs' tools, before anything is made for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.host.locked import read_lock
+from mlir_release.model.llvm_facts import LlvmFacts
+from mlir_release.model.matrix import Matrix
+from mlir_release.snapshot.buildable import tools_of_all_jobs
+from mlir_release.snapshot.transaction import number, snapshot
+from tests.memory_forge import MemoryForge
+from tests.revision_factory import FACTS, LLVM_FILES, make_revision
+from tests.targets_factory import make_row, make_targets
+
+SHA = "b" * 40
+GCC = {"GNU": "14.2"}
+REQUIRED, EXPERIMENTAL = (
+    Matrix.parse(make_targets(make_row(required=required), compiler=GCC)) for required in (True, False)
+)
+ELSEWHERE = """
+[runtime.macos-arm64]
+os = "macos"
+arch = "arm64"
+runner = "macos-15"
+floor = "macosx_13_0"
+compiler = {AppleClang = "17.0"}
+pythons = ["cp312"]
+
+[[target]]
+llvm = "mlir"
+runtime = "macos-arm64"
+suites = ["smoke"]
+required = false
+"""
+#: Linux is required, macOS is not.
+BOTH = Matrix.parse(make_targets(make_row(), compiler=GCC) + ELSEWHERE)
+
+
+def make_forge() -> MemoryForge:
+    return MemoryForge({"llvm-project.version": f"{'a' * 40}\n".encode()})
+
+
+def refused(matrix: Matrix, *tools: str) -> ReleaseError:
+    """The error about a revision that demands ``tools``; neither a snapshot nor a release is begun."""
+    forge = make_forge()
+    before = forge.key()
+    for run in (snapshot, partial(number, version="22.1.8")):
+        for dry_run in (True, False):
+            with pytest.raises(UsageError) as caught:
+                run(
+                    forge,
+                    revision=make_revision(SHA, facts=replace(FACTS, build_tools=tools)),
+                    matrix=matrix,
+                    dry_run=dry_run,
+                )
+            assert caught.value.id == "revision-demands-newer-tools"
+    assert forge.key() == before
+    return caught.value
+
+
+def notes(matrix: Matrix, facts: LlvmFacts) -> tuple[str, ...]:
+    outcome = snapshot(make_forge(), make_revision(SHA, facts=facts), matrix)
+    assert outcome.action == "started"
+    return outcome.notes
+
+
+def test_a_newer_cmake_or_python_than_the_jobs_have_is_refused_for_all() -> None:
+    (cmake,) = (pin.version for pin in read_lock() if pin.name == "cmake")
+    error = refused(EXPERIMENTAL, "CMake>=4.1", "Python>=3.13", "GNU>=7.4")
+    assert error.why == f"LLVM 22.1.8 needs CMake>=4.1, not {cmake}; LLVM 22.1.8 needs Python>=3.13, not 3.12"
+    assert "tools/lock_builds.py" in error.remedy
+
+
+@pytest.mark.parametrize("matrix", [REQUIRED, BOTH])
+def test_a_newer_compiler_than_a_required_platform_has_is_refused(matrix: Matrix) -> None:
+    assert refused(matrix, "GNU>=99").why == "LLVM 22.1.8 needs GNU>=99, not 14.2 as on linux-x86_64"
+
+
+def test_a_newer_compiler_than_any_platform_has_is_refused() -> None:
+    assert "GNU>=99" in refused(EXPERIMENTAL, "GNU>=99").why
+
+
+def test_an_experimental_platform_with_an_older_compiler_is_left_out() -> None:
+    facts = replace(FACTS, build_tools=(*FACTS.build_tools[:-2], "AppleClang>=21.0", "MSVC>=19.28"))
+    assert notes(BOTH, facts) == (
+        "no wheels for cp312: LLVM 22.1.8 needs AppleClang>=21.0, not 17.0 as on macos-arm64",
+    )
+
+
+def test_the_next_minimum_of_llvm_is_met() -> None:
+    """LLVM 24's: llvm-project#223854."""
+    assert notes(BOTH, replace(FACTS, build_tools=("CMake>=3.31.0", *FACTS.build_tools[1:]))) == ()
+
+
+def test_what_can_not_be_read_refuses_nothing_and_is_noted() -> None:
+    tree = LLVM_FILES | {"llvm/CMakeLists.txt": "cmake_minimum_required(VERSION ${FROM_ELSEWHERE})\n"}
+    found = LlvmFacts.read(tree.get)
+    facts = replace(FACTS, build_tools=found.build_tools)
+    assert notes(BOTH, facts) == ("its tree does not say which CMake, Python it needs; nothing is refused for that",)
+
+
+def test_both_tools_of_all_jobs_are_known() -> None:
+    assert set(tools_of_all_jobs()) == {"CMake", "Python"}
