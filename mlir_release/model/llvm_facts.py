@@ -45,20 +45,14 @@ VERSION_FILES = ("cmake/Modules/LLVMVersion.cmake", "llvm/CMakeLists.txt")
 _MINIMUM_FILES = ("mlir/cmake/modules/MLIRDetectPythonEnv.cmake", "mlir/CMakeLists.txt", "llvm/CMakeLists.txt")
 _OPTIONS_FILE = "mlir/CMakeLists.txt"
 _BINDINGS_FILE = "mlir/python/CMakeLists.txt"
-_BUILD_FILES = ("llvm/CMakeLists.txt", "mlir/CMakeLists.txt")
-_COMPILERS_FILE = "llvm/cmake/modules/CheckCompilerVersion.cmake"
+_TOOLS_FILES = ("llvm/CMakeLists.txt", "mlir/CMakeLists.txt", "llvm/cmake/modules/CheckCompilerVersion.cmake")
 
 #: Every file that :meth:`LlvmFacts.read` may ask for.
 FACT_FILES = tuple(
-    dict.fromkeys(
-        (
-            *(*VERSION_FILES, *_MINIMUM_FILES, *_BUILD_FILES),
-            *(REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE, _COMPILERS_FILE),
-        )
-    )
+    dict.fromkeys((*VERSION_FILES, *_MINIMUM_FILES, REQUIREMENTS_FILE, _OPTIONS_FILE, _BINDINGS_FILE, *_TOOLS_FILES))
 )
 
-#: CMake's names of compilers -> what the variables with their least versions begin with, in that file.
+#: CMake's names of compilers -> what the variables with their oldest versions begin with.
 COMPILERS = {"GNU": "GCC", "Clang": "CLANG", "AppleClang": "APPLECLANG", "MSVC": "MSVC"}
 
 #: What LLVM's build checks the version of. It names no oldest Ninja.
@@ -70,7 +64,7 @@ _MINIMUM = re.compile(r"(?:MLIR_MINIMUM_PYTHON_VERSION|LLVM_MINIMUM_PYTHON_VERSI
 _STABLE_ABI = re.compile(r"^\s*(?:set|option)\s*\(\s*MLIR_ENABLE_PYTHON_STABLE_ABI\b", re.MULTILINE)
 _PYTHON_SOURCES = re.compile(r"^\s*add_custom_target\s*\(\s*\"?mlir-python-sources\b", re.MULTILINE)
 _CMAKE = re.compile(r"^[ \t]*cmake_minimum_required\s*\(\s*VERSION\s+(?P<value>[^\s)]+)", re.MULTILINE | re.IGNORECASE)
-_PYTHON = re.compile(r"^[ \t]*find_package\s*\(\s*Python3\s+(?P<value>[^\s)]+)", re.MULTILINE | re.IGNORECASE)
+_PYTHON = re.compile(r"^[ \t]*find_package\s*\(\s*Python3\s+(?P<value>[\d$][^\s)]*)", re.MULTILINE | re.IGNORECASE)
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
 
 #: LLVM's own minimum, before the bindings had one.
@@ -103,9 +97,7 @@ class LlvmFacts:
     runtime_requirements: tuple[str, ...]  #: what the bindings import at run time, from the same file
     has_stable_abi: bool  #: whether the bindings can be built for CPython's stable ABI
     has_python_sources: bool  #: whether the bindings' sources can be installed alone (``mlir-python-sources``)
-    build_tools: tuple[
-        str, ...
-    ]  #: ``CMake>=3.20.0``, …: the oldest that LLVM's build accepts, as far as it can be read
+    build_tools: tuple[str, ...]  #: the oldest that LLVM's build accepts, where that can be read: ``CMake>=3.20.0``
 
     @property
     def unread_tools(self) -> tuple[str, ...]:
@@ -249,18 +241,18 @@ def _read_minimum_python(text_of: Callable[[str], str | None]) -> str:
 
 
 def _read_build_tools(text_of: Callable[[str], str | None]) -> tuple[str, ...]:
-    """The oldest tools that a build may have, as requirements. What is written in an unknown way is left out."""
-    build, compilers = [text_of(path) or "" for path in _BUILD_FILES], text_of(_COMPILERS_FILE) or ""
-    words = {"CMake": [(_CMAKE.search(text), text) for text in build], "Python": [(_PYTHON.search(build[0]), build[0])]}
-    for name, prefix in COMPILERS.items():
-        # Below the second, too, configuration fails, unless a variable says otherwise.
-        variables = (f"{prefix}_MIN", f"{prefix}_SOFT_ERROR")
-        words[name] = [(_setting(variable).search(compilers), compilers) for variable in variables]
-    found = {
-        name: [_version(match["value"], text) for match, text in places if match] for name, places in words.items()
-    }
-    known = {name: [version for version in versions if version] for name, versions in found.items()}
-    return tuple(f"{name}>={max(versions)}" for name, versions in known.items() if versions)
+    """The oldest tools that a build may have, as requirements. One that is asked for in an unknown way is left out."""
+    text = "\n".join(text_of(path) or "" for path in _TOOLS_FILES)
+    found = {"CMake": _versions(_CMAKE, text), "Python": _versions(_PYTHON, text)}
+    # Below a SOFT_ERROR, too, configuration fails, unless a variable says otherwise.
+    found |= {name: _versions(_setting(f"{prefix}_(?:MIN|SOFT_ERROR)"), text) for name, prefix in COMPILERS.items()}
+    return tuple(f"{name}>={max(versions)}" for name, versions in found.items() if versions)
+
+
+def _versions(pattern: re.Pattern[str], text: str) -> list[Version]:
+    """The versions at all places that a pattern finds; none at all if one of them can't be read."""
+    found = [_version(match["value"], text) for match in pattern.finditer(text)]
+    return [version for version in found if version is not None] if all(found) else []
 
 
 def _setting(variable: str) -> re.Pattern[str]:
@@ -270,7 +262,7 @@ def _setting(variable: str) -> re.Pattern[str]:
 def _version(word: str, text: str) -> Version | None:
     """The version that a word of a CMake file is: of a range (``3.20...3.31``) the older; a variable's first value.
 
-    :param text: of the file, where a variable is set
+    :param text: of the files, where a variable is set
     """
     from packaging.version import Version
 

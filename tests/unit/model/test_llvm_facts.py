@@ -162,6 +162,7 @@ def test_the_oldest_tools_of_a_build(path: str, text: str, expected: str) -> Non
         (BUILD, "set(A ${B})\nset(B ${A})\ncmake_minimum_required(VERSION ${A})\n", "CMake"),
         (BUILD, "cmake_minimum_required(VERSION 3.31-rc1)\n", "CMake"),
         (BUILD, f"cmake_minimum_required(VERSION {'9' * 9000})\n", "CMake"),
+        ("mlir/CMakeLists.txt", "cmake_minimum_required(VERSION ${UNSET})\n", "CMake"),
         (BUILD, "find_package(Python3 REQUIRED)\n", "Python"),
         (COMPILERS_FILE, "least_version(GNU 99)\n", "GNU"),
         (COMPILERS_FILE, None, "MSVC"),
