@@ -194,7 +194,7 @@ class Veteran:
         self.index(folder="site")
         self.deploy()
         self.now = NOW
-        yield self.ask("snapshot", name="snapshot")
+        yield self.ask("snapshot", "--track", name="snapshot")
         yield self.ask("release", "sweep", name="release sweep")
         yield self.ask("matrix", "--missing", TAG, "--kind", "platforms", name="matrix --missing")
         with patch("mlir_release.sdk.provision.provide_pinned", side_effect=BudgetSpent("sdk-budget-spent", "no time")):
