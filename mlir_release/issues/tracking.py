@@ -317,8 +317,7 @@ def _plan_refusal(
         text = f"A snapshot of {code(revision[:12])} can be made."
         return [IssueChange(action="close", key=_NO_SNAPSHOT, text=text, issue=issue) for issue in known]
     lines = [
-        f"Upstream's {code(revision)} can't be made a snapshot of"
-        + (f" ({link('log', log_url)})." if log_url else "."),
+        f"No snapshot can be made of upstream's {code(revision)}" + (f" ({link('log', log_url)})." if log_url else "."),
         "There is no tag and no draft of it; each scheduled run tries the newest revision again.",
         "",
         code_block([f"error[{error.id}]: {error}"]),
@@ -327,7 +326,13 @@ def _plan_refusal(
     ]
     issue = known[0] if known else None
     title, text = "No snapshot can be made", "\n".join(lines)
-    return [IssueChange(action="update" if issue else "open", key=_NO_SNAPSHOT, title=title, text=text, issue=issue)]
+    kept = IssueChange(action="update" if issue else "open", key=_NO_SNAPSHOT, title=title, text=text, issue=issue)
+    # Two runs at once may each have opened one.
+    same = [
+        IssueChange(action="close", key=_NO_SNAPSHOT, text=f"The same as #{known[0].number}.", issue=twin)
+        for twin in known[1:]
+    ]
+    return [kept, *same]
 
 
 def _carry_out(tracker: Tracker, steps: Sequence[IssueChange]) -> dict[str, str]:
