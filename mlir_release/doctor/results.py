@@ -47,6 +47,11 @@ def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str)
     )
 
 
+def adopt_command(repository: str) -> str:
+    """What to do about files that are not this repository's own."""
+    return f"in a checkout: mlir-release forge adopt {repository} @ORGANISATION/TEAM; then commit that"
+
+
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:
     """An error of the toolkit as a finding; ``about``: the file concerned."""
     text = ": ".join(part for part in (about, error.what, error.why) if part)

@@ -69,7 +69,11 @@ def _cases(inputs: tuple[str, ...], *lines: str, writes: tuple[str, ...] = ()) -
 
 CASES: tuple[Case, ...] = (
     *_cases(_SDK, "rehearsal --workspace out/w --sdk in/llvm-build/sdk --python in/nothing"),
-    *_cases((), "forge codeowners @llvm/release @ada"),
+    *_cases(
+        (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
+        "forge adopt llvm/wheels @llvm/release @ada -C in/checkout",
+        writes=("in/checkout",),
+    ),
     *_cases(_CHECKOUT, "forge init out/new -C in/checkout", "matrix -C in/checkout --only os=linux"),
     *_cases(
         _CHECKOUT,
