@@ -74,10 +74,10 @@ def count(findings: Sequence[Finding]) -> str:
     return f"{numbers['problem']} problem{plural}, {numbers['unknown']} unknown, {numbers['ok']} ok"
 
 
-def summary(findings: Sequence[Finding], *, title: str) -> str:
-    """A table of what is not ok, for the step summary."""
+def summary(findings: Sequence[Finding], *, title: str, whole: bool = False) -> str:
+    """A table for the step summary: of what is not ok, or of the whole."""
     lines = [f"### {markdown(title)}", "", count(findings)]
-    shown = [finding for finding in findings if finding.level != "ok"]
+    shown = [finding for finding in findings if whole or finding.level != "ok"]
     if shown:
         rows = [
             [markdown(cell) for cell in (finding.check, finding.level, finding.text, finding.remedy)]
