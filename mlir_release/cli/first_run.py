@@ -45,12 +45,13 @@ def _finish(ctx: click.Context, findings: Sequence[Finding], place: str) -> None
 @click.pass_context
 def github(ctx: click.Context, forge: Forge, branch: str, policy: str, anyway: bool, output: Path | None) -> None:
     """Ask what a job's token may do: a snapshot up to its dispatch, issues, refs, a re-run; then delete all of it."""
-    from mlir_release.doctor.first_run import ask_github, write_answers
+    from mlir_release.doctor.first_run import ask_github, check_scratch, write_answers
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.snapshot.green import select
 
+    check_scratch(forge, anyway=anyway)
     matrix = matrix_of_branch(forge, branch)
-    findings = ask_github(forge, select(matrix.release, policy), matrix, anyway=anyway)
+    findings = ask_github(forge, select(matrix.release, policy), matrix)
     if output is not None:
         write_answers(findings, output)
     _finish(ctx, findings, forge.description)

@@ -22,6 +22,7 @@ from mlir_release.doctor.results import Finding, of_error, verdict
 from mlir_release.errors import ForgeError, ReleaseError, UsageError
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of
+from mlir_release.forge.github.issues import LABEL
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.files import read_document, sha256_of, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
@@ -62,17 +63,10 @@ WATCHES, WATCH = 120, 15.0
 _COMPILERS = {"Linux": ("docker",), "Darwin": ("clang", "xcrun"), "Windows": ("clang-cl",)}
 
 
-def ask_github(
-    forge: Forge,
-    revision: Revision,
-    matrix: Matrix,
-    *,
-    anyway: bool = False,
-    pause: Callable[[float], None] = time.sleep,
-) -> list[Finding]:
-    """Ask everything that needs a job's token, and clean up.
+def check_scratch(forge: Forge, *, anyway: bool = False) -> None:
+    """Refuse a repository that people use.
 
-    :param anyway: also where releases are published
+    :param anyway: accept it
     :raises UsageError: ``first-run-not-scratch``, ``not-on-github``
     """
     need_services(forge)
@@ -84,9 +78,14 @@ def ask_github(
             why="a first run makes and deletes tags, drafts and issues",
             remedy="run it on a scratch repository, or choose `anyway`",
         )
+
+
+def ask_github(
+    forge: Forge, revision: Revision, matrix: Matrix, *, pause: Callable[[float], None] = time.sleep
+) -> list[Finding]:
+    """Ask everything that needs a job's token, and clean up."""
     clean(forge)
-    run = _FirstRun(forge, revision, matrix, pause)
-    findings = list(run.ask())
+    findings = list(_FirstRun(forge, revision, matrix, pause).ask())
     return [*findings, clean(forge)]
 
 
@@ -251,7 +250,7 @@ def clean(forge: Forge) -> Finding:
         if issue.key == NAME:
             attempt("an issue", tracker.close, issue, "The first run is over.")
     if all(issue.key == NAME for issue in issues):
-        attempt("the label of issues", scratch.delete_label)
+        attempt("the label of issues", scratch.delete_label, LABEL)
     if not kept:
         return Finding("clean-up", "ok", "nothing is left of first runs")
     remedy = "delete them by hand, if they are in the way; no sweep continues them"

@@ -87,6 +87,12 @@ CASES: tuple[Case, ...] = (
         "cost --estimate -C in/checkout",
         "cost --requests -C in/checkout --abi3",
     ),
+    *_cases(_STATE, "first-run github --forge local:forge", "first-run clean --forge local:forge"),
+    *_cases(
+        _CHECKOUT,
+        "first-run report in/checkout -C in/checkout --handed-over {}",
+        "first-run runner ubuntu-24.04 --output out/answers.json",
+    ),
     *_cases(
         _STATE,
         "pin show --latest --forge local:forge",

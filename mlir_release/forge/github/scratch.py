@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from mlir_release.forge.github.issues import LABEL
 from mlir_release.forge.github.refusals import NotFound
 
 if TYPE_CHECKING:
@@ -36,10 +35,10 @@ class Scratch:
         if name in self.refs(name):
             self._client.write(lambda: self._client.request("DELETE", f"/git/refs/{quote(name)}"), about=name)
 
-    def delete_label(self) -> None:
-        """Delete the label of the issues that the toolkit keeps; nothing if it is gone."""
+    def delete_label(self, name: str) -> None:
+        """Delete a label of issues; nothing if it is gone."""
         with suppress(NotFound):
-            self._client.write(lambda: self._client.request("DELETE", f"/labels/{quote(LABEL)}"), about=LABEL)
+            self._client.write(lambda: self._client.request("DELETE", f"/labels/{quote(name)}"), about=name)
 
     def before_newest_change(self, path: str, branch: str) -> str | None:
         """The commit before the newest one of a branch that changed a file or folder; None if there is no such."""

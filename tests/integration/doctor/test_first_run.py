@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.doctor import first_run
-from mlir_release.doctor.first_run import REFUSED_STEP, WORKFLOW, ask_github, clean
+from mlir_release.doctor.first_run import REFUSED_STEP, WORKFLOW, ask_github, check_scratch, clean
 from mlir_release.errors import UsageError
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
@@ -71,11 +71,10 @@ def forge_of(github: GitHubServer, *scopes: str) -> GitHubForge:
     return GitHubForge(client, actor="octocat")
 
 
-def ask(github: GitHubServer, *scopes: str, **options: Any) -> dict[str, tuple[str, str]]:
+def ask(github: GitHubServer, *scopes: str) -> dict[str, tuple[str, str]]:
     """Level and text of each answer."""
-    found = ask_github(
-        forge_of(github, *scopes), make_revision("a" * 40), Matrix.parse(TARGETS), pause=lambda _: None, **options
-    )
+    forge = forge_of(github, *scopes)
+    found = ask_github(forge, make_revision("a" * 40), Matrix.parse(TARGETS), pause=lambda _: None)
     return {finding.check: (finding.level, finding.text) for finding in found}
 
 
@@ -171,10 +170,10 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
     forge.create_tag("v1", head, "v1\n")
     forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
     with pytest.raises(UsageError) as caught:
-        ask(github)
+        check_scratch(forge)
     assert caught.value.id == "first-run-not-scratch"
-    assert refs(github) == ["refs/heads/main", "refs/tags/v1"]
-    assert ask(github, anyway=True)["transaction"][0] == "ok"
+    check_scratch(forge, anyway=True)
+    assert ask(github)["transaction"][0] == "ok"
     assert refs(github) == ["refs/heads/main", "refs/tags/v1"]
 
 
