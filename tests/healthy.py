@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.repository_files import REQUIRED
 from mlir_release.doctor.reviews import SECURITY_FILE
+from mlir_release.forge import checkout
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.github.observations import (
     AllowedActions,
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-_SIGNER = re.compile(rb"(?<=uses: )[^/\s]+/[^/\s]+(?=/\.github/workflows/attest\.yml@)")
-
 
 def signed_by(repository: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files as the repository's owner sets them up: attest.yml of the repository itself signs."""
-    return {path: _SIGNER.sub(repository.encode(), content) for path, content in files.items()}
+    return {path: checkout.signed_by(repository, content.decode()).encode() for path, content in files.items()}
 
 
 #: What a release repository has.
@@ -107,7 +105,7 @@ def read_used(repository: str, path: str, ref: str) -> bytes | None:
 
 
 TAG_RULES = tuple(
-    Rule(kind=kind, ruleset="tags", include=("refs/tags/snapshot-*", "refs/tags/llvm-*"))
+    Rule(kind=kind, ruleset="tags", include=("refs/tags/snapshot-*", "refs/tags/llvm-*", "refs/tags/abandoned/*"))
     for kind in ("update", "deletion")
 )
 
@@ -139,7 +137,7 @@ WELL = Observations(
     },
     secrets=Names(seen={"INTEGRATE_TOKEN": ""}),
     environment_secrets={"pypi": frozenset()},
-    variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm"}),
+    variables=Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm", "MLIR_RELEASE_SCHEDULE": "on"}),
     codeowners_errors=(),
     private_reports=True,
     refusals={},

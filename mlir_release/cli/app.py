@@ -19,7 +19,7 @@ from mlir_release.foreign import visible
 #: are here so that ``--help`` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
     "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
-    "forge": ("Start here", "Set up a release repository: a local forge in a folder, CODEOWNERS."),
+    "forge": ("Start here", "Set up a release repository: a local forge in a folder, or a checkout for GitHub."),
     "pin": ("Release", "Show, set or check the pinned llvm-project revision."),
     "tag": ("Release", "List the release tags, or show the next one."),
     "matrix": ("Release", "Show the build matrix, filtered, as a table or for GitHub Actions."),
@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
+    "first-run": ("Operate", "Ask GitHub on a scratch repository what only it can answer, before anything is built."),
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
     "cost": ("Operate", "Runner minutes per week, and their cost."),
     "mlgo": ("Learn", "Train an eviction policy for LLVM's register allocator, and evaluate it."),
@@ -57,7 +58,8 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"mlir_release.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"mlir_release.cli.{name}"), name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:

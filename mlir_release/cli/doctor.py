@@ -44,16 +44,19 @@ def doctor(
 
     with console.waiting(f"examining {forge.description}"):
         findings = examine_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
-    _show(findings, forge.description)
+    show(findings, forge.description, title=f"{forge.description}: set up?")
     if any(finding.level == "problem" for finding in findings):
         ctx.exit(int(ExitCode.NEEDS_PERSON))
 
 
-def _show(findings: Sequence[Finding], place: str) -> None:
-    """Print the findings and the remedies; in Actions also the step's summary and an annotation for each problem."""
+def show(findings: Sequence[Finding], place: str, *, title: str, whole: bool = False) -> None:
+    """Print the findings and the remedies; in Actions also the step's summary and an annotation for each problem.
+
+    :param whole: whether the summary has what is ok, too
+    """
     from mlir_release.doctor.results import count, summary, to_do
 
-    console.summary(summary(findings, title=f"{place}: set up?"))
+    console.summary(summary(findings, title=title, whole=whole))
     if console.in_actions:
         for finding in findings:
             if finding.level == "problem":

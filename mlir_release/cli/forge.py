@@ -31,10 +31,20 @@ def forge_init(folder: Path, repository: Path) -> None:
     console.result(f"made {made.description}", {"forge": f"local:{folder}"})
 
 
-@forge.command("codeowners")
+@forge.command("adopt")
+@click.argument("name", metavar="OWNER/NAME")
 @click.argument("owners", nargs=-1, required=True)
-def forge_codeowners(owners: tuple[str, ...]) -> None:
-    """Print the CODEOWNERS of a release repository: OWNERS (@ORGANISATION/TEAM) review every change."""
-    from mlir_release.forge.codeowners import format_codeowners
+@repository_option
+@json_option
+def forge_adopt(name: str, owners: tuple[str, ...], repository: Path) -> None:
+    """Make a checkout of the toolkit that of the release repository OWNER/NAME on GitHub, before its first push.
 
-    console.show(format_codeowners(owners).rstrip("\n"))
+    Its workflows then have attest.yml of OWNER/NAME sign, and CODEOWNERS asks OWNERS (@ORGANISATION/TEAM) to review
+    every change.
+    """
+    from mlir_release.forge.checkout import adopt
+    from mlir_release.forge.github.client import GitHubClient
+
+    changed = adopt(repository, GitHubClient(name, token=None).name, owners)
+    shown = f"changed {', '.join(changed)}" if changed else "nothing to do"
+    console.result(f"{shown}: this is a checkout of {name}", {"repository": name, "changed": changed})

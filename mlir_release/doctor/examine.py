@@ -13,12 +13,12 @@ from mlir_release.doctor.local import examine_local
 from mlir_release.doctor.pin_branch import examine_newest_pin
 from mlir_release.doctor.pins import examine_pins
 from mlir_release.doctor.pull_requests import examine_pull_requests
-from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
+from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons
 from mlir_release.doctor.repository_files import FILES, Contents, examine_workflows, read_files
 from mlir_release.doctor.results import hidden
 from mlir_release.doctor.reviews import examine_reviews
 from mlir_release.doctor.rules import examine_branch, examine_pin_branches, examine_tags
-from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases
+from mlir_release.doctor.settings import examine_branches, examine_environment, examine_releases, examine_schedule
 from mlir_release.doctor.signer import examine_signer
 from mlir_release.doctor.token import examine_token
 from mlir_release.doctor.uses import all_uses
@@ -54,7 +54,7 @@ def examine_forge(
     if contents.releases and contents.matrix is not None:
         findings += (examine_newest_pin(forge, contents.matrix.release),)
         findings += tuple(examine_latest(forge, contents.matrix.release))
-        findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_exclusions(forge))
+        findings += (*examine_pythons(contents.matrix, today=forge.now().date()), *examine_newest_snapshot(forge))
     if index_url is not None and contents.releases:
         known = owners or configured_owners(seen.variables)
         if goes_to_pypi(contents):
@@ -99,3 +99,4 @@ def _examine_release_side(seen: Observations, contents: Contents) -> Iterator[Fi
     if goes_to_pypi(contents):
         candidates = contents.matrix is not None and contents.matrix.release.pypi_candidates
         yield from examine_environment(seen, candidates=candidates)
+    yield examine_schedule(seen)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.pin_branch import examine_newest_pin
-from mlir_release.doctor.pythons import examine_exclusions, examine_pythons
+from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons
 from mlir_release.doctor.repository_files import FILES, read_files
 from mlir_release.doctor.results import Finding, of_error, verdict
 from mlir_release.errors import ReleaseError
@@ -39,7 +39,7 @@ def examine_local(forge: Forge, branch: str) -> Iterator[Finding]:
     if contents.matrix is not None:
         yield examine_newest_pin(forge, contents.matrix.release)
         yield from examine_pythons(contents.matrix, today=forge.now().date())
-        yield from examine_exclusions(forge)
+        yield from examine_newest_snapshot(forge)
     if contents.matrix is not None and contents.matrix.release.branch != branch:
         text = f"targets.toml names {contents.matrix.release.branch} as its branch, but this is {branch}"
         remedy = "correct branch in [release], or examine the other branch with --branch"

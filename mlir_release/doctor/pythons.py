@@ -11,6 +11,7 @@ from mlir_release.doctor.results import Finding, of_error
 from mlir_release.errors import ReleaseError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import parse_toml
+from mlir_release.release.status import stale
 from mlir_release.snapshot.state import matrix_of, states
 
 if TYPE_CHECKING:
@@ -100,12 +101,14 @@ def _unknown(lives: Collection[Life], used: Collection[tuple[int, int]], today: 
         )
 
 
-def examine_exclusions(forge: Forge) -> Iterator[Finding]:
-    """The targets that the newest snapshot was not made for, by reason; its tag records them."""
+def examine_newest_snapshot(forge: Forge) -> Iterator[Finding]:
+    """Whether snapshots are still made, and which targets the newest was not made for; its tag records the reasons."""
     try:
-        snapshots = [
-            state for state in states(forge, newest=10) if state.tag.kind == "snapshot" and state.state != "abandoned"
-        ]
+        every = states(forge, newest=10)
+        remedy = "docs/operating.md, 'No snapshot appeared', has the causes"
+        for note in stale(forge.now(), every) if forge.services is not None else ():  # else there is no schedule
+            yield Finding("newest-snapshot", "problem", note, remedy)
+        snapshots = [state for state in every if state.tag.kind == "snapshot" and state.state != "abandoned"]
         if not snapshots:
             return
         matrix = matrix_of(forge, snapshots[-1])

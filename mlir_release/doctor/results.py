@@ -47,6 +47,11 @@ def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str)
     )
 
 
+def adopt_command(repository: str) -> str:
+    """What to do about files that are not this repository's own."""
+    return f"in a checkout: mlir-release forge adopt {repository} @ORGANISATION/TEAM; then commit that"
+
+
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:
     """An error of the toolkit as a finding; ``about``: the file concerned."""
     text = ": ".join(part for part in (about, error.what, error.why) if part)
@@ -69,10 +74,10 @@ def count(findings: Sequence[Finding]) -> str:
     return f"{numbers['problem']} problem{plural}, {numbers['unknown']} unknown, {numbers['ok']} ok"
 
 
-def summary(findings: Sequence[Finding], *, title: str) -> str:
-    """A table of what is not ok, for the step summary."""
+def summary(findings: Sequence[Finding], *, title: str, whole: bool = False) -> str:
+    """A table for the step summary: of what is not ok, or of the whole."""
     lines = [f"### {markdown(title)}", "", count(findings)]
-    shown = [finding for finding in findings if finding.level != "ok"]
+    shown = [finding for finding in findings if whole or finding.level != "ok"]
     if shown:
         rows = [
             [markdown(cell) for cell in (finding.check, finding.level, finding.text, finding.remedy)]

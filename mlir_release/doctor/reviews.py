@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.results import Finding, hidden, verdict
+from mlir_release.doctor.results import Finding, adopt_command, hidden, verdict
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, unowned
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _owners(seen: Observations, content: bytes | None) -> Finding:
     check = "code-owners"
     if content is None:
         text = f"{seen.branch} lacks {CODEOWNERS_FILE}: a change of the toolkit needs nobody's review"
-        return Finding(check, "problem", text, f"mlir-release forge codeowners @ORGANISATION/TEAM > {CODEOWNERS_FILE}")
+        return Finding(check, "problem", text, adopt_command(seen.repository))
     without = unowned(content.decode("utf-8", errors="replace"))
     if without:
         text = f"{CODEOWNERS_FILE} has no owner for {', '.join(without)}"

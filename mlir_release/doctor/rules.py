@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Finding, hidden, verdict
+from mlir_release.snapshot.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,8 +13,15 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.github.observations import BranchRules, Observations, Rule
 
-#: A tag of each kind, to apply rules to.
+#: A tag of each kind of release, to apply rules to.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
+
+#: Tags that are made once, by the pattern that a rule names. Without the last, an abandoned snapshot comes back.
+_KEPT_TAGS = {
+    "snapshot-*": SAMPLE_TAGS[0],
+    "llvm-*": SAMPLE_TAGS[1],
+    f"{ABANDONED_PREFIX}*": ABANDONED_PREFIX + SAMPLE_TAGS[0],
+}
 
 #: Rules (and fields of classic protection) that keep a job from changing a branch without a person's consent. Checks
 #: that must pass are not among them: who may write may report that they have.
@@ -134,8 +142,7 @@ def examine_tags(seen: Observations) -> Iterator[Finding]:
     if seen.tag_rules is None:
         yield hidden(seen, "tag-rules", "the rulesets", asked="rulesets", usual="metadata: read")
         return
-    for sample in SAMPLE_TAGS:
-        pattern = sample.partition("-")[0] + "-*"
+    for pattern, sample in _KEPT_TAGS.items():
         rules = [rule for rule in seen.tag_rules if rule.covers(sample)]
         kinds = {rule.kind for rule in rules}
         open_to = [word for kind, word in (("update", "moved"), ("deletion", "deleted")) if kind not in kinds]

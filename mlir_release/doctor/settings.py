@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: The environment that the job which uploads to PyPI runs in.
 PYPI_ENVIRONMENT = "pypi"
 
+#: The repository variable without which snapshot.yml does nothing on its schedule: the push that brings it starts that.
+SCHEDULE_VARIABLE = "MLIR_RELEASE_SCHEDULE"
+
 #: The tag of a release candidate, to apply rules to.
 SAMPLE_CANDIDATE = "llvm-23.1rc1.01"
 
@@ -76,6 +79,19 @@ def examine_releases(seen: Observations) -> Iterator[Finding]:
             f"{seen.default_branch} {'may' if admitted else 'may not'} deploy to the environment {PAGES_ENVIRONMENT}",
             f"Settings > Environments > {PAGES_ENVIRONMENT} > Deployment branches and tags: add {seen.default_branch}",
         )
+
+
+def examine_schedule(seen: Observations) -> Finding:
+    """Whether snapshots are made on schedule; a repository is set up before they are."""
+    check, value = "schedule", seen.variables.seen.get(SCHEDULE_VARIABLE)
+    if value is None and not seen.variables.complete:
+        return hidden(seen, check, f"the variable {SCHEDULE_VARIABLE}", asked="variables", usual="variables: read")
+    return verdict(
+        check,
+        value == "on",
+        f"snapshot.yml {'runs' if value == 'on' else 'does nothing'} on its schedule",
+        f"Settings > Secrets and variables > Actions > Variables: {SCHEDULE_VARIABLE}, with the value on",
+    )
 
 
 def examine_environment(seen: Observations, *, candidates: bool = False) -> Iterator[Finding]:

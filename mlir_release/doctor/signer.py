@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.results import Finding, verdict
+from mlir_release.doctor.results import Finding, adopt_command, verdict
+from mlir_release.forge.checkout import SIGNER
 from mlir_release.forge.files import DEFAULT_BRANCH
 
 if TYPE_CHECKING:
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 
     from mlir_release.doctor.repository_files import Contents
     from mlir_release.forge.github.observations import Observations
-
-#: The workflow that signs.
-SIGNER = ".github/workflows/attest.yml"
 
 _CALL = re.compile(rf"(?P<repository>[^/]+/[^/]+)/{re.escape(SIGNER)}@(?P<ref>.+)")
 
@@ -39,7 +37,7 @@ def examine_signer(seen: Observations, contents: Contents) -> Iterator[Finding]:
         "signer",
         not wrong,
         f"{'; '.join(wrong)}: its signatures would be refused" if wrong else f"releases are signed by {right}",
-        f"in a checkout: sed -i 's#uses: .*{SIGNER}@[^ ]*#uses: {right}#' .github/workflows/*.yml; then commit that",
+        adopt_command(seen.repository),
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.github.observations import Observations
+    from mlir_release.forge.github.scratch import Scratch
     from mlir_release.forge.pulls import PullRequests
     from mlir_release.model.pin import PinFacts
 
@@ -338,6 +339,10 @@ class Services(Protocol):
     @property
     def job_logs(self) -> JobLogs:
         """What its jobs wrote."""
+
+    @property
+    def scratch(self) -> Scratch:
+        """What a first run does to it."""
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
         """How the repository is set up, as far as the token may see it.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlir_release.errors import ConflictError, UsageError
+from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
+from mlir_release.forge.files import DEFAULT_BRANCH
 from mlir_release.git.repository import Git
 from mlir_release.git.worktrees import current_branch
 from mlir_release.host.files import read_document, read_if_there, write_atomically
@@ -12,6 +16,14 @@ from mlir_release.host.surroundings import also_pass
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PIN_FILE, format_pin, parse_pin
 from mlir_release.model.targets import TARGETS_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The workflow that signs. GitHub allows no expression in ``uses``, so its callers name the repository.
+SIGNER = ".github/workflows/attest.yml"
+
+_CALL = re.compile(rf"(?<=uses: )[^/\s]+/[^/\s]+/{re.escape(SIGNER)}@[^\s]+")
 
 
 def matrix_of_checkout(repository: Path) -> Matrix:
@@ -43,6 +55,29 @@ def files_of_checkout(repository: Path) -> dict[str, bytes]:
     """The pin and the targets of a checkout, by path, for a new forge. :raises UsageError: if one has a mistake"""
     matrix_of_checkout(repository)
     return {PIN_FILE: format_pin(read_pin(repository)), TARGETS_FILE: (repository / TARGETS_FILE).read_bytes()}
+
+
+def signed_by(repository: str, workflow: str) -> str:
+    """A workflow that has ``attest.yml`` of ``repository`` (``OWNER/NAME``) sign, at the branch of signatures."""
+    return _CALL.sub(f"{repository}/{SIGNER}@{DEFAULT_BRANCH}", workflow)
+
+
+def adopt(directory: Path, repository: str, owners: Sequence[str]) -> list[str]:
+    """Write into a checkout whose release repository it is, and who reviews it. Repeating this changes nothing.
+
+    :param repository: ``OWNER/NAME`` on GitHub, checked by the caller
+    :param owners: as of :func:`format_codeowners`
+    :returns: the files that are different now
+    :raises UsageError: ``codeowner-invalid``, and those of :func:`matrix_of_checkout`
+    """
+    matrix_of_checkout(directory)
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((directory / SIGNER).parent.glob("*.yml"))}
+    wanted = {path: signed_by(repository, text) for path, text in texts.items()}
+    wanted[directory / CODEOWNERS_FILE] = format_codeowners(owners)
+    changed = {path: text for path, text in wanted.items() if read_if_there(path) != text.encode()}
+    for path, text in changed.items():
+        write_atomically(path, text)
+    return [path.relative_to(directory).as_posix() for path in changed]
 
 
 def read_pin(directory: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import NeedsPersonError
@@ -16,8 +17,8 @@ from mlir_release.model.manifest import format_time
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from mlir_release.forge.base import Issue, Run, RunJob
     from mlir_release.model.manifest import Manifest
@@ -30,6 +31,9 @@ FIRST_FAILED = re.compile(r"^First failed in: `(?P<tag>[^`]+)`", re.MULTILINE)
 
 #: What the title of an issue about a target that is not required ends in.
 EXPERIMENTAL = " (experimental)"
+
+#: A schedule that makes two snapshots a day has stopped if the newest is this old.
+STALE = timedelta(days=2)
 
 #: Failed jobs of a platform that are linked at most.
 MAX_LINKS = 3
@@ -197,8 +201,15 @@ def make_status(facts: Facts) -> Status:
         source=facts.source,
         releases=releases,
         platforms=tuple(platforms),
-        notes=facts.notes,
+        notes=(*facts.notes, *stale(facts.now, (row.state for row in facts.releases))),
     )
+
+
+def stale(now: datetime, states: Iterable[TagState]) -> Iterator[str]:
+    """A note if no snapshot was made for :data:`STALE`, where any was made at all."""
+    begun = [state.created_at for state in states if state.tag.kind == "snapshot" and state.created_at]
+    if begun and (age := now - max(begun)) > STALE:
+        yield f"the newest snapshot is {format_age(age)} old: no schedule makes new ones; mlir-release doctor looks why"
 
 
 def platform_of(name: str, platforms: Iterable[str]) -> str:

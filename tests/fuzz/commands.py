@@ -69,7 +69,11 @@ def _cases(inputs: tuple[str, ...], *lines: str, writes: tuple[str, ...] = ()) -
 
 CASES: tuple[Case, ...] = (
     *_cases(_SDK, "rehearsal --workspace out/w --sdk in/llvm-build/sdk --python in/nothing"),
-    *_cases((), "forge codeowners @llvm/release @ada"),
+    *_cases(
+        (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
+        "forge adopt llvm/wheels @llvm/release @ada -C in/checkout",
+        writes=("in/checkout",),
+    ),
     *_cases(_CHECKOUT, "forge init out/new -C in/checkout", "matrix -C in/checkout --only os=linux"),
     *_cases(
         _CHECKOUT,
@@ -82,6 +86,12 @@ CASES: tuple[Case, ...] = (
         (*_CHECKOUT, "in/checkout/.github/workflows/snapshot.yml"),
         "cost --estimate -C in/checkout",
         "cost --requests -C in/checkout --abi3",
+    ),
+    *_cases(_STATE, "first-run github --forge local:forge", "first-run clean --forge local:forge"),
+    *_cases(
+        _CHECKOUT,
+        "first-run report in/checkout -C in/checkout --handed-over {}",
+        "first-run runner ubuntu-24.04 --output out/answers.json",
     ),
     *_cases(
         _STATE,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @route(f"GET {REPO}/commits")
 def list_commits(call: Call) -> Answer:
     repository = call.repository
-    shas = repository.git.text("rev-list", call.query.get("sha", "main")).split()
+    paths = ("--", call.query["path"]) if "path" in call.query else ()
+    shas = repository.git.text("rev-list", call.query.get("sha", "main"), *paths).split()
     rows, headers = call.page(shas)
     return Answer(200, [commit_row(repository, sha) for sha in rows], headers)
 

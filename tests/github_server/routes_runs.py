@@ -89,7 +89,7 @@ def _within(when: datetime, wanted: str) -> bool:
     return {">=": when >= edge, "<=": when <= edge, ">": when > edge, "<": when < edge, "": when == edge}[match[1]]
 
 
-def _find(call: Call) -> Json:
+def find_run(call: Call) -> Json:
     for run in call.repository.runs:
         if str(run["id"]) == call.names["run_id"]:
             return run
@@ -98,7 +98,7 @@ def _find(call: Call) -> Json:
 
 @route(f"GET {REPO}/actions/runs/{{run_id}}/jobs")
 def jobs(call: Call) -> Answer:
-    run = _find(call)
+    run = find_run(call)
     found = call.repository.jobs.get(run["id"], [])
     rows, headers = call.page([_job(call.repository, run, job) for job in found])
     return Answer(200, {"total_count": len(found), "jobs": rows}, headers)

@@ -22,6 +22,7 @@ from tests.github_server import (
     routes_issues,  # noqa: F401
     routes_pulls,  # noqa: F401
     routes_runs,  # noqa: F401
+    routes_scratch,  # noqa: F401
     routes_setup,  # noqa: F401
     routes_trees,  # noqa: F401
     strangers,

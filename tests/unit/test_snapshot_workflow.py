@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from mlir_release.doctor.settings import SCHEDULE_VARIABLE
+
 FILE = Path(__file__).parents[2] / ".github" / "workflows" / "snapshot.yml"
 WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 
@@ -14,9 +16,14 @@ WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 def test_every_scheduled_run_sweeps_also_if_the_bump_fails() -> None:
     assert WORKFLOW[True]["schedule"]  # YAML 1.1 reads the key "on" as a boolean
     job = WORKFLOW["jobs"]["sweep"]
-    assert (job["needs"], job["if"]) == ("snapshot", "${{ !cancelled() }}")
+    assert (job["needs"], job["if"]) == ("snapshot", "${{ !cancelled() && needs.snapshot.result != 'skipped' }}")
     commands = [step["run"] for step in job["steps"] if "run" in step]
     assert commands == ["mlir-release release sweep"]
+
+
+def test_the_schedule_does_nothing_until_the_variable_is_set() -> None:
+    condition = WORKFLOW["jobs"]["snapshot"]["if"]
+    assert condition == f"${{{{ github.event_name != 'schedule' || vars.{SCHEDULE_VARIABLE} == 'on' }}}}"
 
 
 def test_the_sweep_runs_no_foreign_code_with_its_rights() -> None:

@@ -9,6 +9,7 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.github.issues import GitHubTracker
 from mlir_release.forge.github.pulls import GitHubPullRequests
 from mlir_release.forge.github.runs import GitHubRuns
+from mlir_release.forge.github.scratch import Scratch
 from mlir_release.forge.github.settings import Setup
 from mlir_release.model.decode import parse_json
 
@@ -29,6 +30,7 @@ class GitHubServices:
         self.location = client.where.partition("://")[2]
         self.tracker = GitHubTracker(client)
         self.pulls = GitHubPullRequests(client)
+        self.scratch = Scratch(client)
         self.timings = self.job_logs = GitHubRuns(client)
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 REPOSITORY = "llvm/mlir-wheels"
 FILES = healthy.signed_by(REPOSITORY, healthy.FILES)
 RELEASE_FILES = healthy.signed_by(REPOSITORY, healthy.RELEASE_FILES)
-TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*"], "exclude": []}}
+TAGS = {"ref_name": {"include": ["refs/tags/snapshot-*", "refs/tags/llvm-*", "refs/tags/abandoned/*"], "exclude": []}}
 PINS = {"ref_name": {"include": ["refs/heads/snapshots", "refs/heads/release/*"], "exclude": []}}
 SETTINGS: dict[str, Any] = {
     "workflows": (*WORKFLOWS, "walk.yml"),
@@ -57,7 +57,7 @@ SETTINGS: dict[str, Any] = {
         {"conditions": PINS, "rules": [{"type": "deletion"}, {"type": "non_fast_forward"}]},
     ],
     "secrets": ("INTEGRATE_TOKEN",),
-    "variables": {"MLIR_RELEASE_PYPI_OWNER": "llvm"},
+    "variables": {"MLIR_RELEASE_PYPI_OWNER": "llvm", "MLIR_RELEASE_SCHEDULE": "on"},
 }
 ADMINISTRATOR = ("repo", "admin", "contents")
 
@@ -171,7 +171,7 @@ def test_without_a_token_what_is_hidden_is_unknown(github: GitHubServer, doctor:
     found, code = doctor.ask("")
     assert code == 0
     hidden = {"token", "actions", "default-permissions", "immutable-releases", "pull-request-token",
-              "pull-request-creation", "protected-branch"}  # fmt: skip
+              "pull-request-creation", "protected-branch", "schedule"}  # fmt: skip
     assert {check for check, level in found.items() if level == "unknown"} == hidden
     assert well(found) == found.keys() - hidden
 

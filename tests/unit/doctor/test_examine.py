@@ -57,7 +57,7 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "environment-reviewers",
         "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
-        "code-owners", "security-policy", "private-reports", "signer",
+        "code-owners", "security-policy", "private-reports", "signer", "schedule",
     }  # fmt: skip
 
 
@@ -106,6 +106,8 @@ def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
         ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/snapshot-*",)) for rule in TAG_RULES)}),
         ("tag-rules", {"tag_rules": tuple(replace(rule, include=("~DEFAULT_BRANCH",)) for rule in TAG_RULES)}),
         ("tag-rules", {"tag_rules": tuple(replace(rule, include=("refs/*",)) for rule in TAG_RULES)}),
+        ("tag-rules", {"tag_rules": tuple(replace(rule, exclude=("refs/tags/abandoned/*",)) for rule in TAG_RULES)}),
+        ("schedule", {"variables": Names(seen={"MLIR_RELEASE_PYPI_OWNER": "llvm", "MLIR_RELEASE_SCHEDULE": "off"})}),
         ("tag-creation", {"tag_rules": (*TAG_RULES, CREATION)}),
         ("immutable-releases", {"immutable": False}),
         ("issues", {"issues": False}),

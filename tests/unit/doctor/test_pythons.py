@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.pythons import examine_exclusions, examine_pythons, read_lives
+from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons, read_lives
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
@@ -84,14 +84,14 @@ def test_the_dates_are_in_order() -> None:
 def test_exclusions_of_the_newest_snapshot_are_told_by_reason() -> None:
     text = make_targets(make_row(), pythons=["cp313", "cp314", "cp315"])
     forge = MemoryForge({TARGETS_FILE: text.encode()})
-    assert not list(examine_exclusions(forge))
+    assert not list(examine_newest_snapshot(forge))
     for number, excluded in ((1, {}), (2, {"linux-x86_64-cp314": "no wheels", "linux-x86_64-cp315": "no wheels"})):
         tag = SnapshotTag(TODAY, number)
         message = tag_message(
             tag, revision="a" * 40, request_id="x", wheel_version="1", toolkit_version="0", excluded=excluded
         )
         forge.create_tag(str(tag), forge.branches["main"], message)
-    (found,) = examine_exclusions(forge)
+    (found,) = examine_newest_snapshot(forge)
     assert found.level == "problem"
     assert found.text == (
         "mlir-linux-x86_64-cp314, mlir-linux-x86_64-cp315: no target of snapshot-20261121.02: no wheels"

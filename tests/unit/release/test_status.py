@@ -12,7 +12,7 @@ from mlir_release.forge.base import Issue, Run
 from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
-from mlir_release.release.status import Facts, TagFacts, format_age, make_status, platform_of
+from mlir_release.release.status import Facts, TagFacts, format_age, make_status, platform_of, stale
 from mlir_release.snapshot.state import TagState
 from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
@@ -263,6 +263,17 @@ def test_platforms_by_name() -> None:
         ("publish: verify and publish", ""),
     ):
         assert platform_of(text, names) == expected
+
+
+def test_no_new_snapshot_for_days_is_noted() -> None:
+    begun = [replace(state(tag(number)), created_at=START + timedelta(days=number)) for number in (1, 2)]
+    assert not list(stale(START + timedelta(days=4), begun))
+    (note,) = stale(START + timedelta(days=5), begun)
+    assert note.startswith("the newest snapshot is 3 d old")
+    facts = TagFacts(state=begun[1], began=begun[1].created_at)
+    assert (
+        note in make_status(Facts(now=START + timedelta(days=5), source="here", releases=(facts,), matrix=MATRIX)).notes
+    )
 
 
 def test_ages() -> None:
