@@ -123,8 +123,8 @@ def _is_installed(folder: Path, name: str) -> bool:
     return f"install-{name}" in text or (added["how"] == "add_tablegen" and "DESTINATION" in added["words"].split())
 
 
-#: The C++ runtime in each library, so that wheels need none of the machine's, as in llvm/eudsl's. A digest where the linker
-#: would write the time: upstream compiles with ``/Brepro``, too, where these flags forbid incremental links.
+#: The C++ runtime in each library, so that wheels need none of the machine's, as in llvm/eudsl's. A digest where the
+#: linker would write the time: upstream compiles with ``/Brepro``, too, where these flags forbid incremental links.
 _WINDOWS = {
     "CMAKE_MSVC_RUNTIME_LIBRARY": "MultiThreaded",
     **{f"CMAKE_{kind}_LINKER_FLAGS_RELEASE": "/INCREMENTAL:NO /Brepro" for kind in ("EXE", "SHARED", "MODULE")},
