@@ -237,6 +237,8 @@ def _check_machine(tree: BuildTree) -> None:
 
 def configure(tree: BuildTree, stages: StageLog) -> None:
     """Run CMake; quick if it ran before."""
+    import psutil
+
     tree.root.mkdir(parents=True, exist_ok=True)  # one that another process built, and removed, while this one waited
     environment = tree.environment
     environment.begin()
@@ -250,8 +252,8 @@ def configure(tree: BuildTree, stages: StageLog) -> None:
     if sys.platform != "win32":
         maps = f"-ffile-prefix-map={source}=/llvm-project -ffile-prefix-map={build}=/build"
         settings["CMAKE_C_FLAGS"] = settings["CMAKE_CXX_FLAGS"] = maps
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, memory // _MEMORY_A_LINK)))
+    links = psutil.virtual_memory().total // _MEMORY_A_LINK
+    settings["LLVM_PARALLEL_LINK_JOBS"] = str(max(1, min(tree.jobs, links)))
     words = ["-G", "Ninja", "-S", f"{source}/llvm", "-B", build]
     words += [f"-D{name}={value}" for name, value in sorted(settings.items())]
     title = f"configure LLVM {tree.source.version} ({tree.configuration})"

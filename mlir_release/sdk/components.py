@@ -123,6 +123,14 @@ def _is_installed(folder: Path, name: str) -> bool:
     return f"install-{name}" in text or (added["how"] == "add_tablegen" and "DESTINATION" in added["words"].split())
 
 
+#: The C++ runtime in each library, so that wheels need none of the machine's, as in llvm/eudsl's. A digest where the
+#: linker would write the time: upstream compiles with ``/Brepro``, too, where these flags forbid incremental links.
+_WINDOWS = {
+    "CMAKE_MSVC_RUNTIME_LIBRARY": "MultiThreaded",
+    **{f"CMAKE_{kind}_LINKER_FLAGS_RELEASE": "/INCREMENTAL:NO /Brepro" for kind in ("EXE", "SHARED", "MODULE")},
+}
+
+
 def cmake_settings(
     source: UpstreamSource, configuration: str, floor: str, code_generators: Sequence[str] = CODE_GENERATORS
 ) -> dict[str, str]:
@@ -134,6 +142,8 @@ def cmake_settings(
         "LLVM_ENABLE_CURL", "LLVM_ENABLE_HTTPLIB", "LLVM_ENABLE_FFI", "LLVM_ENABLE_Z3_SOLVER", "LLVM_ENABLE_TERMINFO",
         "LLVM_ENABLE_ICU", "LLVM_ENABLE_ICONV", "LLVM_ENABLE_DIA_SDK",
         "LLVM_ENABLE_BINDINGS", "LLVM_ENABLE_OCAMLDOC", "MLIR_ENABLE_BINDINGS_PYTHON", "LLVM_BUILD_LLVM_DYLIB",
+        # On Windows, upstream builds these by default: DLLs of all of LLVM, which no wheel and no SDK has.
+        "LLVM_BUILD_LLVM_C_DYLIB", "LLVM_TOOL_LTO_BUILD", "LLVM_TOOL_REMARKS_SHLIB_BUILD",
         "LLVM_INCLUDE_EXAMPLES", "LLVM_INCLUDE_BENCHMARKS", "LLVM_INCLUDE_DOCS", "LLVM_APPEND_VC_REV",
     )  # fmt: skip
     projects = ["mlir", *(["lld"] if (source.root / "lld" / "CMakeLists.txt").is_file() else [])]
@@ -150,6 +160,5 @@ def cmake_settings(
         "MLIR_INSTALL_AGGREGATE_OBJECTS": "ON",  # add_mlir_aggregate needs the C API's object libraries
         "LLVM_DISTRIBUTION_COMPONENTS": ";".join(components(source, system)),
         **({"CMAKE_OSX_DEPLOYMENT_TARGET": "{}.{}".format(*tag.macos)} if tag.macos else {}),
-        # The C++ runtime in each library, so that wheels need none of the machine's, as in llvm/eudsl's.
-        **({"CMAKE_MSVC_RUNTIME_LIBRARY": "MultiThreaded"} if system.name == "windows" else {}),
+        **(_WINDOWS if system.name == "windows" else {}),
     }

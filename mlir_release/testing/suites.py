@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from mlir_release.model.release_tags import base_version
 from mlir_release.model.requirements import of_other_names
 from mlir_release.projects.mlir import SMOKE, TEST_REQUIREMENTS
 from mlir_release.sdk.parts import BUILD, TOOLS
+from mlir_release.sdk.programs import link_or_copy
 from mlir_release.testing import lit
 from mlir_release.testing.behaviours import run_cases
 from mlir_release.testing.known_failures import Situation
@@ -199,12 +201,13 @@ def _bindings(
         stable_abi=subject.release is not None and bool(subject.release.serves),
         libraries=libraries,
     )
-    # As deep as in upstream's build tree, where a test of LLVM 19's looks for ../../../../lib.
+    # As deep as in upstream's build tree, where a test looks for ../../../../lib, on Windows ../../../../bin.
     build = subject.workdir / name / "build"
     folder = lit.write_site_configuration(setup, build / "tools" / "mlir")
-    link = build / "lib"
-    link.unlink(missing_ok=True)
-    link.symlink_to(libraries, target_is_directory=True)
+    shared = build / subject.sdk.info.platform.system.shared_folder
+    shutil.rmtree(shared, ignore_errors=True)
+    for library in filter(Path.is_file, libraries.iterdir()):
+        link_or_copy(library, shared / library.name)  # no symbolic links: on Windows those take a privilege
     return lit.run_lit(
         folder / "python",
         lit=[environment.python, *lit.RUN_LIT],

@@ -168,7 +168,7 @@ def _inspect(
     problems += check_tags(
         archive.read(f"{dist_info}/WHEEL").decode(errors="replace"), tags, actual, elf, tuple(digests), binaries
     )
-    problems += check_stable_abi(path, tags)
+    problems += check_stable_abi(path, tags, binaries)
     release = _release(archive)
     if release is not None:  # others may do so
         problems += [Problem("library-vendored", f"a repair step added {name}") for name in vendored(digests)]

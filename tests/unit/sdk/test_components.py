@@ -150,3 +150,15 @@ def test_libraries_that_upstream_has_on_some_systems_only(source: UpstreamSource
 def test_only_windows_has_a_c_runtime_to_link_statically(floor: str, static: bool, source: UpstreamSource) -> None:
     settings = cmake_settings(source, "release", floor)
     assert settings.get("CMAKE_MSVC_RUNTIME_LIBRARY") == ("MultiThreaded" if static else None)
+
+
+@pytest.mark.parametrize("kind", ["EXE", "SHARED", "MODULE"])
+def test_links_on_windows_write_no_time(kind: str, source: UpstreamSource) -> None:
+    name = f"CMAKE_{kind}_LINKER_FLAGS_RELEASE"
+    assert cmake_settings(source, "release", "win_amd64")[name].split() == ["/INCREMENTAL:NO", "/Brepro"]
+    assert name not in cmake_settings(source, "release", "macosx_13_0")
+
+
+@pytest.mark.parametrize("name", ["LLVM_BUILD_LLVM_C_DYLIB", "LLVM_TOOL_LTO_BUILD", "LLVM_TOOL_REMARKS_SHLIB_BUILD"])
+def test_no_library_of_all_of_llvm_is_built(name: str, source: UpstreamSource) -> None:
+    assert cmake_settings(source, "release", "win_amd64")[name] == "OFF"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.wheels.binaries import read_binary
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.stable_abi import check_stable_abi
+from tests.binary_factory import pe
 from tests.wheel_factory import make_wheel
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def uses(symbol: str) -> str:
 
 
 def test_a_module_that_keeps_to_the_stable_abi(tmp_path: Path) -> None:
-    assert check_stable_abi(wheel_of(tmp_path, uses("PyModule_Create2")), TAGS) == []
+    assert check_stable_abi(wheel_of(tmp_path, uses("PyModule_Create2")), TAGS, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_a_module_that_keeps_to_the_stable_abi(tmp_path: Path) -> None:
     [("_PyThreadState_UncheckedGet", "not in the stable ABI"), ("PyType_Freeze", "3.12 does not have yet")],
 )
 def test_a_module_that_does_not(symbol: str, words: str, tmp_path: Path) -> None:
-    (problem,) = check_stable_abi(wheel_of(tmp_path, uses(symbol)), TAGS)
+    (problem,) = check_stable_abi(wheel_of(tmp_path, uses(symbol)), TAGS, {})
     assert problem.id == "stable-abi-untrue"
     assert words in problem.message
     assert symbol in problem.message
@@ -57,8 +59,22 @@ def test_a_module_for_one_cpython_under_a_tag_for_many(tmp_path: Path) -> None:
 
 def test_a_wheel_without_modules(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, python="cp312", serves=("cp312", "cp313"))
-    assert [problem.id for problem in check_stable_abi(path, TAGS)] == ["stable-abi-untrue"]
+    assert [problem.id for problem in check_stable_abi(path, TAGS, {})] == ["stable-abi-untrue"]
 
 
 def test_of_other_wheels_nothing_is_asked(tmp_path: Path) -> None:
-    assert check_stable_abi(make_wheel(tmp_path, python="cp312"), ("cp312-cp312-manylinux_2_28_x86_64",)) == []
+    assert check_stable_abi(make_wheel(tmp_path, python="cp312"), ("cp312-cp312-manylinux_2_28_x86_64",), {}) == []
+
+
+@pytest.mark.parametrize(("library", "is_true"), [("python3.dll", True), ("python313.dll", False)])
+def test_a_module_for_windows_takes_functions_from_the_library_of_every_cpython(
+    library: str, is_true: bool, tmp_path: Path
+) -> None:
+    name = "mlir/_mlir_libs/_mlir.pyd"
+    data = pe(library, "KERNEL32.dll")
+    path = make_wheel(tmp_path, python="cp312", serves=("cp312", "cp313"), platform="win_amd64", files={name: data})
+    found = [problem.message for problem in inspect(path).problems if problem.id == "stable-abi-untrue"]
+    assert (f"{name} needs {library}, which only one CPython has" in found) != is_true
+    facts = read_binary(name, data)
+    assert facts is not None
+    assert facts.needed == (library, "KERNEL32.dll")

@@ -9,6 +9,7 @@ the bindings support. ``smoke.py PROFILE [EXPECTED_RELEASE_JSON]``.
 import io
 import json
 import pkgutil
+import re
 import sys
 import time
 import traceback
@@ -146,6 +147,50 @@ def check_execution_engine():
         assert result.value == 42, result.value
 
 
+USES_RUNNER = """
+func.func private @rtclock() -> f64
+func.func @elapsed() -> i64 attributes {llvm.emit_c_interface} {
+  %begin = call @rtclock() : () -> f64
+  %end = call @rtclock() : () -> f64
+  %0 = arith.cmpf oge, %end, %begin : f64
+  %1 = arith.extui %0 : i1 to i64
+  return %1 : i64
+}
+"""
+
+
+def check_runner_libraries():
+    """Each is loaded by its full path alone, and all serve an ExecutionEngine; nothing on the PATH helps."""
+    import ctypes
+    import os
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    from mlir._mlir_libs import get_lib_dirs
+    from mlir.execution_engine import ExecutionEngine
+    from mlir.ir import Context, Module
+    from mlir.passmanager import PassManager
+
+    pattern = re.compile(r"(?:lib)?mlir_\w+\.(?:so|dylib|dll)")
+    paths = [path for folder in get_lib_dirs() for path in sorted(Path(folder).iterdir())]
+    libraries = [str(path) for path in paths if pattern.match(path.name)]
+    assert len(libraries) >= 4, paths
+    clean = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+    with tempfile.TemporaryDirectory() as folder:
+        for library in libraries:  # in a process of its own, so that none was loaded before it
+            command = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library]
+            done = subprocess.run(command, cwd=folder, env=clean, stderr=subprocess.PIPE)
+            assert done.returncode == 0, (library, done.stderr)
+    with Context():
+        module = Module.parse(USES_RUNNER)
+        PassManager.parse(TO_LLVM).run(module.operation)
+        engine = ExecutionEngine(module, shared_libs=libraries)
+        result = ctypes.c_int64(-1)
+        engine.invoke("elapsed", ctypes.pointer(result))
+        assert result.value == 1, result.value
+
+
 def check_no_execution_engine():
     """A wheel without code generators raises an ImportError; it does not crash."""
     try:
@@ -165,7 +210,7 @@ CHECKS = [
     check_error,
     check_dialects,
     check_lowering_to_llvm,
-    check_no_execution_engine if PROFILE == "core" else check_execution_engine,
+    *([check_no_execution_engine] if PROFILE == "core" else [check_execution_engine, check_runner_libraries]),
 ]
 
 

@@ -3,7 +3,7 @@
 
 function(mlir_release_check_needed package package_dir)
   if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    return()  # delocate and delvewheel check this on macOS and Windows
+    return()  # "wheels inspect" checks it there, and on macOS delocate, too
   endif()
   add_custom_target(${package}_check_needed ALL
     COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/cmake/check_needed.py" "${package_dir}/_mlir_libs"

@@ -40,6 +40,10 @@ function(mlir_release_tune_modules package)
     set_target_properties(${_library} PROPERTIES DEFINE_SYMBOL "")
     target_compile_options(${_library} PRIVATE -Os -fno-stack-protector)
     target_precompile_headers(${_library} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src/${MLIR_RELEASE_PCH}")
+    get_target_property(_linked ${_library} LINK_LIBRARIES)
+    if("LLVMSupport" IN_LIST _linked)  # before LLVM 23
+      mlir_release_hide_archives(${_library} LLVMSupport LLVMDemangle)
+    endif()
   endforeach()
 endfunction()
 

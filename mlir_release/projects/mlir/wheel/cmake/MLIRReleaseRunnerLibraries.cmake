@@ -6,9 +6,12 @@ set(_sources "${MLIR_SOURCE_DIR}/lib/ExecutionEngine")
 
 function(mlir_release_add_runner_library name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "HIDDEN" "" "SOURCES;LINK_LIBS")
-  list(TRANSFORM ARG_SOURCES PREPEND "${_sources}/")
-  add_library(${name}.package SHARED ${ARG_SOURCES})
+  list(TRANSFORM ARG_SOURCES PREPEND "${_sources}/" OUTPUT_VARIABLE _files)
+  add_library(${name}.package SHARED ${_files})
   target_compile_definitions(${name}.package PRIVATE ${name}_EXPORTS)
+  if("Float16bits.cpp" IN_LIST ARG_SOURCES)
+    target_compile_definitions(${name}.package PRIVATE mlir_float16_utils_EXPORTS)
+  endif()
   target_link_libraries(${name}.package PRIVATE ${ARG_LINK_LIBS})
   set_target_properties(${name}.package PROPERTIES
     OUTPUT_NAME ${name}
@@ -37,8 +40,15 @@ function(mlir_release_add_runner_library name)
 endfunction()
 
 find_package(Threads REQUIRED)
-set(_common mlir_float16_utils.package)
 mlir_release_add_runner_library(mlir_float16_utils SOURCES Float16bits.cpp)
+set(_common mlir_float16_utils.package)
+set(_common_sources "")
+if(WIN32)
+  # A DLL that is loaded by its full path is not searched for beside the others, as ELF and Mach-O have it by their run
+  # paths. So no runner library needs another one: each has these functions itself, and exports them.
+  set(_common "")
+  set(_common_sources Float16bits.cpp)
+endif()
 if(EXISTS "${_sources}/APFloatWrappers.cpp" AND NOT WIN32)
   mlir_release_add_runner_library(mlir_apfloat_wrappers HIDDEN SOURCES APFloatWrappers.cpp LINK_LIBS LLVMSupport)
   list(APPEND _common mlir_apfloat_wrappers.package)
@@ -46,9 +56,11 @@ endif()
 file(GLOB _sparse_tensor RELATIVE "${_sources}" "${_sources}/SparseTensor/*.cpp")
 list(SORT _sparse_tensor)
 mlir_release_add_runner_library(mlir_c_runner_utils
-  SOURCES CRunnerUtils.cpp SparseTensorRuntime.cpp ${_sparse_tensor}
+  SOURCES CRunnerUtils.cpp SparseTensorRuntime.cpp ${_sparse_tensor} ${_common_sources}
   LINK_LIBS ${_common} LLVMSupport)
-mlir_release_add_runner_library(mlir_runner_utils SOURCES RunnerUtils.cpp LINK_LIBS ${_common} LLVMSupport)
+mlir_release_add_runner_library(mlir_runner_utils
+  SOURCES RunnerUtils.cpp ${_common_sources}
+  LINK_LIBS ${_common} LLVMSupport)
 mlir_release_add_runner_library(mlir_async_runtime HIDDEN
   SOURCES AsyncRuntime.cpp
   LINK_LIBS LLVMSupport Threads::Threads)
