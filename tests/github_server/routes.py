@@ -344,6 +344,13 @@ def create_release(call: Call) -> Answer:
     return Answer(201, repository.release_json(release))
 
 
+def _check_body(given: Json) -> None:
+    """GitHub's limit, which its documentation does not name (scikit-build/github-release#65)."""
+    if len(given.get("body", "")) > 125_000:
+        said = "body is too long (maximum is 125000 characters)"
+        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "custom", "field": "body", "message": said})
+
+
 def _check_publishable(repository: Repository, release: Release) -> None:
     if any(r.tag == release.tag and not r.draft and r is not release for r in repository.releases.values()):
         raise refuse(422, "Validation Failed", {"resource": "Release", "code": "already_exists", "field": "tag_name"})
@@ -353,6 +360,7 @@ def _check_publishable(repository: Repository, release: Release) -> None:
 def update_release(call: Call) -> Answer:
     call.need("contents")
     release, given = call.release(), call.input
+    _check_body(given)
     if release.draft and given.get("draft") is False:
         _check_publishable(call.repository, release)
         call.repository.publish(release)

@@ -297,7 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
                         return graphql.serve(self.github, self._who(), body)
                 if path.startswith("/pages/"):
                     return self.github.pages.serve(path)
-                return strangers.page(self.github, path)
+                return strangers.page(self.github, path, query)
             who = self._who()
             if not record.operation:
                 raise refuse(404, "Not Found")
