@@ -328,6 +328,7 @@ def get_release_by_tag(call: Call) -> Answer:
 def create_release(call: Call) -> Answer:
     call.need("contents")
     given, repository, now = call.input, call.repository, call.github.clock()
+    _check_body(given)
     release = Release(
         call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), True,
         given.get("prerelease", False), now,
@@ -347,8 +348,8 @@ def create_release(call: Call) -> Answer:
 def _check_body(given: Json) -> None:
     """GitHub's limit, which its documentation does not name (scikit-build/github-release#65)."""
     if len(given.get("body", "")) > 125_000:
-        said = "body is too long (maximum is 125000 characters)"
-        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "custom", "field": "body", "message": said})
+        error = {"field": "body", "message": "body is too long (maximum is 125000 characters)"}
+        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "custom", **error})
 
 
 def _check_publishable(repository: Repository, release: Release) -> None:
