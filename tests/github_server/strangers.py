@@ -78,12 +78,12 @@ def _shown(repository: Repository, release: Release, body: str) -> str:
     from markdown_it import MarkdownIt
 
     tag, base = escape(release.tag), f"/{repository.name}"
-    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(body)
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    rendered = str(renderer.render(body)).replace("<a href=", '<a rel="nofollow" href=')
     return (
         f'<a href="{base}/releases/tag/{tag}">{escape(release.name)}</a> <a href="{base}/tree/{tag}">{tag}</a>\n'
         '<div data-test-selector="body-content" class="markdown-body my-3">'
-        + rendered.replace("<a href=", '<a rel="nofollow" href=')
-        + "</div>\n"
+        f"{rendered}</div>\n"
         f'<include-fragment loading="lazy" src="{repository.github.url}{base}/releases/expanded_assets/{tag}">'
         "</include-fragment>"
     )
