@@ -229,6 +229,9 @@ class MemoryForge:
     def page_url(self, tag: str) -> str:
         return f"{self.base.replace('/download', '/tag')}/{tag}"
 
+    def files_page(self, tag: str) -> str:
+        return f"{self.base.replace('/download', '/expanded_assets')}/{tag}"
+
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         if ref not in self.branches and ref not in self.tag_list:
             raise ForgeError("ref-missing", "no such branch or tag")

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidName, canonicalize_name
 
 from mlir_release.errors import UsageError
-from mlir_release.index.lockfiles import requirements_name
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.requirements import of_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
+from mlir_release.release.lockfiles import requirements_name
 
 if TYPE_CHECKING:
     from mlir_release.model.llvm_facts import LlvmFacts
@@ -81,7 +81,7 @@ class Pin:
     @property
     def requirements(self) -> str:
         """URL of the file that names each wheel by URL and digest: pip's constraints."""
-        return f"{self.folder}/{self.tag}/{requirements_name(self.manifest, self.distributions[0])}"
+        return f"{self.folder}/{self.tag}/{requirements_name(self.manifest, self.distributions[0], tag=self.tag)}"
 
     @property
     def distributions(self) -> tuple[str, ...]:

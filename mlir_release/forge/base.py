@@ -210,6 +210,9 @@ class Forge(Protocol):
     def page_url(self, tag: str) -> str:
         """The published release's page, as a person would hand it to ``pip install -f``."""
 
+    def files_page(self, tag: str) -> str:
+        """A page that links every file of the published release, for ``pip install -f``; :meth:`page_url` may not."""
+
     # -- workflow runs ------------------------------------------------------------------------------------------
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:

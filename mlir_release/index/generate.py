@@ -24,6 +24,7 @@ it is drawn each time, and ``state.json`` does not know it.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import shutil
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from msgspec import Struct
 from mlir_release.console import console
 from mlir_release.errors import MachineError
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
-from mlir_release.index import lockfiles, simple
+from mlir_release.index import simple
 from mlir_release.index.archive import ARCHIVE_NAME, pack, read_served, unpack
 from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, style
@@ -46,6 +47,7 @@ from mlir_release.model.decode import MalformedError, from_large_json, text
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
+from mlir_release.release import lockfiles
 from mlir_release.release.signed import AS_DECLARED, is_required
 from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
@@ -295,7 +297,8 @@ def _plan(
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
     site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.newest_api)
-    common = _digest(digest_of_code("mlir_release.index"), *site, core_metadata, present, snapshots.linked_days)
+    code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles))
+    common = _digest(code, *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
     plan = {"style.css": _Page(common, style), "copy.js": _Page(common, copy_script)}
     plan |= {f"schemas/{name}": _Page(_digest(text), partial(str, text)) for name, text in read_schemas().items()}
@@ -336,11 +339,12 @@ def _release_files(
     pages: Pages, channel: Channel, release: Published, channels: tuple[Channel, ...]
 ) -> dict[str, Callable[[], str]]:
     """The files in a release's folder."""
-    index = f"{pages.url}{channel.folder}/simple/"
     files: dict[str, Callable[[], str]] = {MANIFEST_NAME: lambda: release.text}
     for name in release.manifest.distributions:
-        files[lockfiles.requirements_name(release.manifest, name)] = partial(lockfiles.requirements, release, name)
-        files[lockfiles.pylock_name(release, name)] = partial(lockfiles.pylock, release, name, index=index)
+        given = (release.manifest, name, release.urls)
+        pinned = lockfiles.requirements_name(release.manifest, name, tag=release.tag)
+        files[pinned] = partial(lockfiles.requirements, *given, yanked=release.yanked)
+        files[lockfiles.pylock_name(release.manifest, name)] = partial(lockfiles.pylock, *given, yanked=release.yanked)
     files["index.html"] = partial(pages.release, release, channel.previous(release), channels)
     return files
 
@@ -357,9 +361,11 @@ def _channel_files(
     files["simple/index.html"] = partial(simple.root_html, projects)
     files["simple/index.json"] = partial(simple.root_json, projects)
     if channel.newest is not None:
+        wheels = {link.wheel: link.url for link in channel.newest_links}
+        urls = {wheel.filename: url for wheel, url in wheels.items()}
         for name in projects:
-            path = f"latest/{lockfiles.newest_name(channel, name)}"
-            files[path] = partial(lockfiles.newest_requirements, channel, name)
+            path = f"latest/{lockfiles.requirements_name(channel.newest.manifest, name)}"
+            files[path] = partial(lockfiles.newest_requirements, channel.kind, name, tuple(wheels), urls)
     files["latest/index.html"] = partial(pages.latest, channel, channels, core_metadata=core_metadata)
     files["index.html"] = partial(pages.channel, channel, channels)
     return files

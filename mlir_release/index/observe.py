@@ -154,7 +154,8 @@ def _needed(manifest: Manifest) -> set[str]:
     files = {file.filename for file in manifest.files}
     signed = {*files, MANIFEST_NAME} if manifest.provenance == "required" else set()
     bundles = {name + BUNDLE_SUFFIX for name in signed}
-    return files | bundles | {file.provenance for file in manifest.files} - {""}
+    locks = {lock.filename for lock in manifest.locks}
+    return files | locks | bundles | {file.provenance for file in manifest.files} - {""}
 
 
 def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:

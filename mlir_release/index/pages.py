@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
 from mlir_release.index.drawing import as_link, make_templates
-from mlir_release.index.lockfiles import pylock_name, requirements_name
 from mlir_release.index.simple import anchor
 from mlir_release.index.site import CONDA_FOLDER, FOLDERS
 from mlir_release.index.status_page import status_values
@@ -16,6 +15,7 @@ from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.release import commands
+from mlir_release.release.lockfiles import pylock_name, requirements_name
 from mlir_release.release.notes import (
     STABLE_ABI_LOSS,
     RunsOn,
@@ -225,9 +225,9 @@ class Pages:
                 "forms": self._forms(here, release, name),
                 "imported": name not in (SDK, SDK_TOOLS),
                 "by_version": commands.exact(self.where(here), name, manifest.version).text,
-                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(release.manifest, name)}").text,
-                "requirements": requirements_name(release.manifest, name),
-                "pylock": pylock_name(release, name),
+                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}").text,
+                "requirements": requirements_name(manifest, name, tag=release.tag),
+                "pylock": pylock_name(manifest, name),
             }
             for name in manifest.distributions
         ]
@@ -274,7 +274,7 @@ class Pages:
     def _forms(self, here: str, release: Published, name: str) -> list[tuple[str, str]]:
         """Title and text of the other forms that pin one distribution of a release, each file by its hash."""
         manifest = release.manifest
-        pinned = commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name)}")
+        pinned = commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
         # Pages in a folder have none: these take a page from a server only.
         every = () if self.end else commands.projects(self.where(here), name, manifest.version)
         return [

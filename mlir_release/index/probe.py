@@ -23,7 +23,7 @@ from mlir_release.release import commands
 from mlir_release.release.install_check import best_wheel, check_import, run_pip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -55,9 +55,10 @@ class Patience:
         return True
 
 
-def documented(manifest: Manifest, base_url: str, *, page_url: str = "", newest: bool = True) -> list[Command]:
-    """The commands that the pages at ``base_url`` (and the release's own page) give for a release's main distribution.
+def documented(manifest: Manifest, base_url: str, *, own: Iterable[Command] = (), newest: bool = True) -> list[Command]:
+    """The commands that the pages at ``base_url`` give for a release's main distribution.
 
+    :param own: what the release's own page on the forge shows (:func:`~mlir_release.release.commands.own_commands`)
     :param newest: also those that name no version, which lead to the newest release
     """
     pages, folder, name = Pages(base_url=base_url), FOLDERS[manifest.kind], manifest.distributions[0]
@@ -72,9 +73,7 @@ def documented(manifest: Manifest, base_url: str, *, page_url: str = "", newest:
             commands.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
             commands.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
         ]
-    if page_url:
-        found.append(commands.exact(page_url, name, manifest.version))
-    return found
+    return [*found, *own]
 
 
 def probe_published(
@@ -109,7 +108,7 @@ def probe_published(
         release.manifest,
         base_url,
         pythons=pythons,
-        page_url=forge.page_url(tag),
+        own=commands.own_commands(forge, release.manifest),
         newest=release in channel.offered[:1],
         older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
         pip_options=pip_options,
@@ -123,7 +122,7 @@ def probe(
     base_url: str,
     *,
     pythons: Sequence[Path],
-    page_url: str = "",
+    own: Iterable[Command] = (),
     newest: bool = True,
     older: Collection[str] = (),
     pip_options: Sequence[str] = (),
@@ -137,7 +136,7 @@ def probe(
 
     :param newest: the release is the newest of its kind that is not yanked (and no release candidate), so that the
         commands that name no version must lead to it
-    :param page_url: the release's own page on the forge; not tried if empty
+    :param own: see :func:`documented`
     :param older: wheels of older releases, which pip may rightly choose where this release has none that fits
     :param pip_options: given to every command (``--index-url …``, ``--no-index``); pip's own settings hold otherwise,
         but no ``PIP_*`` variables
@@ -147,7 +146,7 @@ def probe(
     """
     if not pythons:
         raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
-    tried = documented(manifest, base_url, page_url=page_url, newest=newest)
+    tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
     forms = commands.projects(page, manifest.distributions[0], manifest.version)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]

@@ -212,6 +212,17 @@ class Channel:
         """The release that ``release`` followed, as its manifest says."""
         return self.by_tag.get(release.manifest.previous_tag)
 
+    @property
+    def newest_links(self) -> tuple[WheelLink, ...]:
+        """The linked wheels that nobody yanked, newest release first: what those get who name no version."""
+        return tuple(
+            link
+            for release in self.linked
+            if release in self.offered or release is self.newest
+            for link in release.links
+            if link.yanked is None
+        )
+
     def files(self) -> Mapping[str, list[WheelLink]]:
         """The linked wheels by distribution, oldest release first."""
         found: dict[str, list[WheelLink]] = {}

@@ -96,6 +96,10 @@ SourceName = Annotated[
     str, text(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]{0,247}\.tar\.gz", "a plain file name that ends in .tar.gz")
 ]
 
+#: The name of a file that pins a distribution of a release: requirements, or PEP 751's.
+LOCK_NAME = r"requirements(?:-[a-z0-9-]{1,100})?\.txt|pylock(?:\.[a-z0-9-]{1,100})?\.toml"
+LockName = Annotated[str, text(LOCK_NAME, "a name like requirements.txt or pylock.toml")]
+
 #: A name that is safe as a path's last part, in a URL, a line of a file or an argument, on any system: no folder, no
 #: leading dot or dash, nothing to quote but ``+``.
 _PLAIN = r"[A-Za-z0-9_][A-Za-z0-9_.+!~@=-]{0,254}"

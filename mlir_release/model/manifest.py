@@ -22,6 +22,7 @@ from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.decode import (
     Count,
     Line,
+    LockName,
     MalformedError,
     PlainName,
     PlainNameOrEmpty,
@@ -101,6 +102,13 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_specifiers(self.requires_python)
+
+
+class LockEntry(Struct, frozen=True, kw_only=True):
+    """A file that pins one distribution of a release, each wheel by its URL and digest."""
+
+    filename: Annotated[LockName, doc("`requirements.txt`, `pylock.toml`; with `-mlir-core`, `.mlir-core` of others")]
+    sha256: Sha256
 
 
 class TestEntry(Struct, frozen=True, kw_only=True):
@@ -193,6 +201,9 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     ] = False
     wheels: tuple[WheelEntry, ...] = ()
     sources: Annotated[tuple[SourceEntry, ...], doc("Source distributions, which no index lists")] = ()
+    locks: Annotated[
+        tuple[LockEntry, ...], doc("Files that pin its distributions; their URLs are of where it was published first")
+    ] = ()
     tests: tuple[TestEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -252,6 +263,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             self,
             wheels=tuple(sorted(self.wheels, key=lambda wheel: (wheel.distribution, wheel.filename))),
             sources=tuple(sorted(self.sources, key=lambda source: source.filename)),
+            locks=tuple(sorted(self.locks, key=lambda lock: lock.filename)),
             tests=tuple(sorted(self.tests, key=lambda test: test.name)),
             waivers=tuple(sorted(self.waivers, key=lambda waiver: waiver.target)),
             left_out=tuple(sorted(self.left_out, key=lambda target: target.target)),
@@ -285,7 +297,7 @@ def _is_canonical(version: str) -> bool:
 
 
 #: Fields that are left out while they are empty.
-_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "signed_latest")
+_OPTIONAL = ("regalloc_model", "relaxed", "serves", "sdk", "image", "sources", "locks", "signed_latest")
 
 
 def _to_text(document: Struct) -> str:

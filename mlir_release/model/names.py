@@ -16,9 +16,23 @@ from packaging.version import InvalidVersion, Version
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.platforms import Platform, PlatformTag
 
-#: How the names of source distributions end, and of all that pip can install.
-SOURCE_SUFFIX = ".tar.gz"
+#: How the names of source distributions begin and end, and of all that pip can install. Called ``mlir-1.2.tar.gz``, one
+#: would be taken from any page that lists all files of a release (GitHub's does) wherever no wheel fits.
+SOURCE_PREFIX, SOURCE_SUFFIX = "source-", ".tar.gz"
 DISTRIBUTION_SUFFIXES = (".whl", SOURCE_SUFFIX)
+
+
+def parse_source(filename: str) -> tuple[str, Version]:
+    """The distribution, normalized, and the version in the file name of a source distribution.
+
+    Releases of older toolkits have some with the usual name. :raises InvalidSdistFilename: :raises InvalidVersion:
+    """
+    return parse_sdist_filename(filename.removeprefix(SOURCE_PREFIX))
+
+
+def source_root(filename: str) -> str:
+    """The folder that all members of a source distribution are in: ``mlir-1.2``."""
+    return filename.removeprefix(SOURCE_PREFIX).removesuffix(SOURCE_SUFFIX)
 
 
 def named(filename: str) -> tuple[str, Version] | None:
@@ -26,7 +40,7 @@ def named(filename: str) -> tuple[str, Version] | None:
     other."""
     try:
         if filename.endswith(SOURCE_SUFFIX):
-            return parse_sdist_filename(filename)
+            return parse_source(filename)
         return parse_wheel_filename(filename)[:2]
     except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
         return None
@@ -49,7 +63,7 @@ class Slot:
         """The slot of the file name of a wheel or a source distribution; None of any other."""
         if filename.endswith(SOURCE_SUFFIX):
             try:
-                return cls.of_source(parse_sdist_filename(filename)[0])
+                return cls.of_source(parse_source(filename)[0])
             except (InvalidSdistFilename, InvalidVersion):
                 return None
         try:

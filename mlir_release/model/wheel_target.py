@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.filters import TAG
-from mlir_release.model.names import SOURCE_SUFFIX, Slot
+from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, Slot
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import SOURCE, Configuration, Profile, Runtime
@@ -93,7 +93,7 @@ class WheelTarget:
         """Whether its file can be called so in a release of that version: its name, and all of its tags."""
         begin = f"{canonicalize_name(self.distribution).replace('-', '_')}-{version}"
         if self.profile == SOURCE:
-            return filename == begin + SOURCE_SUFFIX
+            return filename == f"{SOURCE_PREFIX}{begin}{SOURCE_SUFFIX}"
         abi = STABLE_ABI if self.serves else self.interpreter if self.python is not None else "none"
         begin += f"-{self.interpreter.removesuffix('t')}-{abi}-"
         if not (filename.startswith(begin) and filename.endswith(".whl")):

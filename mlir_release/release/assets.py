@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from packaging.metadata import InvalidMetadata, Metadata
-from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import read_document, sha256_of
 from mlir_release.model.decode import MalformedError, builtins, convert
 from mlir_release.model.manifest import SourceEntry, WheelEntry
-from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot
+from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot, parse_source
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -166,7 +166,7 @@ def read_source(path: Path) -> Source:
         name, version, requires_python = str(core.name), str(core.version), str(core.requires_python or "")
     except (InvalidMetadata, RecursionError) as error:
         raise corrupt(path, f"its PKG-INFO is wrong: {error}") from error
-    _check_named(path, "PKG-INFO", (name, version), parse_sdist_filename(path.name))
+    _check_named(path, "PKG-INFO", (name, version), parse_source(path.name))
     release = release_info(path, info)
     with _listable(path):
         source = Source(

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from mlir_release.release.lockfiles import lock_entries, lock_files, requirements_name
+
 if TYPE_CHECKING:
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.manifest import Manifest
     from mlir_release.model.release_tags import Kind
 
 #: The lowest version of each kind that could be ours.
@@ -131,6 +136,21 @@ def by_page(page: str, kind: Kind, distribution: str) -> Command:
 def pinned(requirements: str) -> Command:
     """One release, each file by its hash."""
     return Command(label="pinned", arguments=("-r", requirements))
+
+
+def own_commands(forge: Forge, manifest: Manifest) -> list[Command]:
+    """What a release's own page tells people to type for its main distribution; it needs no other pages.
+
+    A mirror has the same files for ``pip install -r``, but these lead to where the release was published first.
+    """
+    tag, name = manifest.tag, manifest.distributions[0]
+    url = partial(forge.file_url, tag)
+    leads_here = manifest.locks and manifest.locks == lock_entries(lock_files(manifest, url))
+    pages = dict.fromkeys((forge.page_url(tag), forge.files_page(tag)))
+    return [
+        *([pinned(url(requirements_name(manifest, name)))] if leads_here else []),
+        *(exact(page, name, manifest.version) for page in pages),
+    ]
 
 
 def by_index(index: str, kind: Kind, distribution: str) -> Command:

@@ -33,6 +33,7 @@ def listed_files(manifest: Manifest) -> Mapping[str, str]:
     for file in manifest.files:
         found[file.filename] = file.sha256
         found |= {file.filename + suffix: "" for suffix in (PROVENANCE_SUFFIX, BUNDLE_SUFFIX)}
+    found |= {lock.filename: lock.sha256 for lock in manifest.locks}
     return found | {wheel.filename + METADATA_SUFFIX: wheel.metadata_sha256 for wheel in manifest.wheels}
 
 
@@ -59,7 +60,8 @@ def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
     """
     listed = listed_files(manifest)
     recorded = {asset.name: asset.sha256 for asset in release.assets}
-    why = [f"there is no {file.filename}" for file in manifest.files if file.filename not in recorded]
+    named = (*manifest.files, *manifest.locks)
+    why = [f"there is no {file.filename}" for file in named if file.filename not in recorded]
     why += [f"it does not list {name}" for name in unlisted_files(release, manifest)]
     why += [
         f"{name} has the sha256 {sha256}, not {listed[name]}"

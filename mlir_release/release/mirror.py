@@ -22,6 +22,7 @@ from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERS
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
+from mlir_release.release.commands import own_commands
 from mlir_release.release.draft import previous_manifest
 from mlir_release.release.latest import copy_pointer
 from mlir_release.release.listed import fetch_listed, need_its_tag, need_listed
@@ -139,7 +140,7 @@ def _copy(
     copy.refresh()
     body = notes(
         manifest,
-        page_url=destination.page_url(release.tag),
+        shown=own_commands(destination, manifest),
         urls={asset.name: asset.url for asset in copy.release.assets},
         previous=previous_manifest(destination, (other.tag for other in present), release.tag, folder),
     )

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 from mlir_release.console import format_bytes
 from mlir_release.foreign import code, code_block, link, markdown, table
 from mlir_release.model.cpython import CPython
+from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.platforms import SYSTEMS, PlatformTag
-from mlir_release.release import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mlir_release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
+    from mlir_release.release.commands import Command
+
+#: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
+LIMIT = 124_000
 
 
 def title(manifest: Manifest) -> str:
@@ -99,14 +103,13 @@ def total_change(manifest: Manifest, previous: Manifest | None) -> str:
     return f"{(sum(size for size, _ in pairs) - old) / old:+.1%}" if old else ""
 
 
-def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previous: Manifest | None) -> str:
-    """The release's body.
+def notes(manifest: Manifest, *, shown: Sequence[Command], urls: Mapping[str, str], previous: Manifest | None) -> str:
+    """The release's body, in at most :data:`LIMIT` bytes: of what is too much, the last sections go first, then wheels.
 
-    :param page_url: where the body will be shown, for ``pip install -f``
+    :param shown: the commands for its main distribution, the last by a page that lists all files
     :param urls: of the release's assets, by name
     :param previous: the release that sizes are compared with
     """
-    upstream = github_page(manifest.upstream)
 
     def row(wheel: WheelEntry) -> tuple[str, ...]:
         return (
@@ -117,38 +120,66 @@ def notes(manifest: Manifest, *, page_url: str, urls: Mapping[str, str], previou
             size_change(wheel, previous),
         )
 
+    head, rows, facts = _head(manifest, shown), [row(wheel) for wheel in manifest.wheels], _facts(manifest)
+    sections = {
+        "Waived": [_waived(waiver) for waiver in manifest.waivers],
+        "Requirements that differ from upstream's": [_relaxed(row) for row in manifest.relaxed],
+        "Left out": [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out],
+    }
+    sections = {heading: lines for heading, lines in sections.items() if lines}
+    cut: list[str] = []
+
+    def draw() -> str:
+        lines = [*head, table(("wheel", "runs on", "CPython", ">size", ">change"), rows)]
+        if lacking := len(manifest.wheels) - len(rows):
+            lines += ["", f"{lacking} more wheels have no room here: {code(shown[-1].text)} finds them."]
+        lines += facts
+        for heading, listed in sections.items():
+            lines += ["", f"### {heading}", "", *listed]
+        if cut:
+            lines += ["", f"No room here, but in {code(MANIFEST_NAME)}: {', '.join(cut)}."]
+        return "\n".join(lines) + "\n"
+
+    while len((body := draw()).encode()) > LIMIT and (sections or rows):
+        if sections:
+            cut.insert(0, sections.popitem()[0])
+        else:
+            del rows[-10:]
+    return body
+
+
+def _head(manifest: Manifest, shown: Sequence[Command]) -> list[str]:
+    upstream = github_page(manifest.upstream)
     short, page = code(manifest.revision[:12]), f"{upstream}/commit/{manifest.revision}"
     revision = link(short, page) if upstream else code(manifest.revision)
-    lines = [
+    if any(command.label == "pinned" for command in shown):
+        hint = "The first asks no index for MLIR, and checks each wheel's SHA-256. With `-f`, pip asks PyPI, too."
+    else:
+        hint = "This asks PyPI, too. `pip install 'NAME @ LINK'`, with a link below, asks no index for MLIR."
+    return [
         f"Wheels of MLIR's Python bindings, built from llvm-project {revision}"
         + (f" (LLVM {markdown(manifest.llvm_version)})." if manifest.llvm_version else "."),
         "",
-        code_block([commands.exact(page_url, manifest.distributions[0], manifest.version).text], ""),
+        code_block([command.text for command in shown], ""),
         "",
-        "This asks PyPI, too. Each link below ends in its SHA-256: `pip install 'NAME @ LINK'` asks no index for MLIR.",
+        hint,
         "",
-        table(("wheel", "runs on", "CPython", ">size", ">change"), [row(wheel) for wheel in manifest.wheels]),
     ]
-    if any(wheel.serves for wheel in manifest.wheels):
-        lines += ["", markdown(STABLE_ABI_LOSS)]
-    # Without a link: pip would take it from this page where no wheel fits.
+
+
+def _facts(manifest: Manifest) -> list[str]:
+    lines = ["", markdown(STABLE_ABI_LOSS)] if any(wheel.serves for wheel in manifest.wheels) else []
+    # Without a link: those of this page are for installers.
     lines += [
         f"\nSources: {code(source.filename)}, SHA-256 {code(source.sha256)}. "
         "They are compiled with this release's `mlir-sdk`."
         for source in manifest.sources
     ]
-    lines += ["", *_changes(manifest, upstream)]
+    lines += ["", *_changes(manifest, github_page(manifest.upstream))]
     if manifest.tests:
         passed = sum(test.counts.get("pass", 0) for test in manifest.tests)
         lines += ["", f"Tested: {len(manifest.tests)} suites on these very files, {passed} tests passed."]
-    for heading, rows in (
-        ("Waived", [_waived(waiver) for waiver in manifest.waivers]),
-        ("Requirements that differ from upstream's", [_relaxed(row) for row in manifest.relaxed]),
-        ("Left out", [f"- {code(row.target)}: {markdown(row.reason)}" for row in manifest.left_out]),
-    ):
-        if rows:
-            lines += ["", f"### {heading}", "", *rows]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _relaxed(row: TestedRelaxed) -> str:

@@ -17,6 +17,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
+from mlir_release.release.commands import own_commands
 from mlir_release.release.notes import notes, title
 from mlir_release.release.remote import fetch_manifest
 from mlir_release.release.verify import Verified, verify
@@ -194,6 +195,8 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
     draft.refresh()
     for name, content in verified.restored.items():
         draft.put_bytes(name, content)
+    for name, content in verified.locks.items():
+        draft.put_bytes(name, content, replace=lambda _: True)  # as for the manifest
     added = draft.put_bytes(
         MANIFEST_NAME,
         manifest.to_text().encode(),
@@ -210,7 +213,7 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
     _check_unchanged(release, digests)
     body = notes(
         manifest,
-        page_url=forge.page_url(manifest.tag),
+        shown=own_commands(forge, manifest),
         urls={asset.name: asset.url for asset in release.assets},
         previous=verified.previous,
     )

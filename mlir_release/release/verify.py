@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -11,6 +13,7 @@ from msgspec import structs
 from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import LOCK_NAME
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.targets import OVERRIDES_NEED
@@ -27,12 +30,13 @@ from mlir_release.release.assets import (
     files_of_wheel,
     read_built,
 )
+from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.remote import WAIVER_PREFIX
 from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Asset, Release
@@ -47,6 +51,7 @@ class Verified:
     previous: Manifest | None  #: of the newest older release of the same kind
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets; halves
+    locks: Mapping[str, bytes]  #: the files that pin its distributions, which publication makes
     restored: Mapping[str, bytes]  #: to be added: metadata files that an upload which was stopped did not come to
 
 
@@ -73,18 +78,21 @@ def verify(draft: Draft) -> Verified:
             _check_whole(draft.release)
             raise _incomplete(draft.tag, judgement)
         previous = draft.previous(folder)
-    excluded = _excluded(draft, judgement)
+    manifest = _manifest(draft, judgement, previous)
+    locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
+    excluded = _excluded(draft, judgement, locks)
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     kept = {wheel.filename + suffix for wheel in judgement.wheels for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
     return Verified(
-        manifest=_manifest(draft, judgement, previous),
+        manifest=structs.replace(manifest, locks=lock_entries(locks)),
         previous=previous,
         digests={
             **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
-            **{name: hashlib.sha256(content).hexdigest() for name, content in restored.items()},
+            **{name: hashlib.sha256(content).hexdigest() for name, content in {**restored, **locks}.items()},
         },
         excluded=excluded,
+        locks=locks,
         restored=restored,
     )
 
@@ -117,6 +125,7 @@ def _check_names(release: Release) -> None:
         known = (
             (signed := asset.name.removesuffix(BUNDLE_SUFFIX)).endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX))
             or signed == MANIFEST_NAME
+            or re.fullmatch(LOCK_NAME, asset.name)
             or asset.name.endswith((".whl" + METADATA_SUFFIX, *PROVENANCE_SUFFIXES))
             or asset.name.startswith(WAIVER_PREFIX)
         )
@@ -196,15 +205,20 @@ def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
     )
 
 
-def _excluded(draft: Draft, judgement: Judgement) -> tuple[Asset, ...]:
+def _excluded(draft: Draft, judgement: Judgement, locks: Collection[str]) -> tuple[Asset, ...]:
     gone = {wheel.filename for wheel in judgement.excluded}
-    gone |= {asset.name for asset in draft.release.assets if not _may_stay(draft, asset)}
+    gone |= {asset.name for asset in draft.release.assets if not _may_stay(draft, asset, locks)}
     names = {name for file in gone for name in files_of_wheel(file)}
     return tuple(asset for asset in draft.release.assets if asset.name in names or not asset.complete)
 
 
-def _may_stay(draft: Draft, asset: Asset) -> bool:
-    """Whether an asset is published: not a wheel or a report that nobody signed and that therefore did not count."""
+def _may_stay(draft: Draft, asset: Asset, locks: Collection[str]) -> bool:
+    """Whether an asset is published: not a wheel or a report that nobody signed and that therefore did not count.
+
+    Nor a file that pins a distribution which is left out, from an earlier try.
+    """
+    if re.fullmatch(LOCK_NAME, asset.name):
+        return asset.name in locks
     return not asset.name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)) or draft.is_signed(asset.name)
 
 

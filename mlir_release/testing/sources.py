@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from packaging.utils import parse_sdist_filename
 
 from mlir_release.host import venv
 from mlir_release.host.archives import ArchiveError
@@ -17,6 +16,7 @@ from mlir_release.host.locked import choose
 from mlir_release.host.process import Captured, capture
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.model.decode import MalformedError, from_toml
+from mlir_release.model.names import parse_source, source_root
 from mlir_release.testing.mlir import TIMEOUT
 from mlir_release.testing.report import TestOutcome, TestResult
 from mlir_release.wheels.inspect import corrupt
@@ -43,7 +43,7 @@ def build_from(source: Path, *, sdk: Sdk, python: Path, workdir: Path) -> Iterat
 
     Ends with the first step that fails, as each needs those before it.
     """
-    _, version = parse_sdist_filename(source.name)
+    _, version = parse_source(source.name)
     pip = ("-I", "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
     built = workdir / "built"
     start = time.monotonic()
@@ -87,7 +87,7 @@ def requirements_of(source: Path) -> list[str]:
 
     :raises VerificationError: ``wheel-corrupt``
     """
-    root = source.name.removesuffix(".tar.gz")
+    root = source_root(source.name)
     try:
         with open_source(source) as archive:
             texts = [archive.read(member) for member in archive if member.name == f"{root}/pyproject.toml"]

@@ -17,7 +17,7 @@ from mlir_release.host.files import open_regular, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError
-from mlir_release.model.names import SOURCE_SUFFIX
+from mlir_release.model.names import SOURCE_PREFIX, source_root
 from mlir_release.model.wheel_info import WHEEL_INFO, WheelInfo
 from mlir_release.wheels.inspect import corrupt
 from mlir_release.wheels.stage import BUILD_BACKEND, stage
@@ -56,9 +56,10 @@ def write_source(request: WheelRequest, *, output: Path) -> Path:
                 remedy="the build backend says why; a full disk is the usual reason",
             )
         (made,) = built.iterdir()
-        console.say(f"    {made.name} ({format_bytes(made.stat().st_size)})")
-        write_atomically(output / made.name, made.read_bytes())
-        return output / made.name
+        written = output / f"{SOURCE_PREFIX}{made.name}"
+        console.say(f"    {written.name} ({format_bytes(made.stat().st_size)})")
+        write_atomically(written, made.read_bytes())
+        return written
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def read_members(path: Path) -> tuple[bytes, bytes | None]:
 
     :raises VerificationError: ``wheel-corrupt``
     """
-    root = path.name.removesuffix(SOURCE_SUFFIX)
+    root = source_root(path.name)
     wanted = {f"{root}/PKG-INFO": b"", f"{root}/{WHEEL_INFO}": b""}
     try:
         with open_source(path) as archive:

@@ -88,7 +88,7 @@ FOREIGN = [
     f"MLIR-{VERSION}-{PYTHON}-{PYTHON}-{MANYLINUX}.whl",
     f"..\\mlir-{VERSION}-{PYTHON}-{PYTHON}-{MANYLINUX}.whl",  # a path, on Windows
     f"mlir-{VERSION}-{PYTHON}-{PYTHON}-{MANYLINUX}\n.whl",
-    f"mlir-{VERSION}.tar.gz",  # the matrix makes no source distribution
+    f"source-mlir-{VERSION}.tar.gz",  # the matrix makes no source distribution
     "pip-99.0.tar.gz",
 ]
 

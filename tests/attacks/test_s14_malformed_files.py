@@ -300,7 +300,7 @@ TARS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("content", TARS)
 def test_a_hostile_tar_archive_is_refused_as_a_source_distribution_and_as_an_sdk(tmp_path: Path, content: str) -> None:
-    source = tmp_path / f"mlir-{VERSION}.tar.gz"
+    source = tmp_path / f"source-mlir-{VERSION}.tar.gz"
     source.write_bytes(gzip_bomb(TARS[content], 64 << 20))
     with pytest.raises(VerificationError) as caught:
         read_built(source)

@@ -181,8 +181,8 @@ READERS: tuple[Reader, ...] = (
     Reader("wheel, inspected", _WHEEL, lambda path: inspect(path, ask_auditwheel=False)),
     Reader("wheel, documented", _WHEEL, read_sources),
     Reader("wheel, compared", _WHEEL, _compared),
-    Reader("source distribution", "in/mlir-*.tar.gz", read_built),
-    Reader("source distribution, needs", "in/mlir-*.tar.gz", requirements_of),
+    Reader("source distribution", "in/source-mlir-*.tar.gz", read_built),
+    Reader("source distribution, needs", "in/source-mlir-*.tar.gz", requirements_of),
     Reader("bundle", "in/signed-*.sigstore.json", _bundle),
     Reader(
         "bundle, as provenance",

@@ -254,7 +254,7 @@ def _build(root: Path) -> None:
         "mlir/_release.json": info.replace(f"linux-x86_64-{PYTHON}".encode(), b"source-linux-x86_64-py3"),
         "pyproject.toml": b'[build-system]\nrequires = ["setuptools"]\n',
     }
-    with tarfile.open(into / f"{name}.tar.gz", "w:gz") as sources:
+    with tarfile.open(into / f"source-{name}.tar.gz", "w:gz") as sources:
         for member, content in members.items():
             entry = tarfile.TarInfo(f"{name}/{member}")
             entry.size = len(content)

@@ -328,6 +328,7 @@ def get_release_by_tag(call: Call) -> Answer:
 def create_release(call: Call) -> Answer:
     call.need("contents")
     given, repository, now = call.input, call.repository, call.github.clock()
+    _check_body(given)
     release = Release(
         call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), True,
         given.get("prerelease", False), now,
@@ -344,6 +345,13 @@ def create_release(call: Call) -> Answer:
     return Answer(201, repository.release_json(release))
 
 
+def _check_body(given: Json) -> None:
+    """GitHub's limit, which its documentation does not name (scikit-build/github-release#65)."""
+    if len(given.get("body", "")) > 125_000:
+        error = {"field": "body", "message": "body is too long (maximum is 125000 characters)"}
+        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "custom", **error})
+
+
 def _check_publishable(repository: Repository, release: Release) -> None:
     if any(r.tag == release.tag and not r.draft and r is not release for r in repository.releases.values()):
         raise refuse(422, "Validation Failed", {"resource": "Release", "code": "already_exists", "field": "tag_name"})
@@ -353,6 +361,7 @@ def _check_publishable(repository: Repository, release: Release) -> None:
 def update_release(call: Call) -> Answer:
     call.need("contents")
     release, given = call.release(), call.input
+    _check_body(given)
     if release.draft and given.get("draft") is False:
         _check_publishable(call.repository, release)
         call.repository.publish(release)

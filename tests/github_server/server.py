@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
+    do_HEAD = do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
 
     def _serve(self) -> None:
         address = urlsplit(self.path)
@@ -298,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
                         return graphql.serve(self.github, self._who(), body)
                 if path.startswith("/pages/"):
                     return self.github.pages.serve(path)
-                return strangers.page(self.github, path)
+                return strangers.page(self.github, path, query)
             who = self._who()
             if not record.operation:
                 raise refuse(404, "Not Found")
@@ -369,5 +369,5 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.status not in (204, 304):
             self.send_header("Content-Length", str(len(answer.content)))
         self.end_headers()
-        if answer.status not in (204, 304):
+        if answer.status not in (204, 304) and self.command != "HEAD":
             self.wfile.write(answer.content)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,18 @@ from msgspec import structs
 
 from mlir_release.host.files import sha256_of
 from mlir_release.host.resolver import wheel_options
-from mlir_release.index.lockfiles import newest_requirements, pylock, requirements
-from mlir_release.index.site import Channel, Published
 from mlir_release.model.cpython import CPython
+from mlir_release.model.manifest import Manifest
+from mlir_release.release.lockfiles import newest_requirements, pylock, requirements
 from tests.paper_forge import make_manifest
 from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
 from tests.wheel_factory import TAG, VERSION
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import Runtime
+
+#: A manifest, and the addresses of its wheels.
+Pinned = tuple[Manifest, dict[str, str]]
 
 UV = Path(sys.executable).with_name("uv")
 #: No wheel is for it.
@@ -47,7 +49,7 @@ sys.exit(main())
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Published:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Pinned:
     """A release with a wheel for each target of ``mlir``, in a folder."""
     folder = make_wheels(tmp_path_factory.mktemp("release"))
     platforms = [str(runtime.tag) for runtime in RUNTIMES.values()]
@@ -60,25 +62,20 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Published:
     )
     manifest = structs.replace(manifest, wheels=wheels)
     assert len(wheels) == len(list(folder.glob("*.whl"))) > 20
-    return Published(
-        manifest=manifest,
-        text=manifest.to_text(),
-        page_url="https://forge.example/tag",
-        published_at=datetime(2026, 11, 20, tzinfo=UTC),
-        urls={wheel.filename: (folder / wheel.filename).as_uri() for wheel in wheels},
-    )
+    return manifest, {wheel.filename: (folder / wheel.filename).as_uri() for wheel in wheels}
 
 
 @pytest.fixture(params=["release", "newest", "lock"])
-def file(request: pytest.FixtureRequest, release: Published, tmp_path: Path) -> Path:
+def file(request: pytest.FixtureRequest, release: Pinned, tmp_path: Path) -> Path:
     """Each of the files that pages offer."""
+    manifest, urls = release
     if request.param == "lock":
-        text = pylock(release, "mlir", index="https://mlir.example/simple/")
-        path = tmp_path / "pylock.toml"
+        text, path = pylock(manifest, "mlir", urls), tmp_path / "pylock.toml"
     elif request.param == "newest":
-        text, path = newest_requirements(Channel.of("snapshot", (release,)), "mlir"), tmp_path / "requirements.txt"
+        text = newest_requirements("snapshot", "mlir", manifest.wheels, urls)
+        path = tmp_path / "requirements.txt"
     else:
-        text, path = requirements(release, "mlir"), tmp_path / f"requirements-{TAG}.txt"
+        text, path = requirements(manifest, "mlir", urls), tmp_path / f"requirements-{TAG}.txt"
     path.write_text(text, encoding="utf-8")
     return path
 

@@ -401,6 +401,10 @@ class GitHubForge:
         """See :class:`Forge`."""
         return f"{self.client.where}/releases/tag/{quote(tag)}"
 
+    def files_page(self, tag: str) -> str:
+        """What a browser loads into :meth:`page_url`, and pip does not."""
+        return f"{self.client.where}/releases/expanded_assets/{quote(tag)}"
+
     # -- workflow runs ------------------------------------------------------------------------------------------
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:

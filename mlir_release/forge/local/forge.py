@@ -377,6 +377,10 @@ class LocalForge:
         """The published release's page."""
         return self._records.url(tag, RELEASE_PAGE)
 
+    def files_page(self, tag: str) -> str:
+        """The same."""
+        return self.page_url(tag)
+
     # -- workflow runs ------------------------------------------------------------------------------------------
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run:

@@ -18,7 +18,7 @@ from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, documented, probe, probe_published
-from mlir_release.release.commands import projects
+from mlir_release.release.commands import own_commands, projects
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
@@ -109,15 +109,16 @@ def wheel_name(version: str, python: str = PYTHON) -> str:
 def test_every_documented_command_gets_the_wheel(world: World, tmp_path: Path) -> None:
     manifest = world.publish(TAG, VERSION, PYTHON)
     world.index()
-    page_url = world.stage.forge.page_url(TAG)
+    own = own_commands(world.stage.forge, manifest)
     options = ["--index-url", world.main_index]
-    outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
+    outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
     assert [step.command.label for step in outcome.installed] == [
         "pinned",
         "exact",
         "newest",
         "page",
         "index",
+        "pinned",
         "exact",
         "pinned",
     ]
@@ -185,9 +186,9 @@ def test_without_a_fitting_wheel_every_documented_command_fails(world: World) ->
     world.index()
     options = ["--index-url", world.main_index]
     for manifest in (snapshot, numbered):
-        page_url = world.stage.forge.page_url(manifest.tag)
-        outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], page_url=page_url, pip_options=options)
-        assert len(outcome.refused) == 6
+        own = own_commands(world.stage.forge, manifest)
+        outcome = probe(manifest, world.base, pythons=[Path(sys.executable)], own=own, pip_options=options)
+        assert len(outcome.refused) == 7
         assert not outcome.installed
     done = run_pip(world.python, "download", "--no-deps", "--dest", str(world.pages), *options, "mlir")
     assert "mlir-0.0.1" in done.stdout  # so the stub really was there to be taken

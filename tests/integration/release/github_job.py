@@ -19,6 +19,7 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import generate
 from mlir_release.issues.tracking import track_release
+from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.matrix import Matrix
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
@@ -110,13 +111,21 @@ def _files(server: GitHubServer, release: Release) -> Counter[tuple[str, str]]:
     """The files of a release with their digests. No two signatures are the same: of those, whether they fit."""
     content = {asset.name: asset.content for asset in release.assets}
 
+    def plain(name: str) -> bytes:
+        """Without the server's address, also where the manifest has the digests of files that name it."""
+        text = content[name].replace(server.url.encode(), b"")
+        for lock in ("requirements.txt", "pylock.toml") if name == MANIFEST_NAME else ():
+            if lock in content:
+                text = text.replace(hashlib.sha256(content[lock]).hexdigest().encode(), plain(lock))
+        return text
+
     def state(name: str) -> str:
         if (signed := name.removesuffix(BUNDLE_SUFFIX)) != name:
             fits = is_about(content[name], hashlib.sha256(content[signed]).hexdigest())
         elif (signed := name.removesuffix(PROVENANCE_SUFFIX)) != name:
             fits = content[name] == publish_provenance(content[signed + BUNDLE_SUFFIX])
         else:
-            return hashlib.sha256(content[name].replace(server.url.encode(), b"")).hexdigest()
+            return hashlib.sha256(plain(name)).hexdigest()
         return "fits" if fits else "is of another file"
 
     return Counter((asset.name, state(asset.name)) for asset in release.assets)

@@ -68,7 +68,7 @@ def test_from_a_folder_to_a_release(stage: Stage) -> None:
     found = find_release(stage.again(), TAG)
     assert not found.draft
     names = [asset.name for asset in found.assets]
-    assert sorted(names) == sorted([*first.names("uploaded"), "release.json"])
+    assert sorted(names) == sorted([*first.names("uploaded"), "release.json", "requirements.txt", "pylock.toml"])
     manifest = outcome.manifest
     assert (manifest.revision, manifest.version, manifest.commit) == (REVISION, VERSION, stage.forge.head("snapshots"))
     assert [row.target for row in manifest.left_out] == [EXPERIMENTAL]
@@ -446,7 +446,7 @@ def test_publishing_at_once_publishes_once(stage: Stage) -> None:
     assert race(6, lambda _: go(stage)) == [None] * 6
     found = find_release(stage.again(), TAG)
     assert not found.draft
-    assert len(found.assets) == 7
+    assert len(found.assets) == 9
     assert go(stage).already
 
 

@@ -64,7 +64,9 @@ def test_a_release_is_published_in_two_steps(stage: SignedStage) -> None:
     done = stage.publish()
     assert not done.unsigned
     assert not stage.release.draft
-    assert stage.names() == {*beside, REPORT, REPORT + BUNDLE, "release.json", "release.json" + BUNDLE}
+    assert stage.names() == {
+        *(*beside, REPORT, REPORT + BUNDLE, "release.json", "release.json" + BUNDLE, "requirements.txt", "pylock.toml"),
+    }
     manifest = Manifest.from_text(stage.asset("release.json").content, where="")
     assert (manifest.provenance, manifest.repository) == ("required", stage.url)
     assert manifest.wheels[0].provenance == f"{wheel}.provenance"

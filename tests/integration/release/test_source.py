@@ -8,6 +8,7 @@ import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -20,6 +21,7 @@ from mlir_release.pypi.publish import DISTRIBUTION
 from mlir_release.release.assets import METADATA_SUFFIX, read_source
 from mlir_release.release.check import check_release
 from mlir_release.release.draft import Draft
+from mlir_release.release.install_check import run_pip
 from mlir_release.release.mirror import mirror
 from mlir_release.release.publish import publish
 from mlir_release.release.rebuild import rebuild
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
 
 TARGET = f"{SOURCE}-linux-x86_64-py3"
-FILE = f"mlir-{VERSION}.tar.gz"
+FILE = f"source-mlir-{VERSION}.tar.gz"
 TARGETS = make_targets(make_row(), make_row(SOURCE, suites=["source"]), pythons=[PYTHON])
 
 
@@ -100,6 +102,17 @@ def test_no_page_leads_an_installer_to_it(stage: Stage, source: Path, tmp_path: 
     body = find_release(stage.forge, TAG).body
     assert f"`{FILE}`" in body
     assert f"({FILE}" not in body
+
+
+def test_pip_does_not_take_it_from_a_page_that_lists_all_files(stage: Stage, source: Path, tmp_path: Path) -> None:
+    """As GitHub's ``expanded_assets`` does, and the page of a local forge."""
+    published(stage, source)
+    page = stage.forge.page_url(TAG)
+    assert f'href="{FILE}#' in Path(unquote(urlsplit(page).path)).read_text(encoding="utf-8")
+    options = ("--no-deps", "--no-index", "--no-build-isolation", "--target", str(tmp_path / "there"))
+    done = run_pip(Path(sys.executable), "install", *options, "-f", page, "--no-binary", "mlir", "mlir")
+    assert "No matching distribution" in done.stderr
+    assert FILE not in done.stdout + done.stderr
 
 
 def test_it_is_signed_as_a_wheel_is(sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

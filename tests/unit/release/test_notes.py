@@ -9,15 +9,18 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from mlir_release.model.manifest import LeftOut, Manifest, TestedRelaxed, Waiver
-from mlir_release.release.notes import format_total, github_page, notes, python_name, runs_on, total_change
+from mlir_release.release import commands
+from mlir_release.release.notes import LIMIT, format_total, github_page, notes, python_name, runs_on, total_change
 from tests.paper_forge import make_manifest
 
 PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
+FILES = "https://forge.example/releases/expanded_assets/snapshot-20261120.02"
+SHOWN = [commands.exact(page, "mlir", "20261120.2") for page in (PAGE, FILES)]
 
 
-def body(manifest: Manifest, previous: Manifest | None = None) -> str:
-    urls = {wheel.filename: f"https://forge.example/dl/{wheel.filename}" for wheel in manifest.wheels}
-    return notes(manifest, page_url=PAGE, urls=urls, previous=previous)
+def body(manifest: Manifest, previous: Manifest | None = None, *, base: str = "https://forge.example/dl") -> str:
+    urls = {wheel.filename: f"{base}/{wheel.filename}" for wheel in manifest.wheels}
+    return notes(manifest, shown=SHOWN, urls=urls, previous=previous)
 
 
 def html(text: str) -> str:
@@ -33,6 +36,29 @@ def test_pip_finds_every_wheel_with_its_hash() -> None:
 
 def test_the_command_names_the_version() -> None:
     assert f"pip install -f {PAGE} mlir==20261120.2\n" in body(make_manifest("snapshot-20261120.02"))
+
+
+def test_a_body_that_github_would_refuse_loses_the_least_important_first() -> None:
+    manifest = make_manifest("snapshot-20261120.02")
+    first, count, base = (
+        manifest.wheels[0],
+        400,
+        "https://github.com/llvm/mlir-wheels/releases/download/snapshot-20261120.02",
+    )
+    names = [f"mlir-20261120.2-{n:03}-cp312-cp312-manylinux_2_28_x86_64.whl" for n in range(count)]
+    wheels = [replace(first, filename=name) for name in names]
+    left_out = (LeftOut(target="t", reason="it fails"),)
+    waivers = (Waiver(target="w", reason="a reason", by="ada", at="2026-11-20T12:00:00Z"),)
+    text = body(replace(manifest, wheels=tuple(wheels), left_out=left_out, waivers=waivers), base=base)
+    assert LIMIT - 5_000 < len(text.encode()) <= LIMIT
+    links = re.findall(r'<a href="([^"]+)#sha256=', html(text))
+    assert [link.rpartition("/")[2] for link in links] == [wheel.filename for wheel in wheels[: len(links)]]
+    assert f"{count - len(links)} more wheels have no room here: `pip install -f {FILES} mlir==20261120.2`" in text
+    assert "No room here, but in `release.json`: Waived, Left out." in text
+    few = body(replace(manifest, left_out=(LeftOut(target="t", reason="x" * LIMIT),), waivers=waivers))
+    assert "a reason" in few  # only what is too long is gone
+    assert "more wheels" not in few
+    assert "No room here, but in `release.json`: Left out." in few
 
 
 def test_what_changed() -> None:

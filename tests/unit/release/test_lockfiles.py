@@ -12,17 +12,12 @@ from msgspec import structs
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 
-from mlir_release.index.lockfiles import (
-    newest_name,
-    newest_requirements,
-    pylock,
-    pylock_name,
-    requirements,
-    requirements_name,
-)
+from mlir_release.errors import VerificationError
 from mlir_release.index.site import Channel, Published
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.yanks import Yank
+from mlir_release.release import lockfiles
+from mlir_release.release.lockfiles import lock_entries, lock_files, pylock_name, requirements_name
 from tests.paper_forge import make_manifest
 
 TAG = "snapshot-20261120.02"
@@ -47,6 +42,19 @@ def published(manifest: Manifest, *yanks: Yank) -> Published:
         urls={wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels},
         yanks=yanks,
     )
+
+
+def requirements(release: Published, distribution: str) -> str:
+    return lockfiles.requirements(release.manifest, distribution, release.urls, yanked=release.yanked)
+
+
+def pylock(release: Published, distribution: str) -> str:
+    return lockfiles.pylock(release.manifest, distribution, release.urls, yanked=release.yanked)
+
+
+def newest_requirements(channel: Channel, distribution: str) -> str:
+    urls = {link.wheel.filename: link.url for link in channel.newest_links}
+    return lockfiles.newest_requirements("snapshot", distribution, [link.wheel for link in channel.newest_links], urls)
 
 
 def lines(text: str) -> list[Requirement]:
@@ -74,8 +82,6 @@ def test_the_newest_requirements_have_a_wheel_for_every_machine_that_ever_got_on
     assert chosen(channel, "3.12").startswith("mlir-20261120.2-cp312-")
     assert chosen(channel, "3.10").startswith("mlir-20261119.1-cp310-")
     assert chosen(channel, "3.9") == ""
-    assert newest_name(channel, "mlir") == "requirements.txt"
-    assert newest_name(channel, "mlir-core") == "requirements-mlir-core.txt"
 
 
 def test_the_newest_requirements_leave_out_what_is_yanked() -> None:
@@ -147,7 +153,7 @@ def test_a_wheel_for_the_stable_abi_is_for_newer_pythons_too(python: str, count:
 
 def test_a_yanked_release_says_so_on_one_line() -> None:
     release = published(make_manifest(TAG), Yank(tag=TAG, reason="bad\nimport os ; evil"))
-    for text in (requirements(release, "mlir"), pylock(release, "mlir", index="https://x/simple/")):
+    for text in (requirements(release, "mlir"), pylock(release, "mlir")):
         assert "# YANKED: bad import os ; evil\n" in text
     assert len(lines(requirements(release, "mlir"))) == 26  # nothing was smuggled in
 
@@ -155,7 +161,7 @@ def test_a_yanked_release_says_so_on_one_line() -> None:
 def test_the_lock_file_is_one() -> None:
     manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
     release = published(manifest)
-    lock = Pylock.from_dict(tomllib.loads(pylock(release, "mlir-core", index="https://mlir.example/simple/")))
+    lock = Pylock.from_dict(tomllib.loads(pylock(release, "mlir-core")))
     (package,) = lock.packages
     assert (package.name, str(package.version)) == ("mlir-core", manifest.version)
     assert package.wheels is not None
@@ -164,12 +170,29 @@ def test_the_lock_file_is_one() -> None:
 
 
 def test_names() -> None:
-    release = published(make_manifest(TAG, distributions=("mlir-full", "mlir-core", "mlir")))
-    assert release.manifest.distributions == ("mlir", "mlir-core", "mlir-full")
-    names = [
-        (requirements_name(release.manifest, name), pylock_name(release, name))
-        for name in release.manifest.distributions
-    ]
-    assert names[0] == (f"requirements-{TAG}.txt", "pylock.toml")
-    assert names[1] == (f"requirements-{TAG}-mlir-core.txt", "pylock.mlir-core.toml")
-    assert all(re.fullmatch(r"pylock(\.[^.]+)?\.toml", lock) for _, lock in names)  # PEP 751
+    manifest = make_manifest(TAG, distributions=("mlir-full", "mlir-core", "mlir"))
+    assert manifest.distributions == ("mlir", "mlir-core", "mlir-full")
+    pinned = [requirements_name(manifest, name, tag=TAG) for name in manifest.distributions]
+    assert pinned[:2] == [f"requirements-{TAG}.txt", f"requirements-{TAG}-mlir-core.txt"]
+    floating = [requirements_name(manifest, name) for name in manifest.distributions]
+    assert floating[:2] == ["requirements.txt", "requirements-mlir-core.txt"]
+    locks = [pylock_name(manifest, name) for name in manifest.distributions]
+    assert locks[:2] == ["pylock.toml", "pylock.mlir-core.toml"]
+    assert all(re.fullmatch(r"pylock(\.[^.]+)?\.toml", lock) for lock in locks)  # PEP 751
+
+
+def test_a_release_has_both_files_for_each_distribution_and_names_them_with_their_digests() -> None:
+    manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
+    files = lock_files(manifest, "https://forge.example/{}".format)
+    assert sorted(files) == ["pylock.mlir-core.toml", "pylock.toml", "requirements-mlir-core.txt", "requirements.txt"]
+    assert files["requirements.txt"].decode() == requirements(published(manifest), "mlir")
+    locked = structs.replace(manifest, locks=lock_entries(files))
+    assert Manifest.from_text(locked.to_text(), where="") == locked
+    assert "locks" not in manifest.to_text()  # which older readers know
+
+
+@pytest.mark.parametrize("name", ["release.json", "mlir-1-cp312-cp312-win_amd64.whl", "requirements-../x.txt", "x.txt"])
+def test_a_manifest_names_no_other_file_as_a_lock(name: str) -> None:
+    manifest = structs.replace(make_manifest(TAG), locks=lock_entries({"pylock.toml": b""}))
+    with pytest.raises(VerificationError):
+        Manifest.from_text(manifest.to_text().replace("pylock.toml", name), where="")

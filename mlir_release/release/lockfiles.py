@@ -1,0 +1,198 @@
+"""Files that pin one distribution of a release, each wheel with its hash: for pip, and as ``pylock.toml`` (PEP 751).
+
+The requirements name each wheel by its URL, under the markers of the machines that it is for. So pip consults no index
+for MLIR at all (there is nothing to confuse), checks the hash, and resolves MLIR's own dependencies as usual: the file
+can be included in other requirements. ``--hash`` options would not do: they oblige a user to hash everything else too.
+A last line has the markers of all other machines and a wheel that does not fit them, so that pip fails there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
+from mlir_release.model.manifest import LockEntry
+from mlir_release.model.platforms import PlatformTag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mlir_release.model.manifest import Manifest, WheelEntry
+    from mlir_release.model.release_tags import Kind
+
+
+def requirements_name(manifest: Manifest, distribution: str, *, tag: str = "") -> str:
+    """File name: ``requirements.txt`` for the main distribution, ``requirements-<name>.txt`` for others.
+
+    :param tag: of the release, where files of several releases may meet: ``requirements-<tag>.txt``
+    """
+    return f"requirements{'-' * bool(tag)}{tag}{_suffix(manifest, distribution, '-')}.txt"
+
+
+def pylock_name(manifest: Manifest, distribution: str) -> str:
+    """File name: ``pylock.toml`` for the main distribution, ``pylock.<name>.toml`` for others (PEP 751's own rule)."""
+    return f"pylock{_suffix(manifest, distribution, '.')}.toml"
+
+
+def _suffix(manifest: Manifest, distribution: str, separator: str) -> str:
+    return "" if distribution == manifest.distributions[0] else separator + distribution
+
+
+def lock_files(manifest: Manifest, url: Callable[[str], str]) -> dict[str, bytes]:
+    """The files of each distribution that a release has among its assets, by their names.
+
+    :param url: gives the address of a wheel by its file name
+    """
+    urls = {wheel.filename: url(wheel.filename) for wheel in manifest.wheels}
+    texts = {}
+    for name in manifest.distributions:
+        texts[requirements_name(manifest, name)] = requirements(manifest, name, urls)
+        texts[pylock_name(manifest, name)] = pylock(manifest, name, urls)
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def lock_entries(files: Mapping[str, bytes]) -> tuple[LockEntry, ...]:
+    """The rows of :func:`lock_files` in the manifest."""
+    return tuple(
+        LockEntry(filename=name, sha256=hashlib.sha256(content).hexdigest()) for name, content in sorted(files.items())
+    )
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """Markers of the machines that a wheel is for."""
+
+    system: str
+    machine: str
+    python: str  #: ``3.12``; empty: any
+    or_newer: bool  #: a wheel for the stable ABI
+
+    def overlaps(self, other: _Machine) -> bool:
+        """Whether there are machines that both are for."""
+        if (self.system, self.machine) != (other.system, other.machine):
+            return False
+        if not self.python or not other.python:
+            return True
+        first, second = sorted((self, other), key=lambda machine: CPython.parse(machine.python))
+        return first.python == second.python or first.or_newer
+
+    @property
+    def fits(self) -> str:
+        operator = ">=" if self.or_newer else "=="
+        python = f'python_version {operator} "{self.python}" and ' if self.python else ""
+        return f'{python}sys_platform == "{self.system}" and platform_machine == "{self.machine}"'
+
+
+def _machine(wheel: WheelEntry) -> _Machine | None:
+    """The machines of a wheel, where markers can tell them apart: they know nothing of free threading or of musl."""
+    platforms = {PlatformTag.parse(tag).platform for tag in wheel.platforms}
+    markers = platforms.pop().markers if len(platforms) == 1 else None
+    if markers is not None and wheel.python == ANY_PYTHON:
+        return _Machine(*markers, "", or_newer=False)
+    try:
+        python = CPython.of_tag(wheel.python)
+    except ValueError:
+        return None
+    if markers is None or python.free_threaded:
+        return None
+    return _Machine(*markers, python.marker, or_newer=wheel.filename.split("-")[-2] == STABLE_ABI)
+
+
+def newest_requirements(kind: Kind, distribution: str, wheels: Iterable[WheelEntry], urls: Mapping[str, str]) -> str:
+    """The requirements file that names, for each machine, the first of some wheels that is for it."""
+    chosen: dict[_Machine, WheelEntry] = {}
+    for wheel in wheels:
+        machine = _machine(wheel)
+        if wheel.distribution != distribution or machine is None:
+            continue
+        if machine not in chosen and not any(machine.overlaps(other) for other in chosen):
+            chosen[machine] = wheel
+    lines = [
+        f"# {distribution}: for each machine the newest {kind} that has a wheel for it, when this was written.",
+        "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
+        *_lines(distribution, chosen, urls),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def requirements(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:
+    """The requirements file of one distribution of a release.
+
+    :param urls: of its wheels, by their file names
+    :param yanked: why it is; None: it is not
+    """
+    lines = [
+        f"# {distribution} {manifest.version} ({manifest.tag}), llvm-project {manifest.revision}",
+        "# pip install -r <this file>. Every wheel by its URL and sha256; a machine that none is for gets an error.",
+        *_yanked(yanked),
+    ]
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
+    lines += [
+        f"# Not listed, because markers can't select it: {urls[wheel.filename]}#sha256={wheel.sha256}"
+        for wheel in wheels
+        if _machine(wheel) is None
+    ]
+    lines += _lines(distribution, {machine: wheel for wheel in wheels if (machine := _machine(wheel))}, urls)
+    return "\n".join(lines) + "\n"
+
+
+def _yanked(reason: str | None) -> list[str]:
+    return [] if reason is None else [f"# YANKED: {' '.join(reason.split())}"]
+
+
+def _lines(distribution: str, wheels: Mapping[_Machine, WheelEntry], urls: Mapping[str, str]) -> list[str]:
+    """A wheel for each machine, and for all others one that does not fit."""
+
+    def named(wheel: WheelEntry) -> str:
+        return f"{distribution} @ {urls[wheel.filename]}#sha256={wheel.sha256}"
+
+    lines = [f"{named(wheel)} ; {machine.fits}" for machine, wheel in wheels.items()]
+    if wheels:
+        lines.append("# All other machines: this wheel does not fit them, and pip says so.")
+        lines.append(f"{named(next(iter(wheels.values())))} ; {_none_fits(wheels)}")
+    return lines
+
+
+def _none_fits(machines: Iterable[_Machine]) -> str:
+    """The marker of the machines that no wheel is for; markers have no ``not``."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for machine in machines:
+        operator = "<" if machine.or_newer else "!="
+        others = groups.setdefault((machine.system, machine.machine), [])
+        if machine.python:
+            others.append(f'python_version {operator} "{machine.python}"')
+    return " and ".join(
+        f'(sys_platform != "{system}" or platform_machine != "{machine}"'
+        + (f" or ({' and '.join(dict.fromkeys(others))}))" if others else ")")
+        for (system, machine), others in groups.items()
+    )
+
+
+def pylock(manifest: Manifest, distribution: str, urls: Mapping[str, str], *, yanked: str | None = None) -> str:
+    """The lock file of one distribution of a release, without its dependencies (PEP 751); as :func:`requirements`."""
+    import tomli_w
+
+    wheels = [wheel for wheel in manifest.wheels if wheel.distribution == distribution]
+    needed = sorted({requirement for wheel in wheels for requirement in wheel.requires_dist})
+    ranges = {wheel.requires_python for wheel in wheels}
+    package = {
+        "name": distribution,
+        "version": manifest.version,
+        **({"requires-python": ranges.pop()} if len(ranges) == 1 and "" not in ranges else {}),
+        "wheels": [
+            {
+                "name": wheel.filename,
+                "url": urls[wheel.filename],
+                "size": wheel.size,
+                "hashes": {"sha256": wheel.sha256},
+            }
+            for wheel in wheels
+        ],
+    }
+    header = f"# {distribution} {manifest.version} ({manifest.tag}) alone"
+    header += f": not locked here are {', '.join(needed)}." if needed else "."
+    # A plain mapping: packaging.pylock would check what the manifest's reader has checked, at five times the price.
+    document = tomli_w.dumps({"lock-version": "1.0", "created-by": "mlir-release", "packages": [package]})
+    return "\n".join([header, *_yanked(yanked), document])
