@@ -27,6 +27,7 @@ from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.components import cmake_settings
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
 from mlir_release.wheels.backends import BuildBackend
 from mlir_release.wheels.build import build_wheels
@@ -51,11 +52,13 @@ class Scope:
 
     :param libraries: Ninja's targets in LLVM
     :param dialects: those of the wheel; empty: all, by the wheel project as it is
+    :param fails: tests that fail
     """
 
     profile: Profile
     libraries: tuple[str, ...]
     dialects: tuple[str, ...] = ()
+    fails: frozenset[str] = frozenset()
 
 
 _C_API = tuple(f"MLIRCAPI{name}" for name in ("Debug", "Func", "IR", "Interfaces", "Transforms"))
@@ -112,12 +115,13 @@ class Mingw:
     def provide(cls) -> Mingw:
         """Of the newest LLVM that this machine has packages of."""
         cache = cache_directory()
-        release, tree = next(available_releases(cache=cache))
+        release, _ = next(available_releases(cache=cache))
         tools = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
         environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
         folder = cache / "mingw"
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, environment, release, tree.root, tools)
+        source = fetch_source(release, cache=cache, whole=True)
+        return cls(folder, environment, release, source.root, tools)
 
     @property
     def llvm(self) -> Path:
@@ -300,6 +304,10 @@ class _MingwCross(Cross):
             for kind in ("LIBRARY", "LIBRARY_RELEASE"):
                 library = self.python / "libs" / f"{python.tag.replace('cp', 'python')}.lib"
                 lines.append(f'set({name}_{kind} {library} CACHE FILEPATH "" FORCE)')
+        # As for Microsoft's linker; MinGW's would export what is in archives, too.
+        lines.append("set(CMAKE_SUPPORT_WINDOWS_EXPORT_ALL_SYMBOLS ON)")
+        # nanobind asks the interpreter that runs here for the suffix.
+        lines.append(f'set(NB_SUFFIX .{python.tag}-win_amd64.pyd CACHE INTERNAL "")')
         if self.scope.dialects:
             groups = ["MLIRPythonSources.Core", *(f"MLIRPythonSources.Dialects.{name}" for name in self.scope.dialects)]
             lines.append(f"set(MLIR_RELEASE_GROUPS {' '.join(groups)} MLIRPythonExtension.RegisterEverything)")
