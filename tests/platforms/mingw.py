@@ -244,22 +244,29 @@ class Mingw:
         source.write_text(_REGISTER_SOME, encoding="utf-8")
         options = ["-std=c++17", *_FLAGS.split(), "-DMLIR_CAPI_BUILDING_LIBRARY=1", f"-I{prefix / 'include'}"]
         self.run(self.toolchain.parent / "clang-c++", *options, "-c", source, "-o", made)
-        file = prefix / "lib/cmake/mlir/MLIRTargets.cmake"
-        targets = cmake_exports.read(file)
-        self.run(self.toolchain.parent / "ar", "qc", prefix / "lib/LLVMCore.lib")  # which an SDK must have
-        for name, links in (
-            ("RegisterEverything", "MLIRCAPITransforms;MLIRArithDialect"),
-            ("Conversion", "MLIRCAPIIR"),
-        ):
-            library = prefix / f"lib/MLIRCAPI{name}.lib"
-            library.unlink(missing_ok=True)
-            self.run(self.toolchain.parent / "ar", "qc", library, *([made] if name == "RegisterEverything" else []))
-            for key in ("INTERFACE_LINK_LIBRARIES", "MLIR_AGGREGATE_DEP_LIBS_IMPORTED"):
-                targets[f"MLIRCAPI{name}"].properties[key] = links
-        kept = [target for target in targets.values() if all((prefix / path).is_file() for path in target.files)]
-        for other in file.parent.glob("MLIRTargets*"):
-            other.unlink()
-        file.write_text(cmake_exports.write(kept, origin="Of what is built."), encoding="utf-8")
+        for exports in ("llvm/LLVMExports", "mlir/MLIRTargets"):
+            file = prefix / f"lib/cmake/{exports}.cmake"
+            targets = cmake_exports.read(file).values()
+            for target in targets:
+                # Upstream's CMake files name all of the C API, and an SDK must have the other one.
+                if "MLIR_AGGREGATE_OBJECT_LIB_IMPORTED" in target.properties or target.name == "LLVMCore":
+                    self._stand_in(target, prefix, made)
+            for other in file.parent.glob(f"{file.stem}*"):
+                other.unlink()
+            kept = [target for target in targets if all((prefix / path).is_file() for path in target.files)]
+            file.write_text(cmake_exports.write(kept, origin="Of what is built."), encoding="utf-8")
+
+    def _stand_in(self, target: cmake_exports.Target, prefix: Path, registers: Path) -> None:
+        """Make an empty library of one that is not built, but for the one that ``registers`` something."""
+        library = prefix / "lib" / f"{target.name}.lib"
+        everything = target.name == "MLIRCAPIRegisterEverything"
+        if library.is_file() and not everything:
+            return
+        library.unlink(missing_ok=True)
+        self.run(self.toolchain.parent / "ar", "qc", library, *([registers] if everything else []))
+        links = "MLIRCAPITransforms;MLIRArithDialect;MLIRControlFlowDialect;MLIRFuncDialect" if everything else ""
+        for key in ("INTERFACE_LINK_LIBRARIES", "MLIR_AGGREGATE_DEP_LIBS_IMPORTED"):
+            target.properties[key] = links
 
     def sdk(self, scope: Scope) -> Sdk:
         """An SDK of what is built."""

@@ -1,8 +1,9 @@
 """A wheel for Windows that is imported, passes the smoke suite and upstream's tests of the bindings: under wine.
 
 Compiled from here by PyPI's ``ziglang``, for MinGW: with another C++ ABI and another C++ library than those of a
-release, which Microsoft's tools make. So this shows that a package laid out like ours is found and loaded, and that what
-its CMake files do for Windows works. It doesn't show what a compiler makes of the sources there, and wine is not Windows.
+release, which Microsoft's tools make. So this shows that a package laid out like ours is found and loaded, and that
+what its CMake files do for Windows works. It doesn't show what a compiler makes of the sources there; nor is wine
+Windows.
 
 The scopes: see :mod:`tests.platforms.mingw`. The smallest is compiled here, an hour from nothing; the others are tested
 where their libraries are built.
