@@ -213,16 +213,18 @@ class Mingw:
         self.run(*command, *words, into=self.folder / "configure.log")
 
     def build(self, scope: Scope) -> None:
-        """Compile LLVM's libraries for ``scope``, or go on doing so."""
+        """Compile LLVM's libraries for ``scope``, or go on doing so; others may be compiled meanwhile."""
+        if self.count_steps(scope) == 0:
+            return
         with locked(self.folder / ".lock", waiting="another build of LLVM for Windows is running: waiting"):
             self.configure()
             self.run("ninja", "-C", self.llvm, *scope.libraries, into=self.folder / "build.log")
 
-    def count_steps(self, scope: Scope) -> int:
-        """How many of Ninja's steps are left."""
+    def count_steps(self, scope: Scope) -> int | None:
+        """How many of Ninja's steps are left; None: nothing has been configured."""
         command = [str(self.environment.scripts / "ninja"), "-n", "-C", str(self.llvm), *scope.libraries]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        return sum(line.startswith("[") for line in printed.splitlines())
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        return sum(line.startswith("[") for line in done.stdout.splitlines()) if done.returncode == 0 else None
 
     def install(self, scope: Scope) -> Path:
         """The prefix of what is built, as LLVM's own ``install`` would make it, with programs that run here."""

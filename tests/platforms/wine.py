@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 ARTIFACT = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
 DIGEST = "cfe5502ffa7ea369be707b6d88bf68344732a7800450665080fb4267c01bfeae"
 PYTHON = "3.13"
+#: CPython can't begin there with a file as its output, which lit gives it.
+_THROUGH_PIPES = """\
+#!{here} -IS
+import os, subprocess, sys
+done = subprocess.run(["wine", {python!r}, *sys.argv[1:]], env=os.environ | {settings!r}, capture_output=True)
+sys.stdout.buffer.write(done.stdout)
+sys.stderr.buffer.write(done.stderr)
+sys.exit(done.returncode)
+"""
 #: Of ``dev``: what unit tests import.
 TEST_PACKAGES = ("pytest", "hypothesis", "graphql-core", "openapi-core")
 
@@ -82,8 +91,10 @@ class Installed(VirtualEnvironment):
         """The script."""
         path = self.root / "python"
         if not path.is_file():
-            settings = " ".join(f"{name}={value}" for name, value in self.machine.settings.items())
-            path.write_text(f'#!/bin/sh\n{settings} exec wine {self.root / "python.exe"} "$@"\n', encoding="utf-8")
+            program = _THROUGH_PIPES.format(
+                here=sys.executable, settings=self.machine.settings, python=str(self.root / "python.exe")
+            )
+            path.write_text(program, encoding="utf-8")
             path.chmod(0o755)
         return path
 
