@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,8 @@ from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mlir_release.host.pythons import Python
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
@@ -52,13 +54,18 @@ class Scope:
 
     :param libraries: Ninja's targets in LLVM
     :param dialects: those of the wheel; empty: all, by the wheel project as it is
-    :param fails: tests that fail
+    :param fails: tests that fail there, and why
     """
 
     profile: Profile
     libraries: tuple[str, ...]
     dialects: tuple[str, ...] = ()
-    fails: frozenset[str] = frozenset()
+    fails: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a wheel of a release."""
+        return not self.dialects
 
 
 _C_API = tuple(f"MLIRCAPI{name}" for name in ("Debug", "Func", "IR", "Interfaces", "Transforms"))
@@ -236,7 +243,7 @@ class Mingw:
             os.link(library, prefix / "lib" / library.name)
         for program in self.tools.tools.iterdir():
             _write(prefix / "bin" / f"{program.name}.exe", f'#!/bin/sh\nexec {program} "$@"\n')
-        if scope.dialects:
+        if not scope.whole:
             self._register_some(prefix)
         return prefix
 
@@ -317,7 +324,7 @@ class _MingwCross(Cross):
         lines.append("set(CMAKE_SUPPORT_WINDOWS_EXPORT_ALL_SYMBOLS ON)")
         # nanobind asks the interpreter that runs here for the suffix.
         lines.append(f'set(NB_SUFFIX .{python.tag}-win_amd64.pyd CACHE INTERNAL "")')
-        if self.scope.dialects:
+        if not self.scope.whole:
             groups = ["MLIRPythonSources.Core", *(f"MLIRPythonSources.Dialects.{name}" for name in self.scope.dialects)]
             lines.append(f"set(MLIR_RELEASE_GROUPS {' '.join(groups)} MLIRPythonExtension.RegisterEverything)")
         file = folder / "toolchain.cmake"
