@@ -67,6 +67,12 @@ class Scope:
         """Whether it is a wheel of a release."""
         return not self.dialects
 
+    def tests(self, folder: Path) -> list[str]:
+        """Those of upstream's, below ``folder``, that are about something in it; empty: all."""
+        dialects = [f"python/dialects/{name}{end}.py" for name in self.dialects for end in ("", "_dialect")]
+        patterns = () if self.whole else ("python/*.py", "python/ir/*.py", *dialects)
+        return sorted(path.relative_to(folder).as_posix() for pattern in patterns for path in folder.glob(pattern))
+
 
 _C_API = tuple(f"MLIRCAPI{name}" for name in ("Debug", "Func", "IR", "Interfaces", "Transforms"))
 SCOPES = {

@@ -134,5 +134,6 @@ def test_upstreams_tests_of_the_bindings(package: Package, tmp_path: Path) -> No
         lit=lit.find_lit(),
         environment=package.environment.variables(),
         title="upstream's tests of the Python bindings",
+        only=package.scope.tests(package.build.tools.source / "test"),
     )
     assert fails(package, "bindings", results) <= package.scope.fails.keys()

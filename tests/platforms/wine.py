@@ -32,11 +32,14 @@ if TYPE_CHECKING:
 ARTIFACT = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
 DIGEST = "cfe5502ffa7ea369be707b6d88bf68344732a7800450665080fb4267c01bfeae"
 PYTHON = "3.13"
-#: CPython can't begin there with a file as its output, which lit gives it.
+#: CPython can't begin there with a file as its output, which lit gives it, nor always with a closed input.
 _THROUGH_PIPES = """\
 #!{here} -IS
-import os, subprocess, sys
-done = subprocess.run(["wine", {python!r}, *sys.argv[1:]], env=os.environ | {settings!r}, capture_output=True)
+import os, stat, subprocess, sys
+text = sys.stdin.buffer.read() if stat.S_ISFIFO(os.fstat(0).st_mode) else b""
+words = {{"input": text}} if text else {{"stdin": subprocess.DEVNULL}}
+command = ["wine", {python!r}, *sys.argv[1:]]
+done = subprocess.run(command, env=os.environ | {settings!r}, capture_output=True, **words)
 sys.stdout.buffer.write(done.stdout)
 sys.stderr.buffer.write(done.stderr)
 sys.exit(done.returncode)
