@@ -76,7 +76,12 @@ class Scope:
 
 _C_API = tuple(f"MLIRCAPI{name}" for name in ("Debug", "Func", "IR", "Interfaces", "Transforms"))
 SCOPES = {
-    "some": Scope("core", (*_C_API, "MLIRArithDialect", "MLIRControlFlowDialect"), ("arith", "builtin", "cf", "func")),
+    "some": Scope(
+        "core",
+        (*_C_API, "MLIRArithDialect", "MLIRControlFlowDialect"),
+        ("arith", "builtin", "cf", "func"),
+        {"dialects": "it counts them"},
+    ),
     "core": Scope("core", ("mlir-libraries", "llvm-libraries")),
     "host": Scope("host", ("mlir-libraries", "llvm-libraries")),
 }
