@@ -28,6 +28,7 @@ from mlir_release.host.needs import Needs
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
+from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.host.pythons import Python
-    from mlir_release.model.platforms import Platform
     from mlir_release.model.targets import Profile
     from mlir_release.sdk.info import Sdk
     from mlir_release.wheels.inspect import WheelReport
@@ -282,7 +282,7 @@ def _sort_out(outcomes: dict[str, BuiltWheel | ReleaseError], pythons: Sequence[
 def _build_one(
     request: WheelRequest, python: Python, backend: Backend, slots: jobserver.Slots, output: Path, cache: Path
 ) -> BuiltWheel:
-    workdir = build_folder(cache, request.sdk.info.platform.os) / "builds" / f"{key(request)}-{python.tag}"
+    workdir = build_folder(cache, Platform.of_host().os) / "builds" / f"{key(request)}-{python.tag}"
     workdir.mkdir(parents=True, exist_ok=True)
     log = workdir / "build.log"
     with locked(workdir.with_suffix(".lock")):

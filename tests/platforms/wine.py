@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.files import sha256_of, sha256_of_all
+from mlir_release.host.venv import VirtualEnvironment
 from mlir_release.sdk.provision import available_releases, provide_sdk
 from tests.platforms.runtimes import ROOT
 
@@ -31,6 +32,18 @@ if TYPE_CHECKING:
 ARTIFACT = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
 DIGEST = "cfe5502ffa7ea369be707b6d88bf68344732a7800450665080fb4267c01bfeae"
 PYTHON = "3.13"
+#: CPython can't begin there with a file as its output, which lit gives it, nor always with a closed input.
+_THROUGH_PIPES = """\
+#!{here} -IS
+import os, stat, subprocess, sys
+text = sys.stdin.buffer.read() if stat.S_ISFIFO(os.fstat(0).st_mode) else b""
+words = {{"input": text}} if text else {{"stdin": subprocess.DEVNULL}}
+command = ["wine", {python!r}, *sys.argv[1:]]
+done = subprocess.run(command, env=os.environ | {settings!r}, capture_output=True, **words)
+sys.stdout.buffer.write(done.stdout)
+sys.stderr.buffer.write(done.stderr)
+sys.exit(done.returncode)
+"""
 #: Of ``dev``: what unit tests import.
 TEST_PACKAGES = ("pytest", "hypothesis", "graphql-core", "openapi-core")
 
@@ -54,6 +67,49 @@ class Windows:
             ["wine", self.python, *words],
             cwd=folder,
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **self.settings, **own},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+
+    def install(self, wheel: Path, folder: Path) -> Installed:
+        """A copy of the interpreter at ``folder``, with a wheel and what that requires."""
+        beside = self.python.parent
+        shutil.copytree(beside, folder, ignore=lambda parent, _: ["site-packages"] * (Path(parent) == beside / "lib"))
+        installed = Installed(root=folder, machine=self)
+        pip_install(installed.site_packages(), wheel)
+        return installed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed(VirtualEnvironment):
+    """What takes the place of an environment on this machine: its interpreter is a script that runs wine."""
+
+    machine: Windows
+
+    @property
+    def python(self) -> Path:
+        """The script."""
+        path = self.root / "python"
+        if not path.is_file():
+            program = _THROUGH_PIPES.format(
+                here=sys.executable, settings=self.machine.settings, python=str(self.root / "python.exe")
+            )
+            path.write_text(program, encoding="utf-8")
+            path.chmod(0o755)
+        return path
+
+    def site_packages(self) -> Path:
+        """See :class:`VirtualEnvironment`."""
+        return self.root / "lib/site-packages"
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the interpreter."""
+        return subprocess.run(
+            [self.python, *words],
+            env=self.variables(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -149,7 +205,12 @@ def _install(packages: Path) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         named = map(Requirement, tomllib.load(file)["project"]["optional-dependencies"]["dev"])
     tests = [str(requirement) for requirement in named if requirement.name in TEST_PACKAGES]
+    pip_install(packages, "--require-hashes", "-r", ROOT / "requirements/toolkit.txt")
+    pip_install(packages, *tests)
+
+
+def pip_install(packages: Path, *words: str | Path) -> None:
+    """Install what pip's arguments ``words`` name, as Windows gets it."""
     options = [f"--target={packages}", "--only-binary=:all:", "--python-platform=windows", f"--python-version={PYTHON}"]
-    command = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", *options]
-    subprocess.run([*command, "--require-hashes", "-r", ROOT / "requirements/toolkit.txt"], check=True)
-    subprocess.run([*command, *tests], check=True)
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "pip", "install", "--quiet", *options, *words], check=True)

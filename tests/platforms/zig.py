@@ -26,7 +26,7 @@ MARKS = [
     pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="uses the SDK of Debian's or Ubuntu's packages"),
 ]
 
-_ZIG = "ziglang==0.17.1"
+ZIG = "ziglang==0.17.1"
 #: The C API of the core, and of a dialect: in upstream's ``mlir/lib/CAPI``.
 _SOURCES = ("IR/BuiltinTypes.cpp", "IR/IR.cpp", "IR/Support.cpp", "Dialect/Func.cpp")
 
@@ -48,7 +48,7 @@ class Tools:
         cache = cache_directory()
         release, tree = next(available_releases(cache=cache))
         sdk = provide_sdk(release, revision=release.commit, source_epoch=release.epoch, cache=cache)
-        environment = venv.cached(cache / "environments", Path(sys.executable), (_ZIG, *BUILD_TOOLS))
+        environment = venv.cached(cache / "environments", Path(sys.executable), (ZIG, *BUILD_TOOLS))
         return cls(sdk, tree.root, environment, folder)
 
     def run(self, *command: str | Path) -> str:

@@ -39,7 +39,7 @@ function(mlir_release_add_c_api name component output_dir)
 endfunction()
 
 set(_package_dir "${CMAKE_CURRENT_BINARY_DIR}/package/mlir")
-set(_package_sources MLIRPythonSources MLIRPythonExtension.RegisterEverything)
+set(_package_sources ${MLIR_RELEASE_GROUPS})
 
 mlir_release_add_c_api(mlir_c_api mlir_package "${_package_dir}" ${_package_sources})
 mlir_release_add_regalloc_model(mlir_c_api)
