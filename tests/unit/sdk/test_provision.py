@@ -12,6 +12,7 @@ from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
+from mlir_release.sdk.key import code_digest
 from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_pinned, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
 from mlir_release.sdk.upstream import read_source
@@ -149,7 +150,7 @@ def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
 
 def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The distribution has this very release, but compiled without them."""
-    revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=NotImplementedError)
+    revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))
     tree = read_source(make_source(tmp_path / "whole", whole=True))
     made: list[str] = []
     for name, value in {
@@ -166,5 +167,5 @@ def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, mon
         provide_pinned(matrix, runtime, revision.sha, cache=tmp_path)
     assert made == [
         "of packages",
-        f"release+asserts in {revision.sha}-manylinux_2_28-{provision.code_digest()[:12]}-asserts",
+        f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",
     ]
