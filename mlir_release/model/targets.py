@@ -7,7 +7,7 @@ A row names an LLVM configuration, a runtime (a platform and its CPythons) and t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -191,8 +191,17 @@ class LlvmTable(_Table, frozen=True):
         ModelPath,
         doc("Folder of a learned eviction policy (mlgo embed) that is linked into the wheels and used by default."),
     ] = ""
+    assertions: Annotated[
+        bool,
+        doc(
+            "Whether LLVM's assertions are on, for those who develop dialects. Its runtimes' SDKs must have them, too."
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
+        if self.assertions and self.distribution in DISTRIBUTIONS.values():
+            problem = f"is {self.distribution!r}, as wheels without assertions are called"
+            raise MalformedError("distribution", problem, f'write another name, like "{self.distribution}-asserts"')
         if self.regalloc_model and self.profile not in _COMPILES:
             problem = f"has no use with the profile {self.profile}, which links no register allocator"
             raise MalformedError("regalloc-model", problem, "remove it")
@@ -236,6 +245,9 @@ class RuntimeTable(_Table, frozen=True):
         ModelPath,
         doc("Folder of a learned eviction policy (mlgo embed) that is compiled into the SDK, when LLVM is built."),
     ] = ""
+    assertions: Annotated[
+        bool, doc("Whether its SDK is built with LLVM's assertions on, which no packages of LLVM have.")
+    ] = False
 
     def __post_init__(self) -> None:
         for name in self.compiler:
@@ -307,6 +319,15 @@ def _check_single(row: TargetRow, suite: str, place: str) -> None:
         raise MalformedError(f"{place}.suites", problem, f'write ["{suite}"]')
 
 
+def _check_apart(runtimes: Collection[str]) -> None:
+    """Jobs find artifacts by patterns like ``wheel-*-RUNTIME-*``, which must not find those of another runtime."""
+    for one in runtimes:
+        for other in runtimes:
+            if one != other and f"-{one}-" in f"-{other}-":
+                problem = f"contains {one}, so jobs of {one} would take its artifacts for their own"
+                raise MalformedError(f"runtime.{other}", problem, f"join the words with _, as in {one}_asserts")
+
+
 def _check_once(pythons: tuple[str, ...]) -> None:
     for python in pythons:
         if pythons.count(python) > 1:
@@ -326,9 +347,14 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
     ] = {}
 
     def __post_init__(self) -> None:
+        _check_apart(self.runtime)
         for number, row in enumerate(self.target):
             check_choice(f"target[{number}].llvm", row.llvm, self.llvm)
             check_choice(f"target[{number}].runtime", row.runtime, self.runtime)
+            if self.llvm[row.llvm].assertions != self.runtime[row.runtime].assertions:
+                has = "assertions" if self.runtime[row.runtime].assertions else "no assertions"
+                problem = f"is {row.runtime!r}, whose SDK has {has}, unlike llvm.{row.llvm}"
+                raise MalformedError(f"target[{number}].runtime", problem, "set assertions = true in both, or in none")
             if row.required and not self.runtime[row.runtime].may_be_required:
                 problem = f"is true, but no release has proven that wheels can be made on {row.runtime}"
                 remedy = f"set it to false; once a release has them, mlir-release promote {row.runtime}"
@@ -416,6 +442,7 @@ class Runtime:
     proven: str = ""  #: tag of a release that was built there; empty: none was
     compiler: Mapping[str, str] = field(default_factory=dict, hash=False)  #: least version, by CMake's name of it
     regalloc_model: str = ""  #: folder of the repository: the model that its SDK is compiled with
+    assertions: bool = False  #: whether its SDK is built with LLVM's assertions on
 
     @classmethod
     def of(cls, name: str, table: RuntimeTable) -> Runtime:

@@ -35,19 +35,20 @@ class WheelInfo(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
     tag: str  #: the release's
     revision: Sha1  #: llvm-project commit
     llvm_version: str = ""
-    distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``
+    distribution: str = ""  #: ``mlir``, ``mlir-core``, ``mlir-full``, ``mlir-asserts``
     profile: Profile
     target: str  #: row of the build matrix, ``mlir-linux-x86_64-cp312``
     serves: tuple[str, ...] = ()  #: the CPythons that a wheel for the stable ABI is for: ``cp312``, ``cp313``, …
     toolkit_version: str = ""
     relaxed: tuple[Relaxed, ...] = ()  #: requirements that replace upstream's, in the wheel's metadata
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it compiles with
+    assertions: bool = False  #: whether LLVM's assertions are on
     sdk: str = ""  #: digest of the SDK that it was built from, as ``sdk.json`` has it
     image: str = ""  #: the container image that it was built in, by its digest; empty: none
 
     def to_text(self) -> str:
         """The file's content."""
-        data = builtins(self, optional=("regalloc_model", "relaxed", "serves", "sdk", "image"))
+        data = builtins(self, optional=("regalloc_model", "relaxed", "serves", "assertions", "sdk", "image"))
         return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
     @classmethod

@@ -54,6 +54,11 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     parts: dict[PlainName, Part] = {}
     regalloc_model: RegallocModel | None = None  #: the learned eviction policy that it was compiled with
 
+    @property
+    def assertions(self) -> bool:
+        """Whether LLVM's assertions are on."""
+        return self.configuration.endswith("+asserts")
+
     def to_json(self) -> str:
         """The text of ``sdk.json``."""
         data = builtins(self, optional=("regalloc_model",))

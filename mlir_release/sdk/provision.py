@@ -216,7 +216,16 @@ def provide_pinned(
     if regalloc is not None:
         regalloc.check_better()
     revision = Upstream.of(matrix.release).resolve(sha)
-    return provide_for(revision, floor=runtime.floor, cache=cache, budget=budget, jobs=jobs, regalloc=regalloc)
+    configuration = "release+asserts" if runtime.assertions else "release"
+    return provide_for(
+        revision,
+        floor=runtime.floor,
+        cache=cache,
+        configuration=configuration,
+        budget=budget,
+        jobs=jobs,
+        regalloc=regalloc,
+    )
 
 
 def provide_for(
@@ -224,6 +233,7 @@ def provide_for(
     *,
     floor: str,
     cache: Path,
+    configuration: str = "release",
     budget: float | None = None,
     jobs: int | None = None,
     regalloc: ModelFolder | None = None,
@@ -232,16 +242,18 @@ def provide_for(
 
     :param floor: the oldest platform that its wheels are for (``manylinux_2_28``, ``macosx_13_0``). Distribution
         packages are used only if the distribution's glibc is no newer than that.
+    :param configuration: as for :func:`~mlir_release.sdk.build.prepare`; packages have ``release`` only
     :param budget: seconds for a build from source
     :param regalloc: a learned eviction policy to compile into LLVM, which no packages have
     :raises BudgetSpent: after that time
     """
     version = revision.represents
     release = find_release(version, upstream=LLVM_PROJECT) if version else release_at(revision.sha)
-    if regalloc is None and not is_too_new(floor) and (packaged := _packaged_as(release, cache)) is not None:
+    as_packaged = regalloc is None and configuration == "release" and not is_too_new(floor)
+    if as_packaged and (packaged := _packaged_as(release, cache)) is not None:
         return provide_sdk(packaged, revision=revision.sha, source_epoch=revision.epoch, cache=cache, jobs=jobs)
-    model = f"-{regalloc.about.key}" if regalloc else ""
-    output = cache / "sdks" / f"{revision.sha}-{floor or 'here'}-{code_digest()[:12]}{model}"
+    words = [revision.sha, floor or "here", code_digest()[:12], *([regalloc.about.key] if regalloc else [])]
+    output = cache / "sdks" / "-".join([*words, *configuration.split("+")[1:]])
     if (output / DESCRIPTION).is_file():
         return Sdk.load(output)
     tree = fetch_source(release, cache=cache, upstream=LLVM_PROJECT, whole=True)
@@ -249,6 +261,7 @@ def provide_for(
         tree.root,
         output=output,
         source_epoch=revision.epoch,
+        configuration=configuration,
         floor=floor,
         jobs=jobs,
         regalloc=regalloc,

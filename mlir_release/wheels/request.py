@@ -66,8 +66,18 @@ class WheelRequest:
 
         :param repository: what paths of ``targets.toml`` are relative to
         :param revision: of the release; empty: the SDK's
+        :raises UsageError: ``sdk-wrong-assertions``, ``sdk-of-two-versions``, ``sdk-wrong-revision``
         """
         model = target.configuration.regalloc_model
+        if target.runtime.assertions != sdk.info.assertions:
+            raise UsageError(
+                "sdk-wrong-assertions",
+                f"the SDK is not the one of the runtime {target.runtime.name}",
+                where=str(sdk.root),
+                why=f"the SDK's configuration is {sdk.info.configuration}, and assertions in targets.toml is "
+                f"{str(target.runtime.assertions).lower()} for that runtime",
+                remedy="take that runtime's SDK; sdk build --configuration release+asserts makes one with assertions",
+            )
         return cls(
             distribution=target.distribution,
             profile=target.profile,

@@ -93,6 +93,7 @@ def wheel_info(request: WheelRequest) -> WheelInfo:
         toolkit_version=mlir_release.__version__,
         relaxed=relaxed(request.sdk.info.runtime_requirements, request.overrides),
         regalloc_model=request.regalloc_model,
+        assertions=request.sdk.info.assertions,
         sdk=request.sdk.info.digest,
         image=request.image,
     )
@@ -193,12 +194,13 @@ def pin_binding_library(requirements: tuple[str, ...]) -> str:
 def _description(request: WheelRequest) -> str:
     if request.test_addon:
         return "What upstream's tests of MLIR's Python bindings need beyond the package; not for use"
-    return {
+    text = {
         "core": "MLIR's Python bindings, without code generators",
         "host": (host := "MLIR's Python bindings, with the execution engine and the host's code generator"),
         "source": f"{host}, as sources",
         "full": "MLIR's Python bindings, with the execution engine and code generators for the host, NVPTX and AMDGPU",
     }[request.profile]
+    return f"{text}, and LLVM's assertions" if request.sdk.info.assertions else text
 
 
 def _write(path: Path, text: str) -> None:

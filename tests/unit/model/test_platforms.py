@@ -59,7 +59,8 @@ def test_every_host_selects_its_runtime_its_targets_and_its_slots(
 
 
 def test_every_runtime_of_ours_has_a_host(matrix: Matrix) -> None:
-    assert {runtime.name for runtime in matrix.runtimes} == {name for name, _ in HOSTS.values()}
+    ordinary = {runtime.name for runtime in matrix.runtimes if not runtime.assertions}
+    assert ordinary == {name for name, _ in HOSTS.values()}
 
 
 @pytest.mark.parametrize(

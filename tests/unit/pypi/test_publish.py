@@ -49,8 +49,11 @@ def on_index(entry: WheelEntry, **changes: object) -> IndexFile:
 
 def test_a_plan_skips_what_is_there_and_other_distributions() -> None:
     first, second = wheel(name()), wheel(name(python="cp313"))
-    core = wheel("mlir_core-22.1.8-cp312-cp312-win_amd64.whl", distribution="mlir-core", size=FILE_LIMIT * 2)
-    plan = make_plan(manifest(first, second, core), project(on_index(first)))
+    others = [
+        wheel(f"{prefix}-22.1.8-cp312-cp312-win_amd64.whl", distribution=prefix.replace("_", "-"), size=FILE_LIMIT * 2)
+        for prefix in ("mlir_core", "mlir_asserts")
+    ]
+    plan = make_plan(manifest(first, second, *others), project(on_index(first)))
     assert (plan.upload, plan.there) == ((second,), (first,))
     assert (plan.size, plan.used) == (SIZE, SIZE)
 

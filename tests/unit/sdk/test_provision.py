@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlir_release.errors import MachineError, UsageError
+from mlir_release.model.matrix import Matrix
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
-from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_sdk
+from mlir_release.sdk.key import code_digest
+from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_pinned, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
+from mlir_release.sdk.upstream import read_source
+from mlir_release.snapshot.upstream import Revision, Upstream
 from tests.prefix_factory import VERSION, make_prefix, make_source
+from tests.unit.model.test_assertions import with_assertions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +146,26 @@ def test_from_source_llvm_is_built_once_for_all_commits_that_represent_it(
         )
         assert (sdk.info.revision, sdk.info.source_epoch) == (f"{number}" * 40, number)
     assert built == [("", "1" * 40)]
+
+
+def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The distribution has this very release, but compiled without them."""
+    revision = Revision(sha="a" * 40, epoch=1, subject="", represents=VERSION, facts=lambda: pytest.fail("not needed"))
+    tree = read_source(make_source(tmp_path / "whole", whole=True))
+    made: list[str] = []
+    for name, value in {
+        "is_too_new": lambda floor: False,
+        "fetch_source": lambda *_, **__: tree,
+        "provide_sdk": lambda *_, **__: made.append("of packages"),
+        "prepare": lambda *_, configuration, output, **__: made.append(f"{configuration} in {output.name}"),
+        "build_sdk": lambda *_, **__: None,
+    }.items():
+        monkeypatch.setattr(provision, name, value)
+    monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
+    matrix = Matrix.parse(with_assertions())
+    for runtime in matrix.runtimes:
+        provide_pinned(matrix, runtime, revision.sha, cache=tmp_path)
+    assert made == [
+        "of packages",
+        f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",
+    ]

@@ -24,8 +24,11 @@ TOOLKIT_VERSION = INFO["toolkit_version"]
 #: The learned policy for evictions in the register allocator that compiled code gets; None: LLVM's own heuristic.
 REGALLOC_MODEL = INFO.get("regalloc_model")
 
+#: Whether LLVM's assertions are on: wrong uses of its API end the process with a message, and all is slower.
+ASSERTIONS = INFO.get("assertions", False)
+
 #: Distributions that install files of the same names.
-DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full")
+DISTRIBUTIONS = ("mlir", "mlir-core", "mlir-full", "mlir-asserts")
 
 
 def installed_distributions() -> list[str]:
