@@ -26,6 +26,7 @@ class MemoryForge:
 
     description = "forge in memory"
     services = None
+    default_branch = "main"
     base = "https://forge.example/releases/download"
 
     def __init__(self, files: Mapping[str, bytes], *, now: datetime = NOON) -> None:
@@ -92,8 +93,8 @@ class MemoryForge:
         return PinFacts(
             commit=commit,
             parents=parents,
-            branch="main",
-            base_on_branch=told and parents[-1] in self._history(self.branches["main"]),
+            branch=self.default_branch,
+            base_on_branch=told and parents[-1] in self._history(self.branches[self.default_branch]),
             changed=changed_names(entries, self._entries(parents[-1])) if told else (),
             entry=next((entry for entry in entries if entry.name == PIN_FILE), None),
             pin=self.read(PIN_FILE, commit=commit),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BranchMoved(ConflictError):
-    """The branch's head is no longer the one that a commit was made for. Nothing was changed."""
+    """A branch's head is no longer the one that a commit was made for. Nothing was changed."""
 
 
 class Taken(ConflictError):
@@ -125,6 +125,10 @@ class Forge(Protocol):
 
     # -- repository ---------------------------------------------------------------------------------------------
 
+    @property
+    def default_branch(self) -> str:
+        """The protected branch: a setting, which no commit, tag or branch can change."""
+
     def head(self, branch: str) -> str | None:
         """The commit at the head of ``branch``; None if there is no such branch."""
 
@@ -137,17 +141,15 @@ class Forge(Protocol):
     def commit(
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
     ) -> str:
-        """Commit ``files`` on ``branch`` if its head still is ``expected``. :raises BranchMoved:
+        """Commit ``files`` on ``branch`` if its head still is ``expected``.
 
+        :raises BranchMoved: also if ``base`` is too old for a job's token (:mod:`mlir_release.forge.github.refs`)
         :param expected: None: the branch must not exist, and begins with this commit, which needs a ``base``
         :param base: takes the place of ``expected`` as the commit whose other files are kept, and is the last parent
         """
 
     def pin_facts(self, commit: str) -> PinFacts | None:
-        """What tells whether a commit is a pin commit of the forge's default branch; None if there is no such commit.
-
-        The protected branch is the default one: it is a setting, which no commit, tag or branch can change.
-        """
+        """What tells whether a commit is a pin commit of the default branch; None if there is no such commit."""
 
     # -- tags ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +160,11 @@ class Forge(Protocol):
         """One tag; None if there is no tag of that name."""
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
-        """Create an annotated tag. :raises Taken: if the name exists, whatever it points at."""
+        """Create an annotated tag.
+
+        :raises Taken: if the name exists, whatever it points at
+        :raises BranchMoved: if the commit is too old for a job's token (:mod:`mlir_release.forge.github.refs`)
+        """
 
     # -- releases -----------------------------------------------------------------------------------------------
 

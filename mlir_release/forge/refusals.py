@@ -20,6 +20,13 @@ def branch_moved(branch: str, expected: str | None, *, where: str) -> BranchMove
     return BranchMoved("branch-moved", what, where=where, remedy=_RETRY)
 
 
+def workflows_moved(branch: str, commit: str, *, where: str, why: str) -> BranchMoved:
+    """A commit has other workflow files than ``branch`` has by now, and the token may not change them."""
+    what = f"{branch} no longer has the workflow files of {commit[:12]}"
+    remedy = f"{_RETRY}; a token with workflows: write needs no second try"
+    return BranchMoved("branch-moved", what, where=where, why=why, remedy=remedy)
+
+
 def branch_missing(branch: str, *, where: str) -> UsageError:
     """The branch that holds ``targets.toml`` does not exist."""
     return UsageError(

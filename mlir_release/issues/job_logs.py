@@ -35,6 +35,12 @@ _TIME = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 #: Escape sequences of terminals (ECMA-48: CSI, OSC, and the short ones), then what is left of control characters.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])|[\x00-\x08\x0b-\x1f\x7f]")
 
+#: What a person has to do about an error, by words of GitHub's that do not say it.
+_ADVICE = {
+    "Artifact storage quota has been hit": "The account has no room for artifacts. Delete those of old runs, or raise "
+    "its budget (Settings > Billing), wait until GitHub has counted again, and run the failed jobs again.",
+}
+
 _ERROR = "##[error]"
 #: What the runner says when a step's command fails. Clean-up steps come after it.
 _STEP_FAILED = "##[error]Process completed with exit code"
@@ -104,6 +110,8 @@ class Evidence:
         if self.problem:
             parts.append(markdown(self.problem))
         if self.excerpt is not None:
+            said = "\n".join(self.excerpt.errors)
+            parts += [advice for words, advice in _ADVICE.items() if words in said]
             left = room - sum(len(part) + 2 for part in parts)
             errors = _fenced(self.excerpt.errors, left // 3)
             if errors:

@@ -335,7 +335,7 @@ def _put(forge: Forge, bundle: bytes, signed_by: SignedBy) -> PointerOutcome:
                 expected=head,
                 files={POINTER_FILE: bundle},
                 message=f"Point latest at {pointer.tag}\n\nUntil {pointer.expires}.\n",
-                base=head_of(forge, signed_by.branch) if head is None else None,
+                base=head_of(forge, signed_by.branch),  # whose workflow files a job's token must not change
             )
             return PointerOutcome(pointer=pointer, done=f"stored on the branch {LATEST_BRANCH}", stored=True)
         except BranchMoved as error:

@@ -1,6 +1,6 @@
 """What the forge's tags and releases say about the jobs that were begun: published, pending or abandoned.
 
-Nothing else is kept: a job's state is its annotated tag with our trailers, an ``abandoned/<tag>`` beside it, and
+Nothing else is kept: a job's state is its annotated tag with our trailers, a tag ``abandoned/<tag>``, and
 whether a published release has it. Publication wins over everything, because it can't be undone.
 """
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import ConflictError, NeedsPersonError, UsageError
-from mlir_release.forge.base import Taken
-from mlir_release.forge.files import matrix_at
+from mlir_release.forge.base import BranchMoved, Taken
+from mlir_release.forge.files import head_of, matrix_at
+from mlir_release.host.races import Races
 from mlir_release.model.llvm_facts import TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.model.manifest import format_time
 from mlir_release.model.pin import SHA_PATTERN
@@ -266,22 +267,32 @@ def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:
 def abandon_tag(forge: Forge, state: TagState, *, reason: str, by: str) -> bool:
     """Record that ``state``'s job is abandoned, then delete its drafts. Returns whether it was recorded just now.
 
-    The record comes first: killed in between, the tag is abandoned and the drafts go when this is done again.
+    The record comes first: killed in between, the tag is abandoned and the drafts go when this is done again. Only
+    its message is read. It is at the default branch's head, because a job may not tag every older commit on GitHub.
 
     :raises ConflictError: if the release was published meanwhile; then it is, whatever was recorded
     """
     trailers = {TRAILER_ABANDONED: state.name, TRAILER_REASON: reason, TRAILER_BY: by}
     message = format_message(f"Abandon {state.name}", "", trailers)
-    try:
-        forge.create_tag(ABANDONED_PREFIX + state.name, state.commit, message)
-        recorded = True
-    except Taken:
-        recorded = False
+    recorded = _record(forge, ABANDONED_PREFIX + state.name, message)
     if forge.published(state.name) is not None:
         raise _published_meanwhile(forge, state.name)
     for draft in forge.drafts(state.name):
         forge.delete_draft(draft)
     return recorded
+
+
+def _record(forge: Forge, name: str, message: str) -> bool:
+    """Make a tag at the default branch's head; False if there is one of that name."""
+    races = Races(where=forge.description)
+    while True:
+        try:
+            forge.create_tag(name, head_of(forge, forge.default_branch), message)
+            return True
+        except Taken:
+            return False
+        except BranchMoved as error:
+            races.lose(f"create tag {name}", error)
 
 
 def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:

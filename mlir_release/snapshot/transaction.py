@@ -222,6 +222,8 @@ class _Transaction:
             try:
                 self.apply(step)
             except (BranchMoved, Taken) as error:
+                if isinstance(error, BranchMoved):
+                    self.pinned = None  # no tag may name a pin commit on an older base
                 races.lose(str(step), error)
                 continue
             done.append(str(step))

@@ -183,10 +183,11 @@ def caller(*rows: dict[str, str], provenance: str = "none") -> str:
 
 
 def run(
-    workspace: Path, *rows: dict[str, str], attempts: int = 1, provenance: str = "none", tag: str = ""
+    workspace: Path, *rows: dict[str, str], attempts: int = 1, provenance: str = "none", tag: str = "", full: int = 0
 ) -> tuple[bool, str, Path]:
     """Whether the workflow succeeded (at last), what act printed, and the folder of the artifacts.
 
+    :param full: the attempt whose artifacts find no room
     :param tag: run on this tag instead of main, whose toolkit and attest.yml are others than main's
     """
     files = {
@@ -203,7 +204,7 @@ def run(
         runner = Runner(github, workspace, github.token())
         runner.variables = {"COMMANDS": str(workspace / "commands"), "ARTIFACTS": str(workspace / "artifacts-1001")}
         for attempt in range(1, attempts + 1):
-            runner.variables["GITHUB_RUN_ATTEMPT"] = str(attempt)
+            runner.variables |= {"GITHUB_RUN_ATTEMPT": str(attempt), "QUOTA_IS_FULL": "1" if attempt == full else ""}
             success = runner.run("caller.yml", tag or "main", {})
     return success, (workspace / f"run-{attempts}-caller.yml.log").read_text(), workspace / "artifacts-1001"
 
@@ -324,6 +325,18 @@ def test_each_attempt_continues_where_the_last_one_ended(tmp_path: Path) -> None
     assert ("endless / sdk: endless", "succeeded") in ended(log)
     assert ("endless / sdk: endless (resumed)", "succeeded") not in ended(log)
     assert (artifacts / "compiled-sdk-endless" / "jobs").read_text() == "endless 290\n" * 3
+
+
+def test_a_full_quota_of_artifacts_fails_the_run_and_the_next_attempt_goes_on(tmp_path: Path) -> None:
+    row = platform("quick", fetch=("old",))
+    success, log, artifacts = run(tmp_path / "one", row, full=1)
+    assert not success
+    assert ("quick / sdk: quick", "failed") in ended(log)
+    assert "Artifact storage quota has been hit" in log
+    assert not (artifacts / "draft").exists()
+    success, log, artifacts = run(tmp_path / "two", row, attempts=2, full=1)
+    assert success, log
+    assert parts_of("quick") <= {path.name for path in artifacts.iterdir()}
 
 
 def test_wheels_and_reports_are_signed_by_the_toolkit_of_main_whatever_the_tag_has(tmp_path: Path) -> None:

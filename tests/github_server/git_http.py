@@ -52,6 +52,12 @@ def serve(github: GitHubServer, request: BaseHTTPRequestHandler, path: str, quer
         "REMOTE_USER": "somebody",
         "REMOTE_ADDR": "127.0.0.1",
     }
+    if b"command=ls-refs" in body:
+        place = github.repositories[path.partition(".git/")[0].strip("/")]
+        hidden = [ref for ref in list(place.unseen_refs) if place.hides(ref)]
+        environment["GIT_CONFIG_COUNT"] = str(len(hidden))
+        for number, ref in enumerate(hidden):
+            environment |= {f"GIT_CONFIG_KEY_{number}": "transfer.hideRefs", f"GIT_CONFIG_VALUE_{number}": ref}
     done = subprocess.run(["git", "http-backend"], input=body, capture_output=True, env=environment, check=False)
     head, _, content = done.stdout.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode().splitlines() if ": " in line)

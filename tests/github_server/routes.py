@@ -133,10 +133,25 @@ def whoami(call: Call) -> Answer:
 
 @route(f"GET {REPO}/git/ref/{{ref}}")
 def get_ref(call: Call) -> Answer:
-    found = call.repository.ref_json(f"refs/{call.names['ref']}")
-    if found is None:
+    name = f"refs/{call.names['ref']}"
+    found = call.repository.ref_json(name)
+    if found is None or call.repository.hides(name):
         raise refuse(404, "Not Found")
     return Answer(200, found)
+
+
+def _check_workflows(call: Call, commit: str) -> None:
+    """Refuse a ref to other workflow files than the default branch's, to those who may not write workflows.
+
+    GitHub gives no reason (vercel/next.js#94596, mkb79/Audible#882).
+    """
+    git, names = call.repository.git, (commit, call.repository.default_branch)
+    asked = ("rev-parse", "--verify", "--quiet")
+    trees = {git.run(*asked, f"{name}:.github/workflows", check=False).stdout for name in names}
+    if len(trees) > 1 and not call.who[1] & {"workflows", "workflow"}:
+        refusal = refuse(403, "Resource not accessible by integration")
+        refusal.headers["x-accepted-github-permissions"] = "contents=write; contents=write,workflows=write"
+        raise refusal
 
 
 @route(f"POST {REPO}/git/refs")
@@ -149,8 +164,10 @@ def create_ref(call: Call) -> Answer:
         raise refuse(422, "Repository rule violations found: Cannot create ref due to creations being restricted.")
     if repository.git.run("cat-file", "-e", sha, check=False).returncode != 0:
         raise refuse(422, "Object does not exist")
+    _check_workflows(call, sha)
     if repository.git.run("update-ref", name, sha, "0" * 40, check=False).returncode != 0:
         raise refuse(422, "Reference already exists")
+    repository.unseen_refs[name] = call.github.refs_appear_after()
     return Answer(201, repository.ref_json(name))
 
 
@@ -167,6 +184,7 @@ def update_ref(call: Call) -> Answer:
     old = git.resolve(name)
     if old is None:
         raise refuse(422, "Reference does not exist")
+    _check_workflows(call, sha)
     forward = git.run("merge-base", "--is-ancestor", old, sha, check=False).returncode == 0
     if not (forward or call.input.get("force")):
         raise refuse(422, "Update is not a fast forward")
@@ -333,6 +351,7 @@ def create_release(call: Call) -> Answer:
         call.github.next_id(), given["tag_name"], given.get("name", ""), given.get("body", ""), True,
         given.get("prerelease", False), now,
     )  # fmt: skip
+    _check_latest(given, draft=given.get("draft", False), prerelease=release.prerelease)
     if release.tag in repository.burned:
         raise refuse(422, "Validation Failed", {
             "resource": "Release", "code": "custom", "field": "tag_name",
@@ -357,11 +376,20 @@ def _check_publishable(repository: Repository, release: Release) -> None:
         raise refuse(422, "Validation Failed", {"resource": "Release", "code": "already_exists", "field": "tag_name"})
 
 
+def _check_latest(given: Json, *, draft: bool, prerelease: bool) -> None:
+    """Refuse to make "latest" what can't be (getsentry/craft#583, kaito-project/kaito#1680)."""
+    if given.get("make_latest") == "true" and (draft or prerelease):
+        message = "Latest release cannot be draft or prerelease."
+        raise refuse(422, "Validation Failed", {"resource": "Release", "code": "custom", "message": message})
+
+
 @route(f"PATCH {REPO}/releases/{{release_id}}")
 def update_release(call: Call) -> Answer:
     call.need("contents")
     release, given = call.release(), call.input
     _check_body(given)
+    draft, prerelease = (given.get(name, getattr(release, name)) for name in ("draft", "prerelease"))
+    _check_latest(given, draft=draft, prerelease=prerelease)
     if release.draft and given.get("draft") is False:
         _check_publishable(call.repository, release)
         call.repository.publish(release)

@@ -55,9 +55,13 @@ def comment_json(repository: Repository, comment: Json) -> Json:
 def add_issue(call: Call, **more: object) -> Json:
     """Record a new issue or pull request from the request's title, body and labels."""
     given, now, number = call.input, call.github.clock(), 1 + len(call.repository.issues)
+    labels = list(given.get("labels", []))
+    if call.installation:  # since January 2025, what an App names and nobody has made is dropped without a word
+        labels = [name for name in labels if name in call.repository.labels]
+    call.repository.labels.update(labels)
     issue: Json = {
         "number": number, "title": given["title"], "body": given.get("body"), "state": "open", "by": call.who[0],
-        "labels": list(given.get("labels", [])), "created": now, "updated": now, "closed": None, **more,
+        "labels": labels, "created": now, "updated": now, "closed": None, **more,
     }  # fmt: skip
     call.repository.issues.append(issue)
     return issue
@@ -88,6 +92,17 @@ def list_issues(call: Call) -> Answer:
         found.reverse()
     rows, headers = call.page([issue_json(repository, issue) for issue in found])
     return Answer(200, rows, headers)
+
+
+@route(f"POST {REPO}/labels")
+def create_label(call: Call) -> Answer:
+    call.need("issues")
+    name = call.input["name"]
+    if name in call.repository.labels:
+        error = {"resource": "Label", "code": "already_exists", "field": "name"}
+        raise refuse(422, "Validation Failed", error)
+    call.repository.labels.add(name)
+    return Answer(201, label_json(call.repository, name))
 
 
 @route(f"POST {REPO}/issues")

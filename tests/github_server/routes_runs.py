@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 @route(f"POST {REPO}/actions/workflows/{{workflow_id}}/dispatches")
 def dispatch(call: Call) -> Answer:
     call.need("actions")
+    if call.github.dispatch_policy:
+        raise refuse(403, call.github.dispatch_policy)
     repository, workflow, given = call.repository, call.names["workflow_id"], call.input
     if workflow not in repository.settings["workflows"]:
         raise refuse(404, "Not Found")
@@ -23,7 +25,7 @@ def dispatch(call: Call) -> Answer:
         raise refuse(422, 'Invalid request.\n\n"return_run_details" is not a permitted key.')
     ref = given["ref"]
     full = next((f for f in (f"refs/heads/{ref}", f"refs/tags/{ref}") if repository.ref_json(f)), None)
-    if full is None:
+    if full is None or repository.hides(full):
         raise refuse(422, f"No ref found for: {ref}")
     made = Dispatch(workflow, ref, dict(given.get("inputs") or {}), call.github.next_id())
     repository.dispatches.append(made)

@@ -49,7 +49,7 @@ def repository_json(repository: Repository, scopes: frozenset[str], *, installat
         **small, "owner": small["owner"] | owner,
         **dict.fromkeys(urls, f"{repository.github.url}/{repository.name}.git"),
         **dict.fromkeys(counts, 0), **dict.fromkeys(flags, False), "homepage": None, "language": None,
-        "mirror_url": None, "license": None, "default_branch": repository.settings.get("default_branch", "main"),
+        "mirror_url": None, "license": None, "default_branch": repository.default_branch,
         "has_issues": repository.settings.get("issues", True), "has_pages": bool(repository.settings.get("pages")),
         "private": repository.settings.get("private", False),
         "archived": repository.settings.get("archived", False),

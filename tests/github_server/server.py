@@ -96,6 +96,8 @@ class GitHubServer:
         self.assets_of_an_answer = 10_000
         self.seconds_of_an_asset = 0.0  #: how much slower each makes a page
         self.older_dispatch = ""  #: a dispatch that tells no run: "ignores" the parameter, or "refuses" it
+        self.refs_appear_after: Callable[[], int] = lambda: 0  #: reads that do not show a ref which was just made
+        self.dispatch_policy = ""  #: why nobody may dispatch a workflow, in GitHub's words; empty: anybody may
         self.runs_appear_after = 0  #: listings of runs that do not show a run that was just dispatched
         self.stuck: Callable[[str], bool] = lambda name: False  #: which uploads stay in the state ``starter``
         self.lock = threading.RLock()

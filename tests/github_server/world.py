@@ -68,11 +68,13 @@ class Repository:
         self.dispatches: list[Dispatch] = []
         self.runs: list[Json] = []
         self.unseen: dict[int, int] = {}  #: by run: how many listings it does not appear in yet
+        self.unseen_refs: dict[str, int] = {}  #: by full name: how many reads it does not appear in yet
         self.listed_from: dict[int, datetime] = {}  #: by run: when it appears, if not at once
         self.jobs: dict[int, list[Json]] = {}  #: by run
         self.comments: dict[int, Json] = {}  #: by id
         self.attestations: list[Json] = []  #: bundles, oldest first
         self.checks: dict[str, dict[str, str | None]] = {}  #: by commit: conclusions by name
+        self.labels: set[str] = set()
         self.issues: list[Json] = []  #: and pull requests, in the order of their numbers
         self.statuses: dict[str, dict[str, str]] = {}  #: by commit: states by context
 
@@ -91,6 +93,17 @@ class Repository:
     @property
     def api(self) -> str:
         return f"{self.github.api_url}/repos/{self.name}"
+
+    @property
+    def default_branch(self) -> str:
+        return str(self.settings.get("default_branch", "main"))
+
+    def hides(self, ref: str) -> bool:
+        """Whether one more read does not see a ref that was made just now (by its full name)."""
+        left = self.unseen_refs.pop(ref, 0)
+        if left > 1:
+            self.unseen_refs[ref] = left - 1
+        return left > 0
 
     def publish(self, release: Release) -> None:
         """From now on anybody sees it; and it can't be changed, if the repository is set up so."""

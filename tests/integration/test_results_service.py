@@ -48,6 +48,9 @@ def test_an_artifact_in_blocks_out_of_order(service: ResultsService) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "already_exists")
     assert ask(service, "Artifact", "DeleteArtifact", **here).json()["ok"]
     assert ask(service, "Artifact", "CreateArtifact", **here).status_code == 200
+    service.is_full = True
+    refused = ask(service, "Artifact", "CreateArtifact", **here | {"name": "other"})
+    assert (refused.status_code, "insufficient usage" in refused.json()["msg"]) == (403, True)
 
 
 def test_caches_are_found_by_key_then_by_prefix_newest_first(service: ResultsService) -> None:

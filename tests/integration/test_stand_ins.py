@@ -62,6 +62,10 @@ class Job:
         """From now on it is a job of another run."""
         self.environment["ARTIFACTS"] = str(self.root / f"artifacts-{number}")
 
+    def fill_the_account(self) -> None:
+        """From now on there is no room for artifacts."""
+        self.environment["QUOTA_IS_FULL"] = "1"
+
     def use(self, stand_in: str, /, **inputs: str) -> bool:
         """Run a stand-in as a runner would; whether it succeeded."""
         folder = STAND_INS / stand_in
@@ -132,6 +136,9 @@ class RealJob(Job):
     def begin_run(self, number: int) -> None:
         self.environment |= self.actions.environment(number)
         self.environment |= {"GITHUB_RUN_ID": str(number), "GITHUB_API_URL": self.api.api_url}
+
+    def fill_the_account(self) -> None:
+        self.actions.results.is_full = True
 
     def use(self, stand_in: str, /, **inputs: str) -> bool:
         name, _, inner = REAL[stand_in].partition(":")
@@ -248,6 +255,14 @@ def test_an_artifact_of_the_same_name_is_a_conflict(job: Job) -> None:
         assert not job.use("upload", name=name, path="one")
 
 
+def test_an_account_without_room_takes_no_artifact(job: Job) -> None:
+    """What GitHub says to it, once it has counted, every six to twelve hours (actions/upload-artifact#307)."""
+    job.write("one")
+    job.fill_the_account()
+    assert not job.use("upload", name="a", path="one")
+    assert "Failed to CreateArtifact: Artifact storage quota has been hit" in job.said
+
+
 def test_a_pattern_without_a_match_is_well_and_a_name_is_not(job: Job) -> None:
     job.write("x")
     assert job.use("upload", name="wheel-a", path="x")
@@ -287,11 +302,12 @@ def test_pages_are_uploaded_once_with_what_links_point_to(job: Job) -> None:
     job.write("site/index.html")
     job.write("site/.nojekyll")
     (job.workspace / "site" / "latest").symlink_to("index.html")
-    assert job.use("upload-pages", path="site")
-    assert job.use("download", name="github-pages", path="out")
+    assert job.use("upload-pages", path="site", name="github-pages-1")
+    assert job.use("download", name="github-pages-1", path="out")
     assert job.files("out") == {"index.html", "latest"}
     assert not (job.workspace / "out" / "latest").is_symlink()
-    assert not job.use("upload-pages", path="site")
+    assert not job.use("upload-pages", path="site", name="github-pages-1")
+    assert job.use("upload-pages", path="site", name="github-pages-2")
 
 
 # -- caches ---------------------------------------------------------------------------------------------------------

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
     from tests.github_server import Record
 
-Kind = Literal["down", "primary limit", "secondary limit"]
+Kind = Literal["down", "primary limit", "secondary limit", "no dispatches"]
 
 #: Of a thousand requests, how many go wrong in each way.
 _OF_A_THOUSAND = {"502": 2, "before": 2, "after": 3}
 _HALF_UPLOADS = 0.02
+
+#: How a policy of Actions forbids to dispatch a workflow.
+FORBIDDEN = "Event 'workflow_dispatch' is not allowed to trigger Actions workflows."
 
 #: What creates something, as the secondary limit counts.
 _CREATES = ("POST", "PATCH", "PUT", "DELETE")
@@ -65,6 +68,9 @@ class Weather:
         if spell.kind == "down":
             api = record.operation and record.number % 2
             return Fault(drop="before") if api else Fault(status=503, message="No server is currently available")
+        if spell.kind == "no dispatches":
+            forbids = record.operation.endswith("/dispatches")
+            return Fault(status=403, message=FORBIDDEN) if forbids else None
         if not record.operation or record.operation == "GET /rate_limit":
             return None
         asks = record.operation.endswith("/graphql")

@@ -19,6 +19,8 @@ from mlir_release.forge.base import Tag
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.github import client
 from mlir_release.forge.github.forge import GitHubForge
+from mlir_release.git.repository import Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
 from mlir_release.snapshot.state import read_states
 from mlir_release.snapshot.transaction import snapshot
@@ -98,6 +100,9 @@ suites = ["smoke"]
 required = false
 """
 
+#: Changes on main now and then.
+WORKFLOW = ".github/workflows/release.yml"
+
 #: Required, and red for a week; experimental, and red for longer.
 RED, EXPERIMENTAL = "windows-x64", "linux-aarch64"
 
@@ -126,7 +131,7 @@ class World:
         self.github = GitHubServer(folder / "github", clock=lambda: self.schedule.now)
         self.github.contract = None  # other tests hold these requests against it
         self.workflows = Workflows(self)
-        files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode()}
+        files = {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": TARGETS.encode(), WORKFLOW: b"# 0\n"}
         self.github.add_repository(REPOSITORY, files, workflows=tuple(self.workflows.bodies), immutable=True)
         self.environment = self.github.environment(REPOSITORY, self.github.token())
         self.pages_url = f"{self.github.url}/pages/{REPOSITORY}/"
@@ -135,6 +140,7 @@ class World:
         self.people = People(self)
         self.built: Counter[tuple[str, str]] = Counter()  #: how often each target of a tag was built
         self.sites: dict[str, Any] = {}
+        self.merged = 0  #: changes of workflows
 
     # -- what happens when ---------------------------------------------------------------------------------------
 
@@ -168,6 +174,7 @@ class World:
             ("secondary limit", hour * 0.2, (15, 15)),
             ("secondary limit", hour * 0.3, (3, 15)),
             ("secondary limit", hour * 0.4, (5, 40)),
+            ("no dispatches", hour * 3, (3, 15)),
         ]
         found = []
         for kind, length, at in kinds:
@@ -212,6 +219,19 @@ class World:
         """A dispatched run is not listed at once."""
         seconds = 0.0 if self.schedule.now >= self.calm else self.random.choice((0.0, 2.0, 8.0, 25.0))
         self.github.repositories[REPOSITORY].listed_from[run_id] = self.after(seconds)
+
+    def hidden_reads(self) -> int:
+        """How many reads do not show a ref that was just made."""
+        return 0 if self.schedule.now >= self.calm else self.random.choice((0, 0, 1, 2, 4))
+
+    def merge(self) -> None:
+        """Somebody changes a workflow on main. From then on a job may make no ref to a commit that lacks this."""
+        git = self.github.repositories[REPOSITORY].git
+        files = {WORKFLOW: f"# {self.schedule.now}\n".encode()}
+        ada = Signature(name="Ada", email="ada@example.org", when=self.schedule.now)
+        made = commit_files(git, git.resolve("main"), files, "Change a workflow\n", ada)
+        git.run("update-ref", "refs/heads/main", made)
+        self.merged += 1
 
     # -- what the workflows and the people use ---------------------------------------------------------------------
 
@@ -269,14 +289,22 @@ class World:
             self.github.faults = self.weather.fault
             self.github.on_dispatch = self.workflows.on_dispatch
             self.github.stuck = self._sticks
+            self.github.refs_appear_after = self.hidden_reads
             for day in range(self.days):
                 for hour, minute in ((3, 17), (15, 17)):
                     self._cron(START + timedelta(days=day, hours=hour, minutes=minute))
+                    self._merge_about(START + timedelta(days=day, hours=hour, minutes=minute))
             self.people.begin()
             try:
                 self.schedule.run(self.day(self.days))
             finally:
                 self.schedule.end()
+
+    def _merge_about(self, when: datetime) -> None:
+        """Now and then a change is merged while a snapshot is made."""
+        if when < self.calm and self.random.random() < 0.25:
+            seconds = (when - START).total_seconds() + self.random.uniform(0, 120)
+            self.schedule.start("merge", self.merge, after=seconds)
 
     def _cron(self, when: datetime) -> None:
         draw = self.random.random()

@@ -120,6 +120,25 @@ def test_a_re_run_can_upload_again_and_files_that_must_be_there_are() -> None:
             assert optional or upload["if-no-files-found"] == "error", upload["name"]
 
 
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.name)
+def test_an_artifact_of_an_earlier_attempt_is_in_nobodys_way(path: Path) -> None:
+    """GitHub answers 409 to a name that the run has already; that also lasts when failed jobs are run again."""
+    for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+        for upload in uses(job, "actions/upload-artifact@"):
+            assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], (name, upload["name"])
+        for upload in uses(job, "actions/upload-pages-artifact@"):  # it can't overwrite
+            assert "github.run_attempt" in upload.get("name", ""), name
+
+
+def test_the_pages_that_are_deployed_are_those_that_were_generated_last() -> None:
+    """Also where the deployment alone is run again: its attempt has another number than that of the artifact."""
+    generate, deploy = (WORKFLOWS["pages.yml"]["jobs"][name] for name in ("generate", "deploy"))
+    (uploaded,) = uses(generate, "actions/upload-pages-artifact@")
+    (deployed,) = uses(deploy, "actions/deploy-pages@")
+    assert uploaded["name"] == generate["outputs"]["artifact"]
+    assert deployed == {"artifact_name": "${{ needs.generate.outputs.artifact }}"}
+
+
 def test_each_attempt_saves_a_cache_of_its_own() -> None:
     (save,) = uses(WORKFLOWS["compiler-caches.yml"]["jobs"]["save"], "actions/cache/save@")
     assert "github.run_id" in save["key"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Conflict(Exception):
-    """A name or key that is taken."""
+class Refusal(Exception):
+    """Status, code and message of an answer that is none."""
 
 
 class ResultsService:
@@ -35,6 +35,7 @@ class ResultsService:
         self.folder = folder
         self.lock = threading.Lock()
         self.artifacts: dict[tuple[str, str], Json] = {}  #: by run and name
+        self.is_full = False  #: the account's storage of artifacts is used up
         self.caches: dict[tuple[str, str], Json] = {}  #: by key and version, in the order in which they were made
         self.numbers = itertools.count(1)
         service = self
@@ -75,7 +76,9 @@ class ResultsService:
     def create_artifact(self, asked: Json) -> Json:
         key = (asked["workflow_run_backend_id"], asked["name"])
         if key in self.artifacts:
-            raise Conflict("an artifact with this name already exists on the workflow run")
+            raise Refusal(409, "already_exists", "an artifact with this name already exists on the workflow run")
+        if self.is_full:  # @actions/artifact knows it by these words
+            raise Refusal(403, "permission_denied", "insufficient usage to create artifact")
         self.artifacts[key] = {"blob": f"{key[0]}/{key[1]}.zip", "id": str(next(self.numbers)), "size": "0"}
         return {"ok": True, "signed_upload_url": self.address(self.artifacts[key]["blob"])}
 
@@ -167,8 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.results.lock:
                 body, status = answer(asked), 200
-        except Conflict as error:
-            body, status = {"code": "already_exists", "msg": str(error)}, 409
+        except Refusal as error:
+            status, code, message = error.args
+            body = {"code": code, "msg": message}
         self._say(status, json.dumps(body).encode(), Content_Type="application/json")
 
     def do_PUT(self) -> None:

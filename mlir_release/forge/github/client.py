@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
@@ -39,6 +40,9 @@ FIRST_WAIT = 1.0
 
 #: Longest wait for a rate limit to end, in seconds: a primary limit is reset within the hour.
 LONGEST_WAIT = 3700.0
+
+#: Seconds between two reads of what was made just now: a ref, a run. Not every read shows it at once.
+PAUSES = (2.0, 4.0, 8.0, 16.0)
 
 #: Seconds for a connection, and between two pieces of an answer.
 TIMEOUT = 60
@@ -150,6 +154,21 @@ class GitHubClient:
             "GIT_CONFIG_KEY_0": f"http.{self.server}/.extraHeader",
             "GIT_CONFIG_VALUE_0": f"Authorization: Basic {credentials}",
         }
+
+    @cached_property
+    def default_branch(self) -> str:
+        """The repository's default branch: a setting, which only its administrators can change."""
+        return str(self.read(lambda: self.request("GET"), about="default branch")[1]["default_branch"])
+
+    def until_fresh(self, read: Callable[[], Answer | None]) -> Answer | None:
+        """What ``read`` returns; None is asked for again, for half a minute: what was made just now may be missing."""
+        found = read()
+        for seconds in PAUSES:
+            if found is not None:
+                break
+            self.pause(seconds)
+            found = read()
+        return found
 
     def pause(self, seconds: float) -> None:
         """Wait, by the clock that all waits of this client go by."""

@@ -3,7 +3,7 @@
 A run is listed some seconds after its dispatch. So the answer to the dispatch is asked to name the run
 (``return_run_details``, since February 2026; docs.github.com, "Create a workflow dispatch event"), and whoever has no
 such answer waits before concluding that there is no run. An older GitHub Enterprise Server refuses the parameter or
-ignores it; then the run is not known until it is listed.
+ignores it; then the run is not known until it is listed. A dispatch on a tag that was made just now may find no ref.
 """
 
 from __future__ import annotations
@@ -14,19 +14,27 @@ from urllib.parse import quote
 
 from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Run
-from mlir_release.forge.github.refusals import NotFound, Refused
+from mlir_release.forge.github.client import PAUSES
+from mlir_release.forge.github.refusals import Forbidden, NotFound, Refused, forbidden
 from mlir_release.forge.github.runs import run_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mlir_release.forge.github.client import GitHubClient
 
-#: Seconds between two looks at the list of runs, until every run that was dispatched before the first is on it.
-PAUSES = (2.0, 4.0, 8.0, 16.0)
-
 #: What asks for the run; a refusal that names it means that this server does not know it.
 PARAMETER = "return_run_details"
+
+#: How GitHub refuses a ref that it does not know, or not yet; and an event that a policy forbids (docs.github.com,
+#: "About Actions policies").
+_NO_REF, _NOT_ALLOWED = "No ref found", "is not allowed to trigger"
+
+#: What forbids a dispatch to those who have the permission.
+_POLICY = (
+    "if it has that, a policy forbids it: allow the event workflow_dispatch, and GitHub Actions as an actor, in "
+    "Settings > Actions > Policies (the organisation's, too), then run this again, or leave it to the next sweep; "
+)
 
 
 class Dispatcher:
@@ -55,13 +63,11 @@ class Dispatcher:
             return _dispatched(workflow, ref, inputs, headers, answer)
 
         try:
-            try:
-                return self._client.write(send, done=seen, about=f"{workflow} on {ref}")
-            except Refused as error:
-                if PARAMETER not in error.why or not self._details:
-                    raise
-            self._details = {}
-            return self._client.write(send, done=seen, about=f"{workflow} on {ref}")
+            return self._patiently(lambda: self._client.write(send, done=seen, about=f"{workflow} on {ref}"))
+        except (Forbidden, Refused) as error:
+            if isinstance(error, Refused) and _NOT_ALLOWED not in error.why:
+                raise
+            raise forbidden(where=self._client.where, why=error.why, needed="actions: write", policy=_POLICY) from error
         except NotFound as error:
             raise ForgeError(
                 "workflow-missing",
@@ -71,6 +77,20 @@ class Dispatcher:
                 remedy=f"commit .github/workflows/{workflow} with a workflow_dispatch trigger to the default branch, "
                 "or name the right file in targets.toml ([release] workflow)",
             ) from error
+
+    def _patiently(self, ask: Callable[[], Run | None]) -> Run | None:
+        """Ask until the ref is known, for half a minute; without the parameter where the server does not know it."""
+        pauses = iter(PAUSES)
+        while True:
+            try:
+                return ask()
+            except Refused as error:
+                if self._details and PARAMETER in error.why:
+                    self._details = {}
+                elif _NO_REF in error.why and (seconds := next(pauses, None)) is not None:
+                    self._client.pause(seconds)
+                else:
+                    raise
 
     def runs(self, workflow: str, *, ref: str) -> Sequence[Run]:
         """The newest hundred runs of a workflow on a branch or tag, newest first."""

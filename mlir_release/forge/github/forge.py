@@ -19,6 +19,7 @@ from mlir_release.forge.github.client import GitHubClient, fetch_public
 from mlir_release.forge.github.dispatch import Dispatcher
 from mlir_release.forge.github.listing import ReleaseRows, asset_record, file_url, release_record
 from mlir_release.forge.github.pins import PinReader
+from mlir_release.forge.github.refs import Refs
 from mlir_release.forge.github.refusals import NotFound, Refused
 from mlir_release.forge.github.services import GitHubServices
 from mlir_release.forge.github.tags import TagReader
@@ -55,6 +56,7 @@ class GitHubForge:
         self.repository = client.repository
         self._actor = actor
         self._pins = PinReader(client)
+        self._refs = Refs(client, self._pins)
         self._tags = TagReader(client)
         self._rows = ReleaseRows(client)
         self._dispatcher = Dispatcher(client)
@@ -95,21 +97,12 @@ class GitHubForge:
 
     def head(self, branch: str) -> str | None:
         """See :class:`Forge`."""
-        return self._ref(f"heads/{branch}")
+        return self._refs.id(f"heads/{branch}")
 
-    def _ref(self, name: str) -> str | None:
-        """The id of the object that a ref names; None if there is no such ref."""
-        found = self._object(name)
-        return None if found is None else str(found["sha"])
-
-    def _object(self, name: str) -> dict[str, Any] | None:
-        """``sha`` and ``type`` of the object that a ref names; None if there is no such ref."""
-        try:
-            _, data = self.client.read(lambda: self.client.request("GET", f"/git/ref/{quote(name)}"), about=name)
-        except NotFound:
-            return None
-        found: dict[str, Any] = data["object"]
-        return found
+    @property
+    def default_branch(self) -> str:
+        """See :class:`Forge`."""
+        return self.client.default_branch
 
     def read(self, path: str, *, commit: str) -> bytes | None:
         """See :class:`Forge`. Files up to 1 MB, GitHub's limit."""
@@ -129,10 +122,10 @@ class GitHubForge:
         """See :class:`Forge`. A fast-forward from ``expected`` alone is what makes it a compare-and-swap."""
         made = self._make_commit(parents_of(expected, base), files, message)
         if expected is None:
-            if not self._create_ref(f"heads/{branch}", made):
+            if not self._refs.create(f"heads/{branch}", made, commit=made):
                 raise branch_moved(branch, expected, where=self.description)
         else:
-            self._forward(branch, expected, made)
+            self._refs.forward(branch, expected, made)
         return made
 
     def _make_commit(self, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
@@ -152,41 +145,9 @@ class GitHubForge:
         commit = {"message": message, "tree": tree.sha, "parents": list(parents)}
         return str(client.write(lambda: client.request("POST", "/git/commits", input=commit))[1]["sha"])
 
-    def _forward(self, branch: str, expected: str, made: str) -> None:
-        """Move a branch to a commit on top of ``expected``. :raises BranchMoved:"""
-        client = self.client
-        if self.head(branch) != expected:  # cheaper than a refused update, and the usual way to lose a race
-            raise branch_moved(branch, expected, where=self.description)
-        path = f"/git/refs/heads/{quote(branch)}"
-        update = {"sha": made, "force": False}
-        try:
-            # Asked for twice, the update to the same commit answers the same.
-            client.write(lambda: client.request("PATCH", path, input=update), about=branch)
-        except Refused as error:
-            if self.head(branch) != expected:
-                raise branch_moved(branch, expected, where=self.description) from error
-            raise
-
     def pin_facts(self, commit: str) -> PinFacts | None:
         """See :class:`Forge`."""
         return self._pins.read(commit)
-
-    def _create_ref(self, name: str, object: str) -> bool:
-        """Create a ref; False if it exists. One that points at ``object`` after a lost answer is taken for ours."""
-
-        def create() -> bool:
-            self.client.request("POST", "/git/refs", input={"ref": f"refs/{name}", "sha": object})
-            return True
-
-        def created() -> bool | None:
-            return True if self._ref(name) == object else None
-
-        try:
-            return self.client.write(create, done=created, about=name)
-        except Refused:
-            if self._ref(name) is None:
-                raise
-            return False
 
     # -- tags ---------------------------------------------------------------------------------------------------
 
@@ -196,7 +157,7 @@ class GitHubForge:
 
     def tag(self, name: str) -> Tag | None:
         """See :class:`Forge`. Two requests of REST; git would fetch all tags."""
-        found = self._object(f"tags/{name}")
+        found = self._refs.object(f"tags/{name}")
         if found is None:
             return None
         kind, sha, message, when = found["type"], str(found["sha"]), None, None
@@ -210,7 +171,7 @@ class GitHubForge:
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         """See :class:`Forge`."""
         made = self.client.write(lambda: self.repository.create_git_tag(name, message, commit, "commit"), about=name)
-        if not self._create_ref(f"tags/{name}", made.sha):
+        if not self._refs.create(f"tags/{name}", made.sha, commit=commit):
             raise tag_taken(name, where=self.description)
         return Tag(name=name, commit=commit, message=message, created_at=made.tagger.date)
 
@@ -280,11 +241,13 @@ class GitHubForge:
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         """See :class:`Forge`. After a lost answer, a draft with the same texts is taken for ours."""
-        if self._ref(f"tags/{tag}") is None:  # GitHub would make a draft, and the tag when it is published
+        if self._refs.awaited(f"tags/{tag}") is None:  # GitHub would make a draft, and the tag when it is published
             raise release_tag_missing(tag, where=self.description)
 
         def create() -> Release:
-            return self._record(self.repository.create_git_release(tag, title, body, draft=True, prerelease=prerelease))
+            # PyGithub would ask for the latest, which neither a draft nor a prerelease can be.
+            make = self.repository.create_git_release
+            return self._record(make(tag, title, body, draft=True, prerelease=prerelease, make_latest="false"))
 
         def created() -> Release | None:
             made = [draft for draft in self.drafts(tag) if (draft.title, draft.body) == (title, body)]

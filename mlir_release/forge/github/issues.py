@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.forge.base import Issue
+from mlir_release.forge.github.refusals import Refused, forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 #: Only those who may triage can set a label, so an outsider's issue is never taken for one of ours.
 LABEL = "release-target"
+_DESCRIPTION = "A target fails; mlir-release opens and closes these issues"
 
 _KEY = re.compile(r"\n*<!-- mlir-release: (?P<key>[^\s>]+) -->\s*$")
 
@@ -32,19 +34,36 @@ class GitHubTracker:
         return sorted(filter(None, map(_record, rows)), key=lambda issue: issue.number)
 
     def open(self, key: str, title: str, body: str) -> Issue:
-        """See :class:`Tracker`. One that appeared although the answer was lost is taken for this one."""
+        """See :class:`Tracker`. One that appeared although the answer was lost is taken for this one.
+
+        :raises ForgeError: ``github-forbidden``, also if GitHub drops the label, without which nobody finds the issue
+        """
+        self._make_label()
         before = {issue.number for issue in self.open_issues()}
         given = {"title": title, "body": _marked(key, body), "labels": [LABEL]}
 
         def create() -> Issue:
-            issue = _record(self._client.request("POST", "/issues", input=given)[1])
+            row = self._client.request("POST", "/issues", input=given)[1]
+            issue = _record(row)
             assert issue is not None
+            if not any(label["name"] == LABEL for label in row["labels"]):
+                self._patch(issue, {"state": "closed"})
+                raise forbidden(where=issue.url, why=f"GitHub dropped the label {LABEL}", needed="issues: write")
             return issue
 
         def created() -> Issue | None:
             return next((i for i in self.open_issues() if i.key == key and i.number not in before), None)
 
         return self._client.write(create, done=created, about=title)
+
+    def _make_label(self) -> None:
+        """Make sure that the label exists: of an App's issue, as a job's is, GitHub drops one that does not."""
+        given = {"name": LABEL, "color": "d93f0b", "description": _DESCRIPTION}
+        try:
+            self._client.write(lambda: self._client.request("POST", "/labels", input=given), about=LABEL)
+        except Refused as error:
+            if "already_exists" not in error.why:
+                raise
 
     def update(self, issue: Issue, title: str, body: str) -> Issue:
         """See :class:`Tracker`."""

@@ -7,7 +7,6 @@ of files in GitHub's comparison ends at 300.
 from __future__ import annotations
 
 import base64
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -38,17 +37,21 @@ class PinReader:
         return PinFacts(
             commit=commit,
             parents=parents,
-            branch=self.default_branch,
+            branch=self._client.default_branch,
             base_on_branch=told and self._on_branch(parents[-1]),
             changed=changed_names(entries, self._entries(parents[-1])) if told else (),
             entry=entry,
             pin=self._content(entry.oid) if entry is not None and entry.mode == PLAIN else None,
         )
 
-    @cached_property
-    def default_branch(self) -> str:
-        """The repository's default branch: a setting, which only its administrators can change."""
-        return str(self._get("")["default_branch"])
+    def folder(self, commit: str, path: str) -> str:
+        """The object id of a folder at a commit; empty if there is none."""
+        oid = commit
+        for name in path.split("/"):
+            oid = next((entry.oid for entry in self._entries(oid) if entry.name == name), "")
+            if not oid:
+                break
+        return oid
 
     def _get(self, path: str, **parameters: str) -> Any:
         client = self._client
@@ -56,7 +59,7 @@ class PinReader:
 
     def _on_branch(self, commit: str) -> bool:
         """Whether a commit is reachable from the default branch, asked for as a branch: a tag may have its name."""
-        head = self._get(f"/git/ref/heads/{quote(self.default_branch)}")["object"]["sha"]
+        head = self._get(f"/git/ref/heads/{quote(self._client.default_branch)}")["object"]["sha"]
         return is_reachable(self._client, commit, head)
 
     def _entries(self, commit: str) -> list[TreeEntry]:

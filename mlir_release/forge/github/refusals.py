@@ -33,6 +33,10 @@ class NotFound(ForgeError):
     """GitHub's 404."""
 
 
+class Forbidden(ForgeError):
+    """GitHub's 403: the token lacks a permission, or a setting forbids it."""
+
+
 class Refused(ForgeError):
     """GitHub's 409 and 422: the request does not fit what is there (a name is taken, a ref does not exist …)."""
 
@@ -74,14 +78,18 @@ def unauthorized(*, where: str, why: str) -> ForgeError:
     )
 
 
-def forbidden(*, where: str, why: str, needed: str) -> ForgeError:
-    """The token is valid, but lacks a permission. ``needed``: which."""
-    return ForgeError(
+def forbidden(*, where: str, why: str, needed: str, policy: str = "") -> Forbidden:
+    """The token is valid, but lacks a permission.
+
+    :param needed: which
+    :param policy: what else may forbid it, and how that is changed
+    """
+    return Forbidden(
         "github-forbidden",
         "the token may not do this",
         where=where,
         why=why,
-        remedy=f"give it {needed}; `mlir-release doctor` says what is missing",
+        remedy=f"give it {needed}; {policy}`mlir-release doctor` says what is missing",
     )
 
 

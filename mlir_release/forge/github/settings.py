@@ -24,6 +24,7 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
+from mlir_release.forge.github.refs import WORKFLOWS
 from mlir_release.forge.github.refusals import NotFound, Refused, Unavailable
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.pin import PINS_BRANCH, numbered_branch
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mlir_release.forge.github.client import GitHubClient
-
-#: Where GitHub looks for workflows.
-WORKFLOWS = ".github/workflows"
 
 _PASSES = ("always", "exempt")
 

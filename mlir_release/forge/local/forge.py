@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING
 from mlir_release.errors import ForgeError, MachineError, UsageError
 from mlir_release.forge.base import Asset, Release, Run, Tag, Taken, parents_of
 from mlir_release.forge.local.page import render_page
-from mlir_release.forge.local.pins import read_pin_facts
+from mlir_release.forge.local.pins import default_branch, read_pin_facts
 from mlir_release.forge.local.records import Records
 from mlir_release.forge.local.runs import RunQueue
 from mlir_release.forge.local.store import Store, answering
@@ -148,6 +148,12 @@ class LocalForge:
         return self._identity or _git_identity(self._git)
 
     # -- repository ---------------------------------------------------------------------------------------------
+
+    @property
+    def default_branch(self) -> str:
+        """The protected branch."""
+        with answering(self.root, "tell its default branch"):
+            return default_branch(self._git)
 
     def head(self, branch: str) -> str | None:
         """The commit at the head of ``branch``, or None."""

@@ -16,19 +16,23 @@ def read_pin_facts(git: Git, commit: str) -> PinFacts | None:
     if git.resolve(commit) != commit:
         return None
     parents = tuple(git.text("rev-list", "-n1", "--parents", commit).split()[1:])
-    head = git.text("symbolic-ref", "HEAD")
     entries = _entries(git, commit)
     entry = next((entry for entry in entries if entry.name == PIN_FILE), None)
     told = len(parents) in PARENTS
     return PinFacts(
         commit=commit,
         parents=parents,
-        branch=head.removeprefix("refs/heads/"),
-        base_on_branch=told and is_ancestor(git, parents[-1], head),
+        branch=default_branch(git),
+        base_on_branch=told and is_ancestor(git, parents[-1], "HEAD"),
         changed=changed_names(entries, _entries(git, parents[-1])) if told else (),
         entry=entry,
         pin=git.read(commit, PIN_FILE) if entry is not None and entry.mode == PLAIN else None,
     )
+
+
+def default_branch(git: Git) -> str:
+    """The protected branch: what ``HEAD`` names."""
+    return git.text("symbolic-ref", "HEAD").removeprefix("refs/heads/")
 
 
 def _entries(git: Git, commit: str) -> list[TreeEntry]:

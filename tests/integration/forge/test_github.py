@@ -15,8 +15,7 @@ from mlir_release.cli.app import app
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.checks import GitHubChecks
-from mlir_release.forge.github.client import GitHubClient
-from mlir_release.forge.github.dispatch import PAUSES
+from mlir_release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from tests.github_server import Fault, GitHubServer
 from tests.integration.forge.conformance import ForgeConformance, Setting
@@ -54,6 +53,7 @@ class TestGitHubForge(ForgeConformance):
     @pytest.fixture
     def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
         monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
+        monkeypatch.setattr(github_client, "PAUSES", ())
         token = github.token()
         return Setting(forge=open_forge(github, token), again=lambda: open_forge(github, token), stranger=get)
 

@@ -318,7 +318,9 @@ def test_runs_and_their_jobs(github: GitHubServer) -> None:
 
 def test_issues_and_comments(github: GitHubServer) -> None:
     token = github.token()
-    given = {"title": "a fails", "body": "why", "labels": ["target"]}
+    (repository,) = github.repositories.values()
+    repository.labels.add("target")
+    given = {"title": "a fails", "body": "why", "labels": ["target", "unknown"]}
     issue = ask(github, "POST", "/issues", token, given).json()
     comment = ask(github, "POST", f"/issues/{issue['number']}/comments", token, {"body": "still"}).json()
     assert ask(github, "PATCH", comment["url"], token, {"body": "again"}).json()["body"] == "again"

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
+from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
@@ -95,6 +96,31 @@ def test_an_issue_lives_as_long_as_its_target_fails(github: GitHubServer, stage:
     rows = github.repositories[REPOSITORY].issues
     assert len(rows) == 2
     assert all(row["state"] == "closed" and "Works again" in row["body"] for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["ghs", "ghp"])
+def test_a_repository_without_the_label_gets_it(github: GitHubServer, kind: str) -> None:
+    """GitHub drops a label that does not exist from the issue of a job, and says nothing."""
+    client = GitHubClient(REPOSITORY, token=github.token(kind=kind), api=github.api_url, server=github.url)
+    for number in (1, 2):
+        opened = GitHubTracker(client).open(f"snapshot/t{number}", "t fails", "why")
+        assert opened.number == number
+    assert [issue.number for issue in GitHubTracker(client).open_issues()] == [1, 2]
+    assert github.repositories[REPOSITORY].labels == {LABEL}
+
+
+def test_an_issue_that_gets_no_label_is_closed_at_once(github: GitHubServer) -> None:
+    """Nobody would find it: each run would open another."""
+
+    def delete_the_label(record: Record) -> None:
+        if record.path.endswith("/issues"):
+            github.repositories[REPOSITORY].labels.clear()
+
+    github.faults = delete_the_label
+    with pytest.raises(ForgeError) as caught:
+        tracker_of(github).open("snapshot/t", "t fails", "why")
+    assert (caught.value.id, "issues: write" in caught.value.remedy) == ("github-forbidden", True)
+    assert [issue["state"] for issue in github.repositories[REPOSITORY].issues] == ["closed"]
 
 
 def test_a_release_that_was_given_up_changes_nothing(github: GitHubServer, stage: Stage) -> None:

@@ -12,6 +12,8 @@ from mlir_release.doctor.latest import examine_latest
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.git.repository import Signature
+from mlir_release.git.trees import commit_files
 from mlir_release.provenance.pointer import pointer_policy, verify_pointer
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release import decisions
@@ -90,6 +92,22 @@ def test_what_is_the_newest_is_signed_stored_and_found_by_install(
     sign(world, services, tmp_path / "signed")
     assert store_pointer(forge, tmp_path / "signed", branch="main").stored
     assert current(world) == OLD
+
+
+def test_a_pointer_is_stored_after_mains_workflows_have_changed(
+    world: World, services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's token may not move a branch to a commit with other workflow files than main's."""
+    forge, git = world.stage.forge, world.stage.server.repositories["octo/releases"].git
+    sign(world, services, tmp_path / "signed")
+    assert store_pointer(forge, tmp_path / "signed", branch="main").stored
+    ada = Signature(name="Ada", email="ada@example.org", when=datetime.now(UTC))
+    files = {".github/workflows/new.yml": b"on: push\n"}
+    git.run("update-ref", "refs/heads/main", commit_files(git, git.resolve("main"), files, "Change\n", ada))
+    monkeypatch.setattr(world.stage.server, "clock", lambda: datetime.now(UTC) + timedelta(seconds=2))
+    sign(world, services, tmp_path / "signed")
+    assert store_pointer(forge, tmp_path / "signed", branch="main").stored
+    assert current(world) == NEW
 
 
 def test_latest_costs_two_requests_more_than_a_tag(world: World) -> None:

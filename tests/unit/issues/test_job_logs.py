@@ -111,6 +111,14 @@ def forge_with(*names: str) -> Any:
     return forge
 
 
+def test_a_full_quota_of_artifacts_is_told_with_what_to_do() -> None:
+    line = "##[error]Failed to CreateArtifact: Artifact storage quota has been hit. Unable to upload any new artifacts."
+    text = Evidence(job=make_job("a", "failure"), excerpt=excerpt([line])).markdown(1000)
+    assert "Delete those of old runs" in text
+    assert "Failed to CreateArtifact" in text
+    assert "Delete" not in Evidence(job=make_job("a", "failure"), excerpt=excerpt(["##[error]else"])).markdown(1000)
+
+
 def test_the_latest_job_of_a_name_counts_and_an_sdks_two_are_of_one_run() -> None:
     logs = Logs()
     first, second = sdk_jobs("x")

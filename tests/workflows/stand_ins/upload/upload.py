@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: What actions/upload-artifact says where an account's storage is used up.
+QUOTA = (
+    "Artifact storage quota has been hit. Unable to upload any new artifacts. Usage is recalculated every 6-12 hours."
+)
 CONFLICT = "(409) Conflict: an artifact with this name already exists on the workflow run"
 
 
@@ -40,6 +44,8 @@ def main() -> None:
         if os.environ["OVERWRITE"] != "true":
             sys.exit(f"::error::Failed to CreateArtifact: Received non-retryable error: Failed request: {CONFLICT}")
         shutil.rmtree(target)
+    if os.environ.get("QUOTA_IS_FULL"):
+        sys.exit(f"::error::Failed to CreateArtifact: {QUOTA}")
     for inner, path in chosen.items():
         copy = target / inner
         copy.parent.mkdir(parents=True, exist_ok=True)
