@@ -57,7 +57,7 @@ def group_name(runtime: str, *words: str) -> str:
 
 def is_experimental(name: str) -> bool:
     """Whether no release waits for the targets of a job of :data:`GROUPED`."""
-    return name.partition(" (")[2].startswith(EXPERIMENTAL)
+    return own_name(name).partition(" (")[2].startswith(EXPERIMENTAL)
 
 
 def heading(target: str) -> str:

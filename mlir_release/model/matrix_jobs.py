@@ -127,7 +127,7 @@ def jobs_of_wheels(wheels: Sequence[WheelTarget]) -> list[Row]:
     """The jobs that build a platform's wheels. ``tools``: whether one takes the SDK's tools, too."""
     return [
         _job(name, group) | {"tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower()}
-        for name, group in _groups(wheels).items()
+        for name, group in groups(wheels).items()
     ]
 
 
@@ -144,7 +144,7 @@ def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
             "wheel": str(any(test.needs_wheel for test in group)).lower(),
             "sdk": str(any(test.suite not in {"smoke", "sdk"} for test in group)).lower(),
         }
-        for name, group in _groups(tests).items()
+        for name, group in groups(tests).items()
     ]
 
 
@@ -167,7 +167,7 @@ def _job(name: str, targets: Sequence[Target]) -> Row:
     }
 
 
-def _groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
+def groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
     """The targets of each job, by the job's name: neighbours, no longer than :data:`LONGEST_JOB` together.
 
     What is required shares no job with what is experimental, and so does not wait for it, nor fail with it.
@@ -175,7 +175,7 @@ def _groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
     found: dict[str, Sequence[T]] = {}
     for required in (True, False):
         mine = [target for target in targets if target.required is required]
-        count = min(len(mine), math.ceil(minutes(mine) / LONGEST_JOB))
+        count = min(len(mine), math.ceil(expected_minutes(mine) / LONGEST_JOB))
         bounds = [number * len(mine) // count for number in range(count + 1)] if mine else []
         for number, (begin, end) in enumerate(pairwise(bounds), 1):
             words = [*([] if required else [EXPERIMENTAL]), *([str(number)] if count > 1 else [])]
@@ -183,19 +183,18 @@ def _groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
     return found
 
 
-def minutes(targets: Iterable[Target]) -> float:
-    """What a job is expected to work on its targets, one after the other, on the weakest hosted runner."""
-    return sum(MINUTES_A_TARGET + core_minutes(target) / CORES for target in targets)
-
-
-def core_minutes(target: Target) -> float:
-    """Processor time that a target takes."""
-    return WHEEL_CORE_MINUTES if isinstance(target, WheelTarget) else CORE_MINUTES[target.suite]
+def expected_minutes(targets: Iterable[Target], cores: int = CORES) -> float:
+    """What a job is expected to work on its targets, one after the other; by default on the weakest hosted runner."""
+    return sum(
+        MINUTES_A_TARGET
+        + (WHEEL_CORE_MINUTES if isinstance(target, WheelTarget) else CORE_MINUTES[target.suite]) / cores
+        for target in targets
+    )
 
 
 def timeout(targets: Iterable[Target]) -> int:
     """Minutes after which GitHub ends a job: what it takes to begin, and four times what is expected."""
-    return 150 + round(4 * minutes(targets))
+    return 150 + round(4 * expected_minutes(targets))
 
 
 def _as_json(rows: Sequence[Row]) -> str:
