@@ -89,6 +89,16 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
     return cost
 
 
+def one_snapshot(matrix: Matrix, *, public: bool) -> Cost:
+    """One snapshot that succeeds at the first attempt, with the workflows that it dispatches.
+
+    :param matrix: what it is to have
+    """
+    cost = Cost(weeks=1)
+    _add_snapshot(cost, matrix, public=public)
+    return cost
+
+
 def _runs(job: tuple[str, str, int]) -> int:
     """How often a snapshot has one of :data:`OTHERS` run. What is published is new once."""
     workflow, name, _ = job

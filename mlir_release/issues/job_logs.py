@@ -31,6 +31,9 @@ MAX_ERRORS = 20
 TAIL = 40
 MAX_LINE = 500
 
+#: Targets of a log that are told apart at most: more than a job has.
+MAX_PARTS = 300
+
 _TIME = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 #: Escape sequences of terminals (ECMA-48: CSI, OSC, and the short ones), then what is left of control characters.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])|[\x00-\x08\x0b-\x1f\x7f]")
@@ -70,7 +73,8 @@ def excerpts(lines: Iterable[str]) -> dict[str, Excerpt]:
     for line in map(clean, lines):
         target = read_heading(line) or target
         for name in {"", target}:
-            parts.setdefault(name, _Part()).add(line)
+            if name in parts or len(parts) < MAX_PARTS:
+                parts.setdefault(name, _Part()).add(line)
     return {name: part.excerpt() for name, part in parts.items()}
 
 

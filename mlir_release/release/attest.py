@@ -90,7 +90,7 @@ def attest_release(
 def read_handed_over(text: str) -> list[HandedOver]:
     """The files of each job, from the outputs of the jobs that made them: an object, or a list of several.
 
-    An output is ``TARGET TARGET: SHA256 NAME SHA256 NAME``. The workflow writes what is before the colon, and the job
+    An output is ``TARGET TARGET = SHA256 NAME SHA256 NAME``. The workflow writes the targets, and the job
     the rest, so that no job can hand over a file of another's targets. What is not of that form is left out: a job that
     failed early made no file.
 
@@ -110,7 +110,7 @@ def read_handed_over(text: str) -> list[HandedOver]:
             why=why,
             remedy="give the outputs of the jobs as JSON, as platform.yml does",
         )
-    rows = (str(value).partition(": ") for outputs in groups for value in outputs.values())
+    rows = (str(value).partition(" = ") for outputs in groups for value in outputs.values())
     return [
         HandedOver(
             targets=frozenset(targets.split(" ")),

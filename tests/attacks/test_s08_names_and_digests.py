@@ -43,7 +43,7 @@ class Run:
 
     def output(self, name: str = OURS, target: str = TARGET) -> str:
         """What a job hands over, of a file and with its targets."""
-        return f"{target}: {self.file(name)}"
+        return f"{target} = {self.file(name)}"
 
     def file(self, name: str = OURS) -> str:
         """A file, as a job says it."""
@@ -141,7 +141,14 @@ def test_a_manifest_that_another_job_replaced_is_not_signed(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", f"{TARGET}: ", "true", f"{TARGET}: {'0' * 64}", f"{TARGET}: {'0' * 64} {OURS}; {TARGET}: x {OURS}", TARGET],
+    [
+        "",
+        f"{TARGET} = ",
+        "true",
+        f"{TARGET} = {'0' * 64}",
+        f"{TARGET} = {'0' * 64} {OURS}; {TARGET} = x {OURS}",
+        TARGET,
+    ],
 )
 def test_what_nobody_handed_over_is_left_alone(run: Run, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = run.attest(handed_over={"files-0": value})
@@ -154,7 +161,7 @@ def test_what_nobody_handed_over_is_left_alone(run: Run, value: str, capsys: pyt
 def test_a_job_hands_over_files_of_its_own_targets_only(run: Run, targets: str) -> None:
     """The workflow writes the targets; what follows is the job's own, and could say anything."""
     assert run.refused(handed_over={"files-1": run.output(target=targets)}).id == "attest-foreign"
-    forged = {"files-1": f"{targets}: {'0' * 64} x.whl {TARGET}: {run.file()}"}
+    forged = {"files-1": f"{targets} = {'0' * 64} x.whl {TARGET} = {run.file()}"}
     assert read_handed_over(json.dumps(forged)) == []
 
 
@@ -166,9 +173,9 @@ def test_a_job_of_tests_hands_over_no_wheel(run: Run) -> None:
 
 def test_what_was_handed_over_is_signed(run: Run) -> None:
     run.add(REPORT, b"{}")
-    wheels = {"files-0": run.output(target=f"another-target {TARGET}"), "files-1": "a-target-that-failed: "}
+    wheels = {"files-0": run.output(target=f"another-target {TARGET}"), "files-1": "a-target-that-failed = "}
     assert run.attest(handed_over=wheels).signed == (OURS,)
-    tests = {"files-0": f"{REPORT.removesuffix('.tests.json')}: {run.file(REPORT)}"}
+    tests = {"files-0": f"{REPORT.removesuffix('.tests.json')} = {run.file(REPORT)}"}
     assert run.attest("reports", [wheels, tests]).signed == (REPORT,)
 
 
@@ -176,7 +183,7 @@ def test_files_of_one_job_are_signed_one_by_one(run: Run) -> None:
     """What a job says of one of its targets says nothing of another's file."""
     run.add(REPORT, b"{}")
     targets = f"{TARGET} {REPORT.removesuffix('.tests.json')}"
-    handed_over = {"files-0": f"{targets}: {run.file()} {run.file(REPORT)}"}
+    handed_over = {"files-0": f"{targets} = {run.file()} {run.file(REPORT)}"}
     run.add(REPORT, b"{ }")
     error = run.refused("reports", handed_over)
     assert (error.id, REPORT in error.what) == ("attest-foreign", True)
