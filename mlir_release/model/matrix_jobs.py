@@ -198,7 +198,9 @@ def timeout(targets: Iterable[Target]) -> int:
 
 
 def _as_json(rows: Sequence[Row]) -> str:
-    return json.dumps(github_matrix(rows, limit=MAX_HANDED_OVER), separators=(",", ":")) if rows else ""
+    """A matrix of jobs, each with its ``index``, by which its output and artifacts are told from the others'."""
+    numbered = [row | {"index": str(index)} for index, row in enumerate(rows)]
+    return json.dumps(github_matrix(numbered, limit=MAX_HANDED_OVER), separators=(",", ":")) if rows else ""
 
 
 def github_matrix(rows: Sequence[Row], *, limit: int = MAX_JOBS) -> Mapping[str, Sequence[Row]]:

@@ -76,6 +76,7 @@ def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
         for kind in ("wheels", "tests"):
             jobs = chain(row, kind)
             assert len({job["name"] for job in jobs}) == len(jobs)
+            assert [job["index"] for job in jobs] == [str(number) for number in range(len(jobs))]
             for job in jobs:
                 assert {name in required for name in job["targets"].split()} == {not is_experimental(job["name"])}
                 assert all(isinstance(value, str) for value in job.values())
