@@ -15,7 +15,6 @@ import argparse
 import heapq
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -34,6 +33,8 @@ from mlir_release.model.release_tags import SnapshotTag  # noqa: E402
 from mlir_release.model.targets import TARGETS_FILE  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
 #: Runners of an account, and those of them that may be macOS: Free, Team, Enterprise.
