@@ -106,8 +106,8 @@ def test_a_chain_names_its_jobs_as_the_toolkit_looks_for_them() -> None:
 
 
 def test_names_are_read_back() -> None:
-    for target in (*MATRIX.wheels, *MATRIX.tests):
-        assert read_heading(heading(target.name)) == target.name
+    for name in (*(wheel.name for wheel in MATRIX.wheels), *(test.name for test in MATRIX.tests)):
+        assert read_heading(heading(name)) == name
     assert [read_heading(line) for line in ("== a b ==", "  == a ==", "== a == b", "")] == [""] * 4
     assert is_experimental("linux-x86_64 / wheels: linux-x86_64 (experimental, 2)")
     assert not is_experimental("linux-x86_64 / wheels: linux-x86_64 (2)")
