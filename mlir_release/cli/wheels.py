@@ -20,7 +20,6 @@ from mlir_release.cli.options import (
 )
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ExitCode
-from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.suites import SUITES
 
 if TYPE_CHECKING:
@@ -360,6 +359,7 @@ def wheels_test(
 def _carry_out(orders: Sequence[Order], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
     """Run the suite of each order. A wheel that was not built is an error of those that it is ordered for."""
     from mlir_release.cli.each import each
+    from mlir_release.model.names import DISTRIBUTION_SUFFIXES
     from mlir_release.testing.run import run_suites
 
     by_name = {order.name: order for order in orders}
