@@ -15,7 +15,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, visible
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.job_names import own_name, read_heading, split_job_name
+from mlir_release.model.job_names import GROUPED, own_name, read_heading, split_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -175,7 +175,8 @@ def gather(failure: Failure, jobs: Mapping[str, RunJob], read: Callable[[RunJob]
     for job in bad:
         log = read(job)
         part = log.parts.get(failure.name)
-        if part is not None or len(log.parts) < 2:  # it ended before its first target
+        of_one = split_job_name(job.name)[0] not in GROUPED or len(log.parts) < 2  # it ended before its first target
+        if part is not None or of_one:
             return Evidence(job=job, excerpt=part or log.parts.get(""), problem=log.problem)
     other = next((job for job in mine if job not in bad), None)
     if other is None:

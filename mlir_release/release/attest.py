@@ -102,7 +102,7 @@ def read_handed_over(text: str) -> list[HandedOver]:
         found, why = None, str(error)
     else:
         why = "it is no object, and no list of objects"
-    groups = found if isinstance(found, list) and found else [found]
+    groups = [outputs or {} for outputs in found] if isinstance(found, list) and found else [found]
     if not all(isinstance(outputs, dict) for outputs in groups):
         raise UsageError(
             "handed-over-malformed",
