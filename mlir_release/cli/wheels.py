@@ -358,6 +358,8 @@ def wheels_test(
 
 def _carry_out(orders: Sequence[Order], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
     """Run the suite of each order. A wheel that was not built is an error of those that it is ordered for."""
+    import shutil
+
     from mlir_release.cli.each import each
     from mlir_release.model.names import DISTRIBUTION_SUFFIXES
     from mlir_release.testing.run import run_suites
@@ -370,7 +372,12 @@ def _carry_out(orders: Sequence[Order], sdk: Sdk, *, dist: Path, reports: Path, 
         built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
         wheel = (built or [folder])[0] if order.wheel else None
         suites, python = [order.suite], order.python or None
-        (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
+        try:
+            (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
+        finally:
+            shutil.rmtree(
+                workdir / name, ignore_errors=True
+            )  # a runner's disk has no room for all environments at once
         _tell(run, reports)
         return reports / run.report.filename, run.passed
 

@@ -86,8 +86,10 @@ def test_the_other_tests_run_and_hand_their_reports_over(
 ) -> None:
     asked = []
 
-    def run_suites(wheel: Path | None, *, suites: list[str], target: str, **_: Any) -> list[TestRun]:
+    def run_suites(wheel: Path | None, *, suites: list[str], target: str, workdir: Path, **_: Any) -> list[TestRun]:
         asked.append((wheel and wheel.name, *suites))
+        assert not list(workdir.glob("*"))  # what one leaves would be in the next one's way
+        (workdir / target / "environment").mkdir(parents=True)
         if wheel is None or wheel.name == TARGETS[1]:  # nobody built it
             raise VerificationError("wheel-missing", "there is no wheel")
         results = (TestResult(name="t", outcome=TestOutcome.FAIL if suites == ["smoke"] else TestOutcome.PASS),)
