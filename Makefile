@@ -11,7 +11,7 @@ help:
 	@echo "                         (ARGS='--actions DIR': with the real actions, from clones DIR/OWNER+NAME)"
 	@echo "make mlgo-demo           train an eviction policy on LLVM's own libraries, and embed it (ARGS='--minutes 20')"
 	@echo "make test                lint, types, unit and integration tests, and a real wheel end to end"
-	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it at night"
+	@echo "make test-slow           what takes hours: exhaustive variants, other distributions; CI runs it on Sundays"
 	@echo "                         (one file: ARGS=tests/e2e/test_distributions.py)"
 	@echo "make fuzz                malformed files for every reader and every command, part of it guided by coverage"
 	@echo "                         (ARGS='--minutes 60 --number 6000'; one kind, one reader: ARGS='coverage --only manifest')"

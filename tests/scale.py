@@ -201,18 +201,13 @@ class Veteran:
             yield self.ask("sdk", "provide", TAG, "--output", str(self.folder / "sdk"), name="sdk provide")
         yield self.ask("matrix", "--tag", TAG, name=READS_A_TAG)
         dist, reports, manifest = self.dist(), self.folder / "reports", self.folder / "manifest"
-        yield self.attest(dist, "wheels", dist)
-        reports.mkdir()
-        for report in dist.glob("*.tests.json"):
-            report.rename(reports / report.name)
-        for bundle in dist.glob("*.sigstore.json"):
-            shutil.copy(bundle, reports)
+        yield self.attest(dist, dist, "wheels", "reports")
         yield self.ask("publish", TAG, "--dist", str(dist), "--upload-only", name="publish --upload-only")
-        yield self.attest(reports, "reports", reports)
-        recording = ("publish", TAG, "--dist", str(reports), "--upload-only")
-        yield self.ask(*recording, name="publish --upload-only, reports")
+        reports.mkdir()
+        for file in (*dist.glob("*.tests.json"), *dist.glob("*.sigstore.json")):
+            shutil.copy(file, reports)
         yield self.ask("publish", TAG, "--dist", str(reports), "--manifest-to", str(manifest), name="publish")
-        yield self.attest(manifest, "manifest", reports)
+        yield self.attest(manifest, reports, "manifest")
         yield self.ask("publish", TAG, "--dist", str(reports), name="publish, signed")
         yield self.ask("release", "dispatch", "pages.yml", "--ref", "main", name="release dispatch")
         yield self.latest("--sign")
@@ -220,14 +215,15 @@ class Veteran:
         yield self.ask("release", "track", TAG, name="release track")
         yield self.index()
 
-    def attest(self, folder: Path, kind: str, output: Path) -> Asked:
+    def attest(self, folder: Path, output: Path, *kinds: str) -> Asked:
         """Sign what is in a folder, as the run on the tag that a job belongs to."""
         assert self.sigstore is not None
         commit = self.github.repositories[REPOSITORY].git.resolve(f"refs/tags/{TAG}^{{commit}}")
         assert commit is not None
         identity = self.sigstore.environment(tag=TAG, repository=REPOSITORY, commit=commit, server=self.github.url)
-        arguments = ("attest", TAG, str(folder), "--kind", kind, "--output", str(output))
-        return self.ask(*arguments, name=f"attest, {kind}", environment=identity)
+        chosen = [word for kind in kinds for word in ("--kind", kind)]
+        arguments = ("attest", TAG, str(folder), *chosen, "--output", str(output))
+        return self.ask(*arguments, name=f"attest, {' and '.join(kinds)}", environment=identity)
 
     def latest(self, option: str) -> Asked:
         """Sign which snapshot is the newest, or store that, as a run on main."""

@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise _unexpected(error) from error
+            raise unexpected(error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of contents, by heading."""
@@ -138,12 +138,12 @@ def _run() -> int:
         console.say("interrupted; run the same command again to resume")
         return 130
     except Exception as error:
-        failure = _unexpected(error)
+        failure = unexpected(error)
     console.error(failure)
     return int(failure.exit_code)
 
 
-def _unexpected(error: Exception) -> ReleaseError:
+def unexpected(error: Exception) -> ReleaseError:
     """What a person is told of an exception that no command expected. The traceback is kept in a file."""
     import tempfile
     import traceback

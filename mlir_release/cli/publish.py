@@ -66,4 +66,4 @@ def publish(
     console.output("attest", published.unsigned)
     if published.unsigned:
         digest = hashlib.sha256(published.manifest.to_text().encode()).hexdigest()
-        console.output("manifest", f"{MANIFEST} {digest} {MANIFEST_NAME}")
+        console.output("manifest", f"{MANIFEST} = {digest} {MANIFEST_NAME}")

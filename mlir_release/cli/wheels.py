@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.forge.base import Forge
+    from mlir_release.model.matrix_jobs import Order
     from mlir_release.release.signed import SignedBy
+    from mlir_release.sdk.info import Sdk
+    from mlir_release.testing.report import TestRun
     from mlir_release.wheels.inspect import WheelReport
+    from mlir_release.wheels.request import WheelRequest
 
 
 @click.group()
@@ -42,6 +46,12 @@ sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help=
 @sdk_option
 @pythons_option("to build for", default="those of the targets")
 @click.option("--llvm", default="mlir", show_default=True, help="The LLVM configuration in targets.toml.")
+@click.option(
+    "--target",
+    "names",
+    multiple=True,
+    help="Build this target into a folder of its name; may be repeated: one after another, whatever becomes of each.",
+)
 @click.option("--tag", help="The release that the wheels are for.  [default: none; a development version]")
 @output_option("the wheels", default=Path("dist"))
 @click.option(
@@ -63,6 +73,7 @@ def wheels_build(
     sdk_folder: Path,
     pythons: tuple[str, ...],
     llvm: str,
+    names: tuple[str, ...],
     tag: str | None,
     output: Path,
     backend: Any,
@@ -81,6 +92,7 @@ def wheels_build(
     """
     from dataclasses import replace
 
+    from mlir_release.cli.each import each
     from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
@@ -91,8 +103,6 @@ def wheels_build(
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest, common_target
-    from mlir_release.wheels.sdk_wheels import write_release_wheels
-    from mlir_release.wheels.source import write_source
 
     pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
@@ -104,14 +114,25 @@ def wheels_build(
         state = find_state(place, tag)
         matrix = matrix_of(place, state)
         release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
+    if names:
+
+        def make(name: str) -> tuple[Path, bool]:
+            target = matrix.wheel(name)
+            place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
+            target = matrix.for_platform(sdk.info.platform, **place).wheel(name)
+            request = WheelRequest.of_target(target, sdk=sdk, repository=repository, **release)
+            if target.python is None:
+                return _pack(request, output / name), True
+            pythons = find_pythons([target.python.version])
+            (built,) = build_wheels(request, pythons, output=output / name, backend=backend, jobs=jobs)
+            return built.path, True
+
+        each(names, make)
+        return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
     if request.has_sdk or request.is_source:
-        if request.is_source:
-            made = write_source(request, output=output)
-        else:
-            (made,) = write_release_wheels([request], output=output)
-        _hand_over([made])
+        made = _pack(request, output)
         console.result(str(made), [{"file": str(made), "size": made.stat().st_size}])
         return
     native = Sdk.load(tools) if tools else None
@@ -123,19 +144,21 @@ def wheels_build(
         backend=BuildBackend(cross=cross) if cross else backend,
         jobs=jobs,
     )
-    _hand_over([wheel.path for wheel in built])
     if console.json_mode:
         console.result("", [wheel.to_json() for wheel in built])
     else:
         console.table(BuiltWheel.COLUMNS, [wheel.row() for wheel in built])
 
 
-def _hand_over(made: Sequence[Path]) -> None:
-    """Give the file that a job made to the next job, with its digest: attest.yml signs no other for that target."""
-    from mlir_release.host.files import sha256_of
+def _pack(request: WheelRequest, output: Path) -> Path:
+    """The one file of a target that is for every CPython: a wheel of the SDK itself, or the source distribution."""
+    from mlir_release.wheels.sdk_wheels import write_release_wheels
+    from mlir_release.wheels.source import write_source
 
-    if len(made) == 1:
-        console.output("file", f"{sha256_of(made[0])} {made[0].name}")
+    if request.is_source:
+        return write_source(request, output=output)
+    (made,) = write_release_wheels([request], output=output)
+    return made
 
 
 @wheels.command("rebuild")
@@ -279,6 +302,14 @@ def _show_wheel(report: WheelReport, *, files: bool) -> None:
 )
 @click.option("--addon", type=PATH, help="Wheel of the test-only parts.  [default: built from the SDK]")
 @click.option("--target", help="Name of the test target in the report.  [default: from the suite and the wheel]")
+@click.option(
+    "--orders",
+    metavar="JSON",
+    help="Test these targets instead of WHEEL, one after another; a row of `matrix --kind platforms` has them.",
+)
+@click.option(
+    "--dist", type=PATH, default=Path("dist"), help="With --orders: the wheels, in folders of their targets' names."
+)
 @click.option("--reports", type=PATH, help="Folder to write the reports to (JSON, JUnit XML).")
 @click.option(
     "--propose-known-failures",
@@ -296,32 +327,71 @@ def wheels_test(
     suites: tuple[str, ...],
     addon: Path | None,
     target: str | None,
+    orders: str | None,
+    dist: Path,
     reports: Path | None,
     proposed: Path | None,
     workdir: Path,
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
     from mlir_release.forge.checkout import pass_named_variables
-    from mlir_release.host.surroundings import withheld
+    from mlir_release.model.matrix_jobs import read_orders
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.propose import write_proposal
     from mlir_release.testing.run import run_suites
 
     pass_named_variables()
     sdk = Sdk.load(sdk_folder)
+    if orders is not None:
+        _carry_out(read_orders(orders), sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
+        return
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
         write_proposal(found, sdk.info, proposed)
-    if reports is not None:
-        _hand_over([report.write(reports) for report in found])
-        for report in found:
-            report.write_junit(reports)
-    for report in found:
-        console.summary(report.markdown())
-        console.show(report.markdown())
+    for run in found:
+        _tell(run, reports)
     if console.json_mode:
         console.result("", [run.report for run in found])
-    if not all(report.passed for report in found):
-        if note := withheld():
-            console.say(note.removeprefix("; "))
+    if not all(run.passed for run in found):
         click.get_current_context().exit(int(ExitCode.VERIFICATION))
+
+
+def _carry_out(orders: Sequence[Order], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
+    """Run the suite of each order. A wheel that was not built is an error of those that it is ordered for."""
+    import shutil
+
+    from mlir_release.cli.each import each
+    from mlir_release.model.names import DISTRIBUTION_SUFFIXES
+    from mlir_release.testing.run import run_suites
+
+    by_name = {order.name: order for order in orders}
+
+    def test(name: str) -> tuple[Path, bool]:
+        order = by_name[name]
+        folder = dist / order.wheel
+        built = [path for path in sorted(folder.glob("*")) if path.name.endswith(DISTRIBUTION_SUFFIXES)]
+        wheel = (built or [folder])[0] if order.wheel else None
+        suites, python = [order.suite], order.python or None
+        try:
+            (run,) = run_suites(wheel, sdk=sdk, python=python, suites=suites, target=name, workdir=workdir)
+        finally:
+            shutil.rmtree(
+                workdir / name, ignore_errors=True
+            )  # a runner's disk has no room for all environments at once
+        _tell(run, reports)
+        return reports / run.report.filename, run.passed
+
+    each(list(by_name), test)
+
+
+def _tell(run: TestRun, reports: Path | None) -> None:
+    """What came of a suite, to machines and people."""
+    from mlir_release.host.surroundings import withheld
+
+    if reports is not None:
+        run.write(reports)
+        run.write_junit(reports)
+    console.summary(run.markdown())
+    console.show(run.markdown())
+    if not run.passed and (note := withheld()):
+        console.say(note.removeprefix("; "))

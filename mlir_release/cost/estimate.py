@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.cost.measured import Cost, Spent
 from mlir_release.cost.prices import prices
-from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
-from mlir_release.model.matrix_jobs import job_rows
+from mlir_release.model.job_names import sdk_jobs
+from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, WHEEL_CORE_MINUTES, expected_minutes, groups
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.suites import CORE_MINUTES
 
@@ -35,25 +35,19 @@ class Work:
         return self.minutes + self.core_minutes / cores
 
 
-#: Jobs whose number the matrix gives: an SDK's, and a wheel's.
+#: Jobs whose number the matrix gives, by their stage. Of wheels and tests, core minutes are those of one target.
 WORK: Mapping[str, Work] = {
     "sdk": Work(core_minutes=360, minutes=6, source="LLVM 19.1.7, nothing cached: about 90 min on 4 cores, ±30 %"),
     "wheels": Work(
-        core_minutes=4, minutes=4, source="22.1.8: 197 s of CPU and 16 s of repair on a cold compiler cache"
+        core_minutes=WHEEL_CORE_MINUTES,
+        minutes=4,
+        source="a target; 22.1.8: 197 s of CPU and 16 s of repair on a cold compiler cache",
     ),
-}
-
-#: The jobs of each suite.
-SUITE_WORK: Mapping[str, Work] = {
-    "smoke": Work(core_minutes=CORE_MINUTES["smoke"], minutes=3, source="14 s"),
-    "bindings": Work(
+    "tests": Work(
         core_minutes=CORE_MINUTES["bindings"],
         minutes=3,
-        source="42 to 78 s on 4 cores, with the addon of upstream's tests",
+        source="a target of bindings: 42 to 78 s on 4 cores, with the addon of upstream's tests; regression: assumed",
     ),
-    "regression": Work(core_minutes=CORE_MINUTES["regression"], minutes=3, source="assumed"),
-    "sdk": Work(core_minutes=CORE_MINUTES["sdk"], minutes=3, source="40 s on 2 cores"),
-    "source": Work(core_minutes=CORE_MINUTES["source"], minutes=3, source="244 s of CPU, packing mlir-sdk included"),
 }
 
 #: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.
@@ -95,6 +89,16 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
     return cost
 
 
+def one_snapshot(matrix: Matrix, *, public: bool) -> Cost:
+    """One snapshot that succeeds at the first attempt, with the workflows that it dispatches.
+
+    :param matrix: what it is to have
+    """
+    cost = Cost(weeks=1)
+    _add_snapshot(cost, matrix, public=public)
+    return cost
+
+
 def _runs(job: tuple[str, str, int]) -> int:
     """How often a snapshot has one of :data:`OTHERS` run. What is published is new once."""
     workflow, name, _ = job
@@ -106,21 +110,20 @@ def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
     for workflow, name, minutes in OTHERS:
         for _ in range(_runs((workflow, name, minutes))):
             cost.add(workflow, Spent(name=name, labels=OTHER_RUNNER, seconds=60 * minutes))
-    rows = [
-        *((WORK["sdk"], sdk_jobs(row["runtime"])[0], row) for row in job_rows(matrix, "sdk")),
-        *((WORK["wheels"], wheel_job(row["name"]), row) for row in job_rows(matrix, "wheels")),
-        *((SUITE_WORK[row["suite"]], suite_job(row["name"]), row) for row in job_rows(matrix, "tests")),
-    ]
-    for work, name, row in rows:
-        labels = (row["runner"],)
-        taken = work.minutes_on(prices().cores(labels, public=public))
-        cost.add("release.yml", Spent(name=name, labels=labels, seconds=60 * taken))
-        if work is WORK["sdk"]:
-            for job in ("sign wheels", "upload wheels", "sign test reports", "upload test reports"):
-                name = f"publish: {job} ({row['runtime']})"
-                cost.add("release.yml", Spent(name=name, labels=OTHER_RUNNER, seconds=180))
-            cache = f"sdk: compiler cache {row['runtime']}"
-            cost.add("compiler-caches.yml", Spent(name=cache, labels=labels, seconds=180))
+    for runtime in matrix.runtimes:
+        labels = (runtime.runner,)
+        cores = prices().cores(labels, public=public)
+
+        def add(name: str, minutes: float, *, workflow: str = "release.yml", on: tuple[str, ...] = labels) -> None:
+            cost.add(workflow, Spent(name=name, labels=on, seconds=60 * minutes))
+
+        add(sdk_jobs(runtime.name)[0], WORK["sdk"].minutes_on(cores))
+        for stage, targets in (("wheels", matrix.wheels), ("tests", matrix.tests)):
+            for name, group in groups([target for target in targets if target.runtime == runtime]).items():
+                add(f"{stage}: {name}", WORK[stage].minutes + expected_minutes(group, cores))
+        for job in ("sign", "upload"):
+            add(f"publish: {job} wheels and test reports ({runtime.name})", 4, on=OTHER_RUNNER)
+        add(f"sdk: compiler cache {runtime.name}", 3, workflow="compiler-caches.yml")
 
 
 def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"]) -> list[list[object]]:
@@ -145,5 +148,6 @@ def assumptions(per_day: int) -> list[str]:
             f"{name}: {work.core_minutes:g} core minutes + {work.minutes:g} minutes ({work.source})"
             for name, work in WORK.items()
         ),
+        f"each target of a job: {MINUTES_A_TARGET:g} minutes more",
         f"the other jobs of a snapshot: {sum(_runs(job) * job[2] for job in OTHERS)} minutes (assumed)",
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlir_release.foreign import code_block
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
+from mlir_release.model.job_names import sdk_jobs, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.release.remote import fetch_manifest
@@ -147,7 +147,7 @@ def judge_draft(
                 name=wheel.name,
                 summary="there is no wheel",
                 required=wheel.required,
-                jobs=(wheel_job(wheel.name),),
+                jobs=_working_on("wheels", wheel.runtime, jobs or {}),
             )
     for test in matrix.tests:
         report = reports.get(test.name)
@@ -158,7 +158,7 @@ def judge_draft(
         elif test.runtime.name in down and (report is None or report.passed):
             taken[test.runtime.name].append(test)
         else:
-            failing[test.name] = _failed_test(test, report)
+            failing[test.name] = _failed_test(test, report, jobs or {})
     let_off = {wheel.runtime.name for wheel in matrix.wheels if wheel.required and wheel.is_waived(waived)}
     for name, targets in taken.items():
         required = tuple(target.name for target in targets if target.required)
@@ -201,7 +201,7 @@ def _is_built(runtime: Runtime, jobs: Mapping[str, RunJob]) -> bool:
     return first.conclusion == "success" and second.conclusion in ("success", "skipped")
 
 
-def _failed_test(test: TestTarget, report: TestReport | None) -> Failure:
+def _failed_test(test: TestTarget, report: TestReport | None, jobs: Mapping[str, RunJob]) -> Failure:
     summary, detail = "it was not run, or ended without a report", ""
     if report is not None and report.passed:
         summary = "the report tells of another build of the wheel than the draft has"
@@ -218,5 +218,10 @@ def _failed_test(test: TestTarget, report: TestReport | None) -> Failure:
         detail=detail,
         required=test.required,
         wheel=wheel,
-        jobs=(suite_job(test.name),),
+        jobs=_working_on("tests", test.runtime, jobs),
     )
+
+
+def _working_on(stage: str, runtime: Runtime, jobs: Mapping[str, RunJob]) -> tuple[str, ...]:
+    """The jobs that work on a platform's targets; the log of each says which those are."""
+    return tuple(name for name in jobs if split_job_name(name) == (stage, runtime.name))

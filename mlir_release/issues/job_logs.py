@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -15,10 +15,10 @@ from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link, markdown, visible
 from mlir_release.forge.base import BAD_ENDS
 from mlir_release.host.tempdirs import scratch_folder
-from mlir_release.model.job_names import own_name, split_job_name
+from mlir_release.model.job_names import GROUPED, own_name, read_heading, split_job_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mlir_release.forge.base import Forge, JobLogs, RunJob
     from mlir_release.issues.failures import Failure
@@ -30,6 +30,9 @@ MAX_RUNS = 5
 MAX_ERRORS = 20
 TAIL = 40
 MAX_LINE = 500
+
+#: Targets of a log that are told apart at most: more than a job has.
+MAX_PARTS = 300
 
 _TIME = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 #: Escape sequences of terminals (ECMA-48: CSI, OSC, and the short ones), then what is left of control characters.
@@ -70,22 +73,37 @@ class Excerpt:
     tail: tuple[str, ...]  #: the end of the step that failed, or of the log
 
 
-def excerpt(lines: Iterable[str]) -> Excerpt:
-    """Read a log of GitHub's."""
-    recent: deque[str] = deque(maxlen=TAIL)
-    errors: dict[str, None] = {}
-    last_error: tuple[str, ...] = ()
-    step: tuple[str, ...] = ()
-    for raw in lines:
-        line = clean(raw)
-        recent.append(line)
+def excerpts(lines: Iterable[str]) -> dict[str, Excerpt]:
+    """Read a log of GitHub's: as a whole, by "", and the part of each target that it has a heading for."""
+    parts, target = {"": _Part()}, ""
+    for line in map(clean, lines):
+        target = read_heading(line) or target
+        for name in {"", target}:
+            if name in parts or len(parts) < MAX_PARTS:
+                parts.setdefault(name, _Part()).add(line)
+    return {name: part.excerpt() for name, part in parts.items()}
+
+
+class _Part:
+    """Some lines of a log, of which only those are kept that may be quoted."""
+
+    def __init__(self) -> None:
+        self.recent: deque[str] = deque(maxlen=TAIL)
+        self.errors: dict[str, None] = {}
+        self.last_error: tuple[str, ...] = ()
+        self.step: tuple[str, ...] = ()
+
+    def add(self, line: str) -> None:
+        self.recent.append(line)
         if line.startswith(_STEP_FAILED):
-            step = step or tuple(recent)
+            self.step = self.step or tuple(self.recent)
         elif line.startswith(_ERROR):
-            last_error = tuple(recent)
-            if len(errors) < MAX_ERRORS:
-                errors[line.removeprefix(_ERROR)] = None
-    return Excerpt(errors=tuple(errors), tail=step or last_error or tuple(recent))
+            self.last_error = tuple(self.recent)
+            if len(self.errors) < MAX_ERRORS:
+                self.errors[line.removeprefix(_ERROR)] = None
+
+    def excerpt(self) -> Excerpt:
+        return Excerpt(errors=tuple(self.errors), tail=self.step or self.last_error or tuple(self.recent))
 
 
 def clean(line: str) -> str:
@@ -135,21 +153,42 @@ def _fenced(lines: tuple[str, ...], room: int) -> str:
     return code_block(kept) if kept else ""
 
 
-def gather(failure: Failure, jobs: Mapping[str, RunJob], logs: JobLogs) -> Evidence | None:
-    """The job behind a failure, with what its log says if it failed; None if there was no such job."""
-    mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
-    job = next((job for job in mine if job.conclusion in BAD_ENDS), mine[0] if mine else None)
-    if job is None:
-        return None
-    if job.conclusion is None:
-        return Evidence(job=job, problem="It has not ended yet.")
-    if job.conclusion not in BAD_ENDS:
-        return Evidence(job=job, problem="So what went wrong came after it: see the run's other jobs.")
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """A job's log, as :func:`excerpts` read it; or why it can't be."""
+
+    parts: Mapping[str, Excerpt] = field(default_factory=dict)
+    problem: str = ""
+
+
+def read_log(logs: JobLogs, job: RunJob) -> Log:
+    """Read the log of a job."""
     try:
         with scratch_folder("log") as folder:
             path = folder / "log"
             logs.log(job, path)
             with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-                return Evidence(job=job, excerpt=excerpt(lines))
+                return Log(parts=excerpts(lines))
     except ReleaseError as error:
-        return Evidence(job=job, problem=f"Its log can't be read (any more): {error.what}.")
+        return Log(problem=f"Its log can't be read (any more): {error.what}.")
+
+
+def gather(failure: Failure, jobs: Mapping[str, RunJob], read: Callable[[RunJob], Log]) -> Evidence | None:
+    """The job behind a failure, with what its log says of it if it failed; None if there was no such job.
+
+    :param read: :func:`read_log`, with a memory: a job works on several targets
+    """
+    mine = [job for name in failure.jobs if (job := jobs.get(name)) is not None]
+    bad = [job for job in mine if job.conclusion in BAD_ENDS]
+    for job in bad:
+        log = read(job)
+        part = log.parts.get(failure.name)
+        of_one = split_job_name(job.name)[0] not in GROUPED or len(log.parts) < 2  # it ended before its first target
+        if part is not None or of_one:
+            return Evidence(job=job, excerpt=part or log.parts.get(""), problem=log.problem)
+    other = next((job for job in mine if job not in bad), None)
+    if other is None:
+        return Evidence(job=bad[0], excerpt=read(bad[0]).parts[""]) if bad else None
+    if other.conclusion is None:
+        return Evidence(job=other, problem="It has not ended yet.")
+    return Evidence(job=other, problem="So what went wrong came after it: see the run's other jobs.")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.foreign import code, code_block, link
 from mlir_release.issues.failures import Findings, examine
-from mlir_release.issues.job_logs import gather, latest_jobs
+from mlir_release.issues.job_logs import gather, latest_jobs, read_log
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.release.draft import Draft
 from mlir_release.release.status import EXPERIMENTAL, FIRST_FAILED
@@ -272,10 +273,11 @@ def track(
         findings = examine(draft, jobs)
     if tracker is None:
         return Tracked(findings=findings, steps=(), urls={}, tracker=False, dry_run=dry_run)
+    read = cache(partial(read_log, logs)) if logs else None
     evidence = {
         name: found
         for name, failure in findings.failing.items()
-        if logs and (found := gather(failure, jobs, logs)) is not None
+        if read is not None and (found := gather(failure, jobs, read)) is not None
     }
     steps = plan_changes(findings, tracker.open_issues(), evidence=evidence, place=place)
     urls = {step.key: step.issue.url for step in steps if step.issue is not None}

@@ -12,12 +12,19 @@ import re
 #: repository's own); the others are named for what they make.
 STAGES = ("bump", "plan", "sdk", "wheels", "tests", "publish", "report", "integrate", "checks")
 
+#: In the names of jobs whose targets no release waits for.
+EXPERIMENTAL = "experimental"
+
+#: The stages whose jobs work on several targets of a platform, one after the other.
+GROUPED = ("wheels", "tests")
+
 #: The stage of jobs that have no such name: other people's, and ours before they were named so.
 OTHER = "other"
 
 _JOINT = " / "
 _RESUMED = " (resumed)"
-#: What tells jobs that do the same from each other: a commit that is probed, a platform, the second job of an SDK.
+_HEADING = re.compile(r"== ([A-Za-z0-9_.-]+) ==")
+#: What tells jobs that do the same from each other: a commit that is probed, a platform, a part of its targets.
 _ONE_OF_MANY = re.compile(r" (?:[0-9a-f]{40}|\([^()]*\))$")
 
 
@@ -43,11 +50,22 @@ def sdk_jobs(runtime: str) -> tuple[str, str]:
     return f"sdk: {runtime}", f"sdk: {runtime}{_RESUMED}"
 
 
-def wheel_job(target: str) -> str:
-    """The job that builds a wheel."""
-    return f"wheels: {target}"
+def group_name(runtime: str, *words: str) -> str:
+    """What a job of :data:`GROUPED` has behind its stage: the platform, and which of its targets."""
+    return f"{runtime} ({', '.join(words)})" if words else runtime
 
 
-def suite_job(target: str) -> str:
-    """The job that runs a suite."""
-    return f"tests: {target}"
+def is_experimental(name: str) -> bool:
+    """Whether no release waits for the targets of a job of :data:`GROUPED`."""
+    return own_name(name).partition(" (")[2].startswith(EXPERIMENTAL)
+
+
+def heading(target: str) -> str:
+    """The line of a job's log after which everything is about a target."""
+    return f"== {target} =="
+
+
+def read_heading(line: str) -> str:
+    """The target of a :func:`heading`; empty for another line."""
+    match = _HEADING.fullmatch(line)
+    return match[1] if match else ""

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
+from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.job_names import EXPERIMENTAL, group_name
+from mlir_release.model.suites import CORE_MINUTES
+from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mlir_release.model.matrix import Matrix
+    from mlir_release.model.targets import Runtime
 
 Kind = Literal["platforms", "sdk", "wheels", "tests"]
 Row = dict[str, str]
-
-#: What a platform's chain of jobs is made of, in its order.
-CHAIN: tuple[Kind, ...] = ("sdk", "wheels", "tests")
+Target = WheelTarget | TestTarget
+T = TypeVar("T", bound=WheelTarget | TestTarget)
 
 #: The CPython of jobs that need just any: what the toolkit itself runs with.
 DEFAULT_PYTHON = CPython(3, 12)
@@ -25,108 +34,176 @@ DEFAULT_PYTHON = CPython(3, 12)
 #: Jobs that GitHub makes of one matrix at most.
 MAX_JOBS = 256
 
-#: Jobs of one kind that a platform has at most: each hands the digest of its file over by an output of its own, and the
-#: names of outputs are fixed in platform.yml.
-MAX_HANDED_OVER = 48
+#: Jobs of one kind that a platform has at most: each hands the digests of its files over by an output of its own, and
+#: the names of outputs are fixed in platform.yml.
+MAX_HANDED_OVER = 8
+
+#: Minutes that one job is expected to work on its targets; more targets are divided among several jobs. The table in
+#: docs/operating.md ("Jobs and the queue") says why so many. :func:`timeout` of it is within GitHub's six hours.
+LONGEST_JOB = 50.0
+
+#: Processor time of a wheel, in minutes: LLVM 22.1.8, 197 s and 16 s of repair on a cold compiler cache.
+WHEEL_CORE_MINUTES = 4.0
+
+#: Of the weakest hosted runner, and what a target takes beside its own work: an interpreter, an environment.
+CORES, MINUTES_A_TARGET = 2, 0.5
+
+
+class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A test target, for a job that has no right to look it up in the release: ``wheels test --orders``."""
+
+    name: str
+    suite: str
+    python: str  #: ``cp312``; empty: any
+    wheel: str  #: the wheel's target; empty for a suite that needs none
+
+
+def read_orders(text: str) -> list[Order]:
+    """What a row of ``tests`` has as its ``orders``. :raises UsageError: ``orders-malformed``"""
+    try:
+        return from_json(text, list[Order])
+    except MalformedError as error:
+        raise UsageError(
+            "orders-malformed",
+            "what --orders gives can't be read",
+            why=str(error),
+            remedy="give the orders of a job of tests, as mlir-release matrix --kind platforms prints them",
+        ) from None
 
 
 def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
-    """One row a job: an SDK for each runtime, a wheel for each target, or a test for each test target.
-
-    ``platforms``: one row for each runtime, with all jobs of its chain (:func:`platform_rows`).
-    """
-    if kind == "platforms":
-        names = {wheel.name for wheel in matrix.wheels}
-        return platform_rows(matrix, wheels=names, tests={test.name for test in matrix.tests})
-    if kind == "sdk":
-        return [{"name": f"sdk-{r.name}", "runtime": r.name, "runner": r.runner} for r in matrix.runtimes]
-    if kind == "wheels":
-        return [
-            {
-                "name": wheel.name,
-                "llvm": wheel.configuration.name,
-                "runtime": wheel.runtime.name,
-                "runner": wheel.runtime.runner,
-                "python": wheel.python.tag if wheel.python else "",
-                "version": (wheel.python or DEFAULT_PYTHON).version,
-                "tools": str(wheel.configuration.has_sdk).lower(),
-                "required": str(wheel.required).lower(),
-                "artifact": wheel_artifact(wheel.name),
-            }
-            for wheel in matrix.wheels
-        ]
-    return [
-        {
-            "name": test.name,
-            "suite": test.suite,
-            "llvm": test.configuration.name,
-            "runtime": test.runtime.name,
-            "runner": test.runtime.runner,
-            "python": test.python.tag if test.python else "",
-            "version": (test.python or DEFAULT_PYTHON).version,
-            "wheels": " ".join(test.wheels),
-            "required": str(test.required).lower(),
-            "artifact": wheel_artifact(test.wheels[0]) if test.needs_wheel else "",
-        }
-        for test in matrix.tests
-    ]
-
-
-def wheel_artifact(target: str) -> str:
-    """The workflow artifact with the wheel that a job built."""
-    return f"wheel-{target}"
-
-
-def draft_artifact(runtime: str) -> str:
-    """The workflow artifact with the wheels of a platform that earlier runs built."""
-    return f"draft-{runtime}"
+    """One row for each SDK, wheel or test target; ``platforms``: for each platform, with its jobs."""
+    wheels, tests = ({target.name for target in targets} for targets in (matrix.wheels, matrix.tests))
+    return missing_rows(matrix, kind, wheels=wheels, tests=tests)
 
 
 def missing_rows(matrix: Matrix, kind: Kind, *, wheels: Collection[str], tests: Collection[str]) -> list[Row]:
     """The rows of what is missing: the named wheels and tests, and the SDKs that these need."""
-    if kind == "platforms":
-        return platform_rows(matrix, wheels=wheels, tests=tests)
-    runtimes = {wheel.runtime.name for wheel in matrix.wheels if wheel.name in wheels}
-    runtimes |= {test.runtime.name for test in matrix.tests if test.name in tests}
-    wanted = {"sdk": {f"sdk-{name}" for name in runtimes}, "wheels": wheels, "tests": tests}[kind]
-    return [row for row in job_rows(matrix, kind) if row["name"] in wanted]
-
-
-def platform_rows(matrix: Matrix, *, wheels: Collection[str], tests: Collection[str]) -> list[Row]:
-    """A row for each platform that lacks something, with the matrices of its chain as JSON, ``""`` for an empty one.
-
-    ``fetch`` names the targets whose wheels are not built but are to be tested. A row of ``tests`` names the artifact
-    with its wheel, which is there in a folder named after its target.
-
-    :param wheels, tests: names of those that are missing
-    """
-    rows = {kind: missing_rows(matrix, kind, wheels=wheels, tests=tests) for kind in CHAIN}
-    found = []
-    for sdk in rows["sdk"]:
-        runtime = sdk["runtime"]
-        wheels_here, tests_here = ([row for row in rows[kind] if row["runtime"] == runtime] for kind in CHAIN[1:])
-        fetch = sorted({row["wheels"] for row in tests_here if row["artifact"]} - set(wheels))
-        tests_here = [
-            row | {"artifact": draft_artifact(runtime)} if row["artifact"] and row["wheels"] in fetch else row
-            for row in tests_here
-        ]
-        found.append(
-            {
-                "runtime": runtime,
-                "runner": sdk["runner"],
-                "wheels": _as_json(wheels_here, limit=MAX_HANDED_OVER),
-                "tests": _as_json(tests_here, limit=MAX_HANDED_OVER),
-                "fetch": " ".join(fetch),
-            }
+    lacking = [wheel for wheel in matrix.wheels if wheel.name in wheels]
+    untested = [test for test in matrix.tests if test.name in tests]
+    if kind == "wheels":
+        return [_row(wheel) for wheel in lacking]
+    if kind == "tests":
+        return [_row(test) | {"suite": test.suite, "wheels": " ".join(test.wheels)} for test in untested]
+    names = {wheel.runtime.name for wheel in lacking} | {test.runtime.name for test in untested}
+    runtimes = [runtime for runtime in matrix.runtimes if runtime.name in names]
+    if kind == "sdk":
+        return [{"name": f"sdk-{one.name}", "runtime": one.name, "runner": one.runner} for one in runtimes]
+    return [
+        _platform(
+            runtime,
+            [wheel for wheel in lacking if wheel.runtime == runtime],
+            [test for test in untested if test.runtime == runtime],
         )
+        for runtime in runtimes
+    ]
+
+
+def _platform(runtime: Runtime, wheels: Sequence[WheelTarget], tests: Sequence[TestTarget]) -> Row:
+    """The jobs of one platform, as JSON. ``fetch``: targets whose wheels are not built but are to be tested."""
+    built = {wheel.name for wheel in wheels}
+    needed = {test.wheels[0] for test in tests if test.needs_wheel}
+    return {
+        "runtime": runtime.name,
+        "runner": runtime.runner,
+        "wheels": _as_json(jobs_of_wheels(wheels)),
+        "tests": _as_json(jobs_of_tests(tests)),
+        "fetch": " ".join(sorted(needed - built)),
+    }
+
+
+def _row(target: Target) -> Row:
+    return {
+        "name": target.name,
+        "llvm": target.configuration.name,
+        "runtime": target.runtime.name,
+        "runner": target.runtime.runner,
+        "python": target.python.tag if target.python else "",
+        "required": str(target.required).lower(),
+    }
+
+
+def jobs_of_wheels(wheels: Sequence[WheelTarget]) -> list[Row]:
+    """The jobs that build a platform's wheels. ``tools``: whether one takes the SDK's tools, too."""
+    return [
+        _job(name, group) | {"tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower()}
+        for name, group in groups(wheels).items()
+    ]
+
+
+def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
+    """The jobs that test a platform.
+
+    ``orders``: what :func:`read_orders` reads; ``wheel``, ``sdk``: whether one takes wheels, and more of the SDK than
+    its description
+    """
+    return [
+        _job(name, group)
+        | {
+            "orders": msgspec.json.encode([_order(test) for test in group]).decode(),
+            "wheel": str(any(test.needs_wheel for test in group)).lower(),
+            "sdk": str(any(test.suite not in {"smoke", "sdk"} for test in group)).lower(),
+        }
+        for name, group in groups(tests).items()
+    ]
+
+
+def _order(test: TestTarget) -> Order:
+    return Order(
+        name=test.name,
+        suite=test.suite,
+        python=test.python.tag if test.python else "",
+        wheel=test.wheels[0] if test.needs_wheel else "",
+    )
+
+
+def _job(name: str, targets: Sequence[Target]) -> Row:
+    pythons = dict.fromkeys((target.python or DEFAULT_PYTHON).version for target in targets)
+    return {
+        "name": name,
+        "targets": " ".join(target.name for target in targets),
+        "versions": "\n".join(pythons),
+        "minutes": str(timeout(targets)),
+    }
+
+
+def groups(targets: Sequence[T]) -> dict[str, Sequence[T]]:
+    """The targets of each job, by the job's name: neighbours, no longer than :data:`LONGEST_JOB` together.
+
+    What is required shares no job with what is experimental, and so does not wait for it, nor fail with it.
+    """
+    found: dict[str, Sequence[T]] = {}
+    for required in (True, False):
+        mine = [target for target in targets if target.required is required]
+        count = min(len(mine), math.ceil(expected_minutes(mine) / LONGEST_JOB))
+        bounds = [number * len(mine) // count for number in range(count + 1)] if mine else []
+        for number, (begin, end) in enumerate(pairwise(bounds), 1):
+            words = [*([] if required else [EXPERIMENTAL]), *([str(number)] if count > 1 else [])]
+            found[group_name(mine[0].runtime.name, *words)] = mine[begin:end]
     return found
 
 
-def _as_json(rows: Sequence[Row], *, limit: int) -> str:
-    return json.dumps(github_matrix(rows, limit=limit), separators=(",", ":")) if rows else ""
+def expected_minutes(targets: Iterable[Target], cores: int = CORES) -> float:
+    """What a job is expected to work on its targets, one after the other; by default on the weakest hosted runner."""
+    return sum(
+        MINUTES_A_TARGET
+        + (WHEEL_CORE_MINUTES if isinstance(target, WheelTarget) else CORE_MINUTES[target.suite]) / cores
+        for target in targets
+    )
 
 
-def github_matrix(rows: Sequence[Row], *, limit: int = MAX_JOBS) -> dict[str, Sequence[Row]]:
+def timeout(targets: Iterable[Target]) -> int:
+    """Minutes after which GitHub ends a job: what it takes to begin, and four times what is expected."""
+    return 150 + round(4 * expected_minutes(targets))
+
+
+def _as_json(rows: Sequence[Row]) -> str:
+    """A matrix of jobs, each with its ``index``, by which its output and artifacts are told from the others'."""
+    numbered = [row | {"index": str(index)} for index, row in enumerate(rows)]
+    return json.dumps(github_matrix(numbered, limit=MAX_HANDED_OVER), separators=(",", ":")) if rows else ""
+
+
+def github_matrix(rows: Sequence[Row], *, limit: int = MAX_JOBS) -> Mapping[str, Sequence[Row]]:
     """``strategy.matrix`` of GitHub Actions. :raises UsageError: ``matrix-too-large``"""
     if len(rows) > limit:
         raise UsageError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -17,7 +19,7 @@ from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state, matrix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
 
 #: Who hands the manifest over: it is of no target.
 MANIFEST = "manifest"
+
+_FILE = re.compile(r"([0-9a-f]{64}) (\S+)")
+_FILES = re.compile(rf"{_FILE.pattern}(?: {_FILE.pattern})*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """What a job made."""
+
+    targets: frozenset[str]  #: as its workflow says
+    files: tuple[Subject, ...]  #: as it says itself
 
 
 def attest_release(
@@ -52,10 +65,10 @@ def attest_release(
     state = find_state(forge, tag)
     config = check_pinned(forge, state)
     matrix = matrix_of(forge, state).due(state.tag)
-    digests = None if handed_over is None else read_handed_over(handed_over)
+    jobs = None if handed_over is None else read_handed_over(handed_over)
 
     def choose(files: Sequence[Subject]) -> list[Subject]:
-        chosen = _choose(files, matrix, state.wheel_version, digests)
+        chosen = _choose(files, matrix, state.wheel_version, jobs)
         if any(file.name == MANIFEST_NAME for file in chosen):
             _check_manifest(next(folder.rglob(MANIFEST_NAME)), state, matrix)
         return chosen
@@ -74,33 +87,42 @@ def attest_release(
     )
 
 
-def read_handed_over(text: str) -> dict[str, Subject]:
-    """The file of each target, from the outputs of the jobs that made them.
+def read_handed_over(text: str) -> list[HandedOver]:
+    """The files of each job, from the outputs of the jobs that made them: an object, or a list of several.
 
-    An output is ``TARGET SHA256 NAME``: the workflow writes the target, and the job the rest, so that no job can hand
-    over a file of another's. What is not of that form (a job that failed made no file) is left out.
+    An output is ``TARGET TARGET = SHA256 NAME SHA256 NAME``. The workflow writes the targets, and the job
+    the rest, so that no job can hand over a file of another's targets. What is not of that form is left out: a job that
+    failed early made no file.
 
     :raises UsageError: ``handed-over-malformed``
     """
     try:
-        outputs = parse_json(text)
+        found = parse_json(text)
     except MalformedError as error:
-        outputs, why = None, str(error)
+        found, why = None, str(error)
     else:
-        why = "it is no object"
-    if not isinstance(outputs, dict):
+        why = "it is no object, and no list of objects"
+    groups = [outputs or {} for outputs in found] if isinstance(found, list) and found else [found]
+    if not all(isinstance(outputs, dict) for outputs in groups):
         raise UsageError(
             "handed-over-malformed",
             "what --handed-over gives can't be read",
             why=why,
             remedy="give the outputs of the jobs as JSON, as platform.yml does",
         )
-    rows = [value.split(" ") for value in outputs.values() if isinstance(value, str)]
-    return {row[0]: Subject(sha256=row[1], name=row[2]) for row in rows if len(row) == 3}
+    rows = (str(value).partition(" = ") for outputs in groups for value in outputs.values())
+    return [
+        HandedOver(
+            targets=frozenset(targets.split(" ")),
+            files=tuple(Subject(sha256=digest, name=name) for digest, name in _FILE.findall(files)),
+        )
+        for targets, _, files in rows
+        if _FILES.fullmatch(files)
+    ]
 
 
 def _choose(
-    files: Sequence[Subject], matrix: Matrix, version: str, digests: Mapping[str, Subject] | None
+    files: Sequence[Subject], matrix: Matrix, version: str, handed_over: Sequence[HandedOver] | None
 ) -> list[Subject]:
     """The files that are signed: of those that the matrix makes, the ones that were handed over.
 
@@ -110,8 +132,9 @@ def _choose(
     for name, target in targets.items():
         if not target:
             raise _foreign(name, f"no target of the release makes a file of that name in version {version}")
-    if digests is None:
+    if handed_over is None:
         return list(files)
+    digests = _by_target(handed_over, matrix, version)
     chosen = []
     for file in files:
         made = digests.get(targets[file.name])
@@ -123,6 +146,18 @@ def _choose(
         else:
             chosen.append(file)
     return chosen
+
+
+def _by_target(handed_over: Sequence[HandedOver], matrix: Matrix, version: str) -> dict[str, Subject]:
+    """The file of each target. :raises VerificationError: ``attest-foreign`` for one that is of another job's"""
+    found: dict[str, Subject] = {}
+    for job in handed_over:
+        for file in job.files:
+            target = _target_of(file.name, matrix, version)
+            if target not in job.targets:
+                raise _foreign(file.name, f"a job handed it over whose targets are {', '.join(sorted(job.targets))}")
+            found[target] = file
+    return found
 
 
 def _target_of(name: str, matrix: Matrix, version: str) -> str:

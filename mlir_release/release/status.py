@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.forge.base import BAD_ENDS
-from mlir_release.model.job_names import split_job_name
+from mlir_release.model.job_names import is_experimental, split_job_name
 from mlir_release.model.manifest import format_time
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import Kind
+    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.snapshot.state import TagState
 
 #: In which release a target failed first, as its issue says.
@@ -283,25 +284,29 @@ def _pending(facts: TagFacts, name: str, names: Sequence[str]) -> Cell:
         return Cell(verdict="unknown", done=0, total=0)
     due = [wheel for wheel in facts.matrix.wheels if wheel.runtime.name == name]
     jobs = [job for job in _latest(facts.jobs) if platform_of(job.name, names) == name]
-    built = {_subject(job) for job in jobs if job.conclusion == "success"}
-    there = {wheel.name for wheel in due if wheel.name in built or wheel.name in (facts.present or ())}
-    bad = {_subject(job): Link(text=job.name, url=job.url) for job in jobs if job.conclusion in BAD_ENDS}
-    bad |= {test: Link(text=test, url="") for test in sorted(facts.failing) if platform_of(test, names) == name}
-    experimental = {row.name for row in due if not row.required}
-    experimental |= {test.name for test in facts.matrix.tests if not test.required}
-    serious = [link for target, link in bad.items() if target not in experimental]
+    there = {wheel.name for wheel in due if wheel.name in (facts.present or ())} | _built(name, due, jobs)
+    failing = [test for test in facts.matrix.tests if test.name in facts.failing and test.runtime.name == name]
+    bad = [job for job in jobs if job.conclusion in BAD_ENDS]
+    links = [
+        *(Link(text=job.name, url=job.url) for job in sorted(bad, key=lambda job: is_experimental(job.name))),
+        *(Link(text=test.name, url="") for test in sorted(failing, key=lambda test: (not test.required, test.name))),
+    ]
+    serious = any(not is_experimental(job.name) for job in bad) or any(test.required for test in failing)
     lacking = [wheel.name for wheel in due if wheel.required and wheel.name not in there]
     active = any(job.status != "completed" for job in jobs) or (lacking and _is_live(facts))
     verdict: Verdict = "failed" if serious else "building" if active else "missing" if lacking or not due else "passed"
-    if verdict == "passed" and (bad or len(there) < len(due)):
+    if verdict == "passed" and (links or len(there) < len(due)):
         verdict = "partial"
-    shown = serious or list(bad.values())
-    return Cell(verdict=verdict, done=len(there), total=len(due), failed=tuple(shown[:MAX_LINKS]))
+    return Cell(verdict=verdict, done=len(there), total=len(due), failed=tuple(links[:MAX_LINKS]))
 
 
-def _subject(job: RunJob) -> str:
-    """The target or the platform that a job is about."""
-    return split_job_name(job.name)[1]
+def _built(name: str, due: Iterable[WheelTarget], jobs: Iterable[RunJob]) -> set[str]:
+    """The wheels that jobs say are made: required ones and experimental ones are built by jobs of their own."""
+    ended: dict[bool, list[bool]] = {True: [], False: []}
+    for job in jobs:
+        if split_job_name(job.name) == ("wheels", name):
+            ended[not is_experimental(job.name)].append(job.conclusion == "success")
+    return {wheel.name for wheel in due if ended[wheel.required] and all(ended[wheel.required])}
 
 
 def _is_live(facts: TagFacts) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,16 +42,20 @@ class Run:
         (self.files / name).write_bytes(content)
 
     def output(self, name: str = OURS, target: str = TARGET) -> str:
-        """What the job of a target hands over."""
-        return f"{target} {sha256((self.files / name).read_bytes()).hexdigest()} {name}"
+        """What a job hands over, of a file and with its targets."""
+        return f"{target} = {self.file(name)}"
 
-    def attest(self, kind: str = "wheels", handed_over: dict[str, str] | None = None) -> Attested:
+    def file(self, name: str = OURS) -> str:
+        """A file, as a job says it."""
+        return f"{sha256((self.files / name).read_bytes()).hexdigest()} {name}"
+
+    def attest(self, kind: str = "wheels", handed_over: Any = None) -> Attested:
         text = None if handed_over is None else json.dumps(handed_over)
         return attest_release(
             self.stage.forge, TAG, self.files, self.out, kinds=[kind], branch="main", handed_over=text
         )
 
-    def refused(self, kind: str = "wheels", handed_over: dict[str, str] | None = None) -> ReleaseError:
+    def refused(self, kind: str = "wheels", handed_over: Any = None) -> ReleaseError:
         with pytest.raises(ReleaseError) as caught:
             self.attest(kind, handed_over)
         # A signature in the log could be made a bundle of, by whoever started the run.
@@ -117,7 +121,7 @@ def test_names_of_the_matrix_are_signed(run: Run) -> None:
 
 
 def test_a_file_that_another_job_replaced_is_not_signed(run: Run) -> None:
-    handed_over = {"file-0": run.output()}
+    handed_over = {"files-0": run.output()}
     run.add(OURS, b"of another job of the run")
     error = run.refused(handed_over=handed_over)
     assert (error.id, OURS in error.what) == ("attest-foreign", True)
@@ -125,7 +129,7 @@ def test_a_file_that_another_job_replaced_is_not_signed(run: Run) -> None:
 
 def test_a_second_file_of_one_target_is_not_signed(run: Run) -> None:
     run.add(f"mlir-{VERSION}-{PYTHON}-{PYTHON}-manylinux_2_17_x86_64.whl")
-    assert run.refused(handed_over={"file-0": run.output()}).id == "attest-foreign"
+    assert run.refused(handed_over={"files-0": run.output()}).id == "attest-foreign"
 
 
 def test_a_manifest_that_another_job_replaced_is_not_signed(run: Run) -> None:
@@ -137,26 +141,56 @@ def test_a_manifest_that_another_job_replaced_is_not_signed(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", f"{TARGET} ", "true", f"another-target {'0' * 64} {OURS}", f"{TARGET} {'0' * 64} {OURS};{TARGET} x {OURS}"],
+    [
+        "",
+        f"{TARGET} = ",
+        "true",
+        f"{TARGET} = {'0' * 64}",
+        f"{TARGET} = {'0' * 64} {OURS}; {TARGET} = x {OURS}",
+        TARGET,
+    ],
 )
 def test_what_nobody_handed_over_is_left_alone(run: Run, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = run.attest(handed_over={"file-0": value})
+    done = run.attest(handed_over={"files-0": value})
     assert (done.signed, done.kept) == ((), ())
     assert f"{OURS} is not signed" in capsys.readouterr().err
     assert not run.out.exists()
 
 
-def test_a_job_hands_over_files_of_its_own_target_only(run: Run) -> None:
-    """The workflow writes the target; what follows is the job's own, and could say anything."""
-    forged = f"{run.output()}; {TARGET} {'0' * 64} {OURS}"
-    assert read_handed_over(json.dumps({"file-1": f"another-target {forged}"})) == {}
+@pytest.mark.parametrize("targets", ["another-target", f"smoke-{TARGET}", f"{TARGET}-abi3 mlir-linux-x86_64"])
+def test_a_job_hands_over_files_of_its_own_targets_only(run: Run, targets: str) -> None:
+    """The workflow writes the targets; what follows is the job's own, and could say anything."""
+    assert run.refused(handed_over={"files-1": run.output(target=targets)}).id == "attest-foreign"
+    forged = {"files-1": f"{targets} = {'0' * 64} x.whl {TARGET} = {run.file()}"}
+    assert read_handed_over(json.dumps(forged)) == []
+
+
+def test_a_job_of_tests_hands_over_no_wheel(run: Run) -> None:
+    tests = {"files-0": run.output(target=f"smoke-{TARGET} bindings-{TARGET}")}
+    assert run.refused(handed_over=[{}, tests]).id == "attest-foreign"
+    assert run.refused(handed_over=[{"files-0": run.output()}, tests]).id == "attest-foreign"
 
 
 def test_what_was_handed_over_is_signed(run: Run) -> None:
-    assert run.attest(handed_over={"file-0": run.output(), "file-1": "a-target-that-failed "}).signed == (OURS,)
+    run.add(REPORT, b"{}")
+    wheels = {"files-0": run.output(target=f"another-target {TARGET}"), "files-1": "a-target-that-failed = "}
+    assert run.attest(handed_over=wheels).signed == (OURS,)
+    tests = {"files-0": f"{REPORT.removesuffix('.tests.json')} = {run.file(REPORT)}"}
+    assert run.attest("reports", [wheels, None, tests]).signed == (REPORT,)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 10_000])
+def test_files_of_one_job_are_signed_one_by_one(run: Run) -> None:
+    """What a job says of one of its targets says nothing of another's file."""
+    run.add(REPORT, b"{}")
+    targets = f"{TARGET} {REPORT.removesuffix('.tests.json')}"
+    handed_over = {"files-0": f"{targets} = {run.file()} {run.file(REPORT)}"}
+    run.add(REPORT, b"{ }")
+    error = run.refused("reports", handed_over)
+    assert (error.id, REPORT in error.what) == ("attest-foreign", True)
+    assert run.attest("wheels", handed_over).signed == (OURS,)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "[1]", "[{}, [1]]", "{", "[" * 10_000])
 def test_outputs_that_are_none_are_an_error_of_its_own(text: str) -> None:
     with pytest.raises(ReleaseError) as caught:
         read_handed_over(text)

@@ -27,7 +27,7 @@ from mlir_release.integrate.state import T_UPSTREAM, T_VERDICT, LogFinding
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.upstream import UpstreamCommit
 from mlir_release.issues.failures import Failure, Findings
-from mlir_release.issues.job_logs import Evidence, excerpt
+from mlir_release.issues.job_logs import Evidence, excerpts
 from mlir_release.issues.tracking import plan_changes
 from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
 from mlir_release.release import commands, promote
@@ -126,7 +126,7 @@ def test_the_issue_of_a_failing_target() -> None:
         leaves_out=(HOSTILE,), wheel=HOSTILE,
     )  # fmt: skip
     log = [f"##[error]{line}" for line in HOSTILE.splitlines()]
-    shown = check_harmless(issue(failure, Evidence(job=job, excerpt=excerpt(log))), links=(job.url,))
+    shown = check_harmless(issue(failure, Evidence(job=job, excerpt=excerpts(log)[""])), links=(job.url,))
     assert shown.count("<details>") == shown.count("</details>") == 1
     check_harmless(issue(failure, Evidence(job=job, problem=HOSTILE)), links=(job.url,))
 

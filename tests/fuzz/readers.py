@@ -23,7 +23,7 @@ from mlir_release.integrate.config import read_config
 from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
-from mlir_release.issues.job_logs import excerpt
+from mlir_release.issues.job_logs import excerpts
 from mlir_release.mlgo.corpus import load_corpus, read_commands
 from mlir_release.mlgo.evaluate import load_policy
 from mlir_release.mlgo.instructions import load_programs
@@ -167,7 +167,7 @@ READERS: tuple[Reader, ...] = (
     Reader("integrate record", "in/records/one.json", _content(lambda b: from_json(b, Record))),
     Reader("walks", "in/walks.json", load_walks),
     Reader("build log", "in/build.log", _content(findings_in)),
-    Reader("job log", "in/build.log", _text(lambda text: excerpt(text.splitlines()))),
+    Reader("job log", "in/build.log", _text(lambda text: excerpts(text.splitlines()))),
     Reader("known failures", "in/known_failures.toml", load_known_failures.__wrapped__),
     Reader("forge record", "forge/releases/snap*/.forge.json", _forge),
     Reader("forge draft", "forge/drafts/*/.forge.json", _forge),

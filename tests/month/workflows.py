@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import ReleaseError
 from mlir_release.index.generate import generate
 from mlir_release.issues.tracking import track_release
-from mlir_release.model.job_names import sdk_jobs, suite_job, wheel_job
+from mlir_release.model.job_names import heading, sdk_jobs
+from mlir_release.model.matrix_jobs import Order, read_orders
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import PUBLISH_ONLY, sweep
@@ -198,17 +199,13 @@ class Workflows:
     # -- platform.yml ---------------------------------------------------------------------------------------------
 
     def _chain(self, run: Run, row: Row) -> None:
-        """SDK, wheels, tests while the wheels are uploaded, then the reports."""
-        runtime, schedule = row["runtime"], self.world.schedule
-        dist = run.folder / runtime
+        """SDK, wheels, tests, then their upload."""
+        runtime = row["runtime"]
+        dist, reports = run.folder / runtime, run.folder / "reports" / runtime
         wheels, tests = (json.loads(row[kind])["include"] if row[kind] else [] for kind in ("wheels", "tests"))
 
         def job(name: str, act: Callable[[], None], minutes: float = 180) -> bool:
             return self.job(run, f"{runtime} / {name}", act, minutes=minutes)
-
-        def upload_wheels() -> None:
-            with suppress(Cancelled):
-                job(f"publish: upload wheels ({runtime})", partial(self._upload, run, dist))
 
         with suppress(Cancelled):
             hours = self.world.sdk_hours(runtime)
@@ -217,63 +214,74 @@ class Workflows:
                 return
             if targets := row["fetch"].split():
                 job(f"wheels: fetch from draft ({runtime})", partial(self._fetch, run, targets, dist))
-            for wheel in wheels:
-                job(wheel_job(wheel["name"]), partial(self._build_wheel, run, wheel, dist))
-            uploads = [schedule.start(f"{run.ref} upload", upload_wheels)] if wheels else []
-            for test in tests:
-                job(suite_job(test["name"]), partial(self._test, run, test, dist))
-            schedule.join(*uploads)
-            if tests:
-                job(f"publish: upload test reports ({runtime})", partial(self._record, run, runtime))
+            for group in wheels:
+                build_group = partial(self._build_wheels, run, group, dist)
+                job(f"wheels: {group['name']}", build_group, float(group["minutes"]))
+            for group in tests:
+                test_group = partial(self._run_tests, run, group, dist, reports)
+                job(f"tests: {group['name']}", test_group, float(group["minutes"]))
+            job(f"publish: upload wheels and test reports ({runtime})", partial(self._upload, run, dist, reports))
 
     def _fetch(self, run: Run, targets: Sequence[str], dist: Path) -> None:
         draft = Draft.load(self.world.forge(), run.ref)
         for target in targets:
-            draft.fetch_wheel(target, dist / "fetched")
+            draft.fetch_wheel(target, dist / target)
 
     def _build_sdk(self, runtime: str, seconds: float) -> None:
         self.world.schedule.sleep(seconds)
         if self.world.is_broken(runtime):
             raise Broken(f"LLVM does not compile on {runtime}")
 
-    def _build_wheel(self, run: Run, row: Row, dist: Path) -> None:
+    def _build_wheels(self, run: Run, group: Row, dist: Path) -> None:
+        targets = group["targets"].split()
+        self._each(targets, lambda target: self._build_wheel(run, target, dist))
+
+    def _run_tests(self, run: Run, group: Row, dist: Path, reports: Path) -> None:
+        orders = {order.name: order for order in read_orders(group["orders"])}
+        self._each(list(orders), lambda target: self._test(run, orders[target], dist, reports))
+
+    def _each(self, targets: Sequence[str], act: Callable[[str], None]) -> None:
+        """As the command does: one after another, and failing at the end."""
+        broken = []
+        for target in targets:
+            try:
+                act(target)
+            except Broken as error:
+                broken += [heading(target), str(error)]
+        if broken:
+            raise Broken("\n".join(broken))
+
+    def _build_wheel(self, run: Run, name: str, dist: Path) -> None:
         world = self.world
         world.schedule.sleep(world.random.uniform(3, 20) * MINUTE)
         if world.strikes("wheel"):
             raise Broken("the compiler ran out of memory")
         state = world.state_of(run.ref)
-        target = world.matrix.wheel(row["name"])
+        target = world.matrix.wheel(name)
         tag = target.runtime.tag
         version = "".join(f"_{part}" for part in tag.version or ())
         make_wheel(
-            dist, tag=run.ref, version=state.wheel_version, revision=state.revision, python=row["python"],
-            platform=f"{tag.family}{version}_{tag.arch}", target=row["name"], content=f"run {run.id}",
+            dist / name, tag=run.ref, version=state.wheel_version, revision=state.revision, python=target.interpreter,
+            platform=f"{tag.family}{version}_{tag.arch}", target=name, content=f"run {run.id}",
         )  # fmt: skip
-        world.built[run.ref, row["name"]] += 1
+        world.built[run.ref, name] += 1
 
-    def _upload(self, run: Run, dist: Path) -> None:
-        if not list(dist.glob("*.whl")):
-            raise Broken("no wheel was built")
-        upload(Draft.load(self.world.forge(), run.ref), dist)
-
-    def _test(self, run: Run, row: Row, dist: Path) -> None:
+    def _test(self, run: Run, order: Order, dist: Path, reports: Path) -> None:
         world = self.world
-        wheel = next(dist.rglob(f"*-{row['python']}-*.whl"), None) if row["python"] else None
-        if wheel is None and row["python"]:
-            raise Broken(f"no artifact called {row['artifact']}")
+        wheel = next((dist / order.wheel).glob("*.whl"), None) if order.wheel else None
+        if wheel is None and order.wheel:
+            raise Broken(f"there is no wheel {order.wheel}")
         world.schedule.sleep(world.random.uniform(2, 15) * MINUTE)
         passed = not world.strikes("test")
-        make_report(
-            run.folder / "reports" / row["runtime"], wheel, suite=row["suite"], target=row["name"], passed=passed,
-            failures=() if passed else ("x",),
-        )  # fmt: skip
+        failures = () if passed else ("x",)
+        make_report(reports, wheel, suite=order.suite, target=order.name, passed=passed, failures=failures)
         if not passed:
             raise Broken("1 test failed")
 
-    def _record(self, run: Run, runtime: str) -> None:
-        reports = run.folder / "reports" / runtime
-        if reports.is_dir():
-            upload(Draft.load(self.world.forge(), run.ref), reports)
+    def _upload(self, run: Run, *folders: Path) -> None:
+        for folder in folders:
+            if folder.is_dir():
+                upload(Draft.load(self.world.forge(), run.ref), folder)
 
     def _publish(self, run: Run) -> None:
         forge = self.world.forge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections import Counter
@@ -344,6 +345,7 @@ class World:
             patch.setattr(HTTPAdapter, "send", slowly)
             patch.setattr(console, "quiet", True)
             patch.setattr(console, "warn", lambda message: None)
+            patch.setattr(random, "uniform", self.random.uniform)  # who loses a race waits so long
             patch.setattr(client, "Pace", partial(client.Pace, clock=clock.monotonic))
             for name, module in list(sys.modules.items()):
                 if (

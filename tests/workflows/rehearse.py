@@ -114,7 +114,6 @@ class Runner:
         Git(checkout).run("checkout", "-q", "--detach", ref)
         Git(checkout).run("remote", "set-url", "origin", f"https://github.com/{self.repository}.git")
         self._check_out_main()
-        hand_nothing_over(checkout)
         for folder in self.folders.values():
             install_once(folder)
         tag = Git(checkout).resolve(f"refs/tags/{ref}") is not None
@@ -221,16 +220,6 @@ class Runner:
             *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
             *(word for entry in mapped for word in ("--local-repository", entry)),
         ]  # fmt: skip
-
-
-def hand_nothing_over(checkout: Path) -> None:
-    """Have attest.yml check names alone: of a matrix, act keeps one job's outputs, and it has no strategy.job-index."""
-    platform = checkout / ".github" / "workflows" / "platform.yml"
-    if platform.exists():
-        text = platform.read_text(encoding="utf-8")
-        platform.write_text(
-            re.sub(r"\n +digests: \$\{\{ toJSON\(needs\.\w+\.outputs\) \}\}", "", text), encoding="utf-8"
-        )
 
 
 def install_once(toolkit: Path) -> None:

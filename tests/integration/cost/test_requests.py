@@ -68,7 +68,7 @@ def test_a_run_after_a_waiver_has_no_platform_and_reads_each_report_once(
         monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
         before = veteran.ask(*plan)
         (row,) = json.loads(outputs.read_text().splitlines()[1])["include"]
-        assert [wheel["name"] for wheel in json.loads(row["wheels"])["include"]] == [f"mlir-linux-x86_64-{PYTHON}"]
+        assert [wheel["targets"] for wheel in json.loads(row["wheels"])["include"]] == [f"mlir-linux-x86_64-{PYTHON}"]
         assert row["fetch"] == ""
         veteran.ask("release", "waive", TAG, f"mlir-linux-x86_64-{PYTHON}", "--reason", "no time")
         outputs.unlink()

@@ -18,7 +18,7 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.github.issues import LABEL, GitHubTracker
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.issues.tracking import Place, track
-from mlir_release.model.job_names import sdk_jobs, wheel_job
+from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.model.matrix import Matrix
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
@@ -204,9 +204,13 @@ def test_an_issue_of_a_superseded_snapshot_follows_the_next_one(github: GitHubSe
 SDK = "sdk-linux-x86_64"
 TARGET = f"mlir-linux-x86_64-{PYTHON}"
 FIRST, SECOND = sdk_jobs("linux-x86_64")
-WHEEL = wheel_job(TARGET)
-LOG = """\
+OTHER = f"mlir-linux-x86_64-{OTHER_PYTHON}"
+WHEEL = "wheels: linux-x86_64"
+LOG = f"""\
 \ufeff2026-11-20T12:00:00.0000000Z ##[group]Run mlir-release wheels build
+2026-11-20T12:00:01.0000000Z {heading(OTHER)}
+2026-11-20T12:00:01.0000000Z all is well with the other one
+2026-11-20T12:00:01.0000000Z {heading(TARGET)}
 2026-11-20T12:00:01.0000000Z \x1b[31mninja: build stopped\x1b[0m
 2026-11-20T12:00:01.1000000Z ##[error]the linker ran out of memory
 2026-11-20T12:00:02.0000000Z ##[error]Process completed with exit code 3.
@@ -267,6 +271,7 @@ def test_an_issue_quotes_the_log_and_has_the_commands(release: GitHubServer, sta
     assert "```text\nthe linker ran out of memory\n```" in issue.body
     assert "\nninja: build stopped\n##[error]the linker" in issue.body
     assert "Post job cleanup" not in issue.body
+    assert "all is well" not in issue.body
     assert f"[`linux-x86_64 / {WHEEL}`]({release.api_url}/repos/{REPOSITORY}/actions/jobs/" in issue.body
     assert f"gh run rerun {run} --failed --repo github.example/{REPOSITORY}" in issue.body
     assert f"mlir-release release abandon {stage.tag} --reason" in issue.body
@@ -295,18 +300,17 @@ def test_jobs_that_can_not_be_read_keep_nothing_from_being_tracked(release: GitH
 
 
 def test_a_platform_without_an_sdk_has_one_issue(release: GitHubServer, stage: Stage) -> None:
-    other = f"mlir-linux-x86_64-{OTHER_PYTHON}"
-    lost = [(wheel_job(name), "failure", "##[error]Artifact not found\n") for name in (TARGET, other)]
-    add_run(release, stage.tag, (FIRST, "failure", LOG), *lost)
+    lost = (WHEEL, "failure", "##[error]Artifact not found\n")
+    add_run(release, stage.tag, (FIRST, "failure", LOG), lost)
     (issue,) = look(release, stage)
     assert (issue.key, issue.title) == (f"snapshot/{SDK}", f"{SDK} fails")
     assert "the linker ran out of memory" in issue.body
     assert "Artifact not found" not in issue.body
-    for name in (TARGET, other):
+    for name in (TARGET, OTHER):
         assert f"- `{name}`" in issue.body
 
     # The next run gets past it: one wheel is made, the other fails by itself.
-    add_run(release, stage.tag, (FIRST, "success", ""), (wheel_job(other), "success", ""), (WHEEL, "failure", LOG))
+    add_run(release, stage.tag, (FIRST, "success", ""), (WHEEL, "failure", LOG))
     upload(Draft.load(stage.forge, stage.tag), stage.fill(pythons=[OTHER_PYTHON]))
     (issue,) = look(release, stage)
     assert issue.key == f"snapshot/{TARGET}"
@@ -380,3 +384,13 @@ def test_a_strangers_issue_is_none_of_ours(github: GitHubServer) -> None:
     row["labels"] = []
     assert tracker.open_issues() == []
     assert issue.body == "why"
+
+
+def test_the_log_of_a_job_of_several_targets_is_fetched_once(release: GitHubServer, stage: Stage) -> None:
+    log = LOG.replace("all is well", "##[error]all is ill")
+    add_run(release, stage.tag, (FIRST, "success", ""), (SECOND, "skipped", ""), (WHEEL, "failure", log))
+    issues = {issue.key: issue.body for issue in look(release, stage)}
+    assert "all is ill" in issues[f"snapshot/{OTHER}"]
+    assert "all is ill" not in issues[f"snapshot/{TARGET}"]
+    assert "the linker ran out of memory" not in issues[f"snapshot/{OTHER}"]
+    assert len([record for record in release.requests if record.path.endswith("/logs")]) == 1

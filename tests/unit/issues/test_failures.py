@@ -141,3 +141,10 @@ def test_every_gap_is_told_exactly_once(
     assert {failure.name for failure in found.failing.values() if not failure.required} <= {CORE, f"smoke-{CORE}", SDK}
     if not waived & required:  # else the platform's own issue may say it
         assert missing == set(told) & set(WHEELS)
+
+
+def test_a_failure_names_the_jobs_that_work_on_its_platform() -> None:
+    ends = {"wheels: linux-x86_64": "success", "wheels: linux-x86_64 (experimental)": "failure", "wheels: other": None}
+    jobs = {name: make_job(name, end) for name, end in ends.items()}
+    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, jobs=jobs)
+    assert found.failing[CORE].jobs == tuple(ends)[:2]

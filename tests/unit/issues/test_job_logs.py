@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
@@ -14,25 +15,33 @@ from mlir_release.issues.failures import Failure
 from mlir_release.issues.job_logs import (
     MAX_ERRORS,
     MAX_LINE,
+    MAX_PARTS,
     TAIL,
     Evidence,
     Excerpt,
     clean,
-    excerpt,
+    excerpts,
     gather,
     latest_jobs,
+    read_log,
 )
-from mlir_release.model.job_names import sdk_jobs
+from mlir_release.model.job_names import heading, sdk_jobs
 from tests.job_factory import START, make_job
 from tests.memory_forge import MemoryForge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import pytest
 
     from mlir_release.forge.base import RunJob
+
+
+def excerpt(lines: Iterable[str]) -> Excerpt:
+    """Of a whole log."""
+    return excerpts(lines)[""]
+
 
 TIME = "2026-11-20T12:00:00.1234567Z "
 
@@ -96,7 +105,7 @@ def test_the_failed_job_is_quoted_and_linked() -> None:
     first, second = sdk_jobs("x")
     jobs = {first: make_job(first, "success"), second: make_job(second, "failure", number=2)}
     failure = Failure(name="sdk-x", summary="why", jobs=(second, first))
-    found = gather(failure, jobs, Logs(**{second: f"{TIME}##[error]no ```space``` left\n"}))
+    found = gather(failure, jobs, partial(read_log, Logs(**{second: f"{TIME}##[error]no ```space``` left\n"})))
     assert found is not None
     text = found.markdown(10_000)
     assert "[`sdk: x (resumed)`](https://example.org/jobs/2) ended as *failure*" in text
@@ -143,11 +152,59 @@ def test_what_can_not_be_quoted_is_said() -> None:
     failure = Failure(name="a", summary="why", jobs=("a",))
 
     def said(end: str | None, logs: Logs) -> str:
-        found = gather(failure, {"a": make_job("a", end)}, logs)
+        found = gather(failure, {"a": make_job("a", end)}, partial(read_log, logs))
         assert found is not None
         return found.markdown(10_000)
 
     assert "can't be read (any more): GitHub has no such thing" in said("failure", Logs())
     assert "came after it" in said("success", Logs())
     assert "not ended" in said(None, Logs())
-    assert gather(failure, {}, Logs()) is None
+    assert gather(failure, {}, partial(read_log, Logs())) is None
+
+
+WHEELS, LATER = "wheels: x", "wheels: x (2)"
+OF_SEVERAL = [
+    "##[group]Run mlir-release wheels build",
+    heading("mlir-x-cp311"), "ninja", "done",
+    heading("mlir-x-cp312"), "ninja", "##[error]the linker ran out of memory", "cp312 after it",
+    heading("mlir-x-cp313"), "##[error]a compiler crashed",
+    "2 of 3 failed: mlir-x-cp312, mlir-x-cp313", "##[error]Process completed with exit code 6.",
+]  # fmt: skip
+
+
+def evidence(target: str, **logs: str) -> Evidence:
+    """What the jobs of two groups tell of a wheel; those with a log failed."""
+    jobs = {name: make_job(name, "failure" if name in logs else "success") for name in (WHEELS, LATER)}
+    failure = Failure(name=target, summary="there is no wheel", jobs=(WHEELS, LATER))
+    found = gather(failure, jobs, partial(read_log, Logs(**logs)))
+    assert found is not None
+    return found
+
+
+def test_each_target_of_a_job_is_told_by_its_own_part_of_the_log() -> None:
+    log = "".join(f"{TIME}{line}\n" for line in OF_SEVERAL)
+    first, second = (evidence(f"mlir-x-cp31{minor}", **{LATER: log}) for minor in (2, 3))
+    assert first.job.name == second.job.name == LATER
+    assert first.excerpt == Excerpt(
+        errors=("the linker ran out of memory",),
+        tail=(heading("mlir-x-cp312"), "ninja", "##[error]the linker ran out of memory"),
+    )
+    assert second.excerpt is not None
+    assert second.excerpt.errors[0] == "a compiler crashed"
+    assert "the linker ran out of memory" not in second.markdown(10_000)
+
+
+def test_a_target_that_no_log_tells_of_failed_after_its_job_or_with_all_of_it() -> None:
+    log = "\n".join(OF_SEVERAL)
+    late = evidence("mlir-x-cp314", **{LATER: log})
+    assert (late.job.name, "came after it" in late.markdown(9999)) == (WHEELS, True)
+    early = evidence("mlir-x-cp314", **{LATER: "##[error]no runner"})
+    assert (early.job.name, early.excerpt) == (LATER, Excerpt(errors=("no runner",), tail=("##[error]no runner",)))
+    cut = evidence("mlir-x-cp314", **{WHEELS: log, LATER: log})
+    assert cut.excerpt == excerpts(OF_SEVERAL)[""]
+
+
+def test_a_log_of_more_targets_than_there_are_takes_little_memory() -> None:
+    found = excerpts(line for number in range(10 * MAX_PARTS) for line in (heading(f"t{number}"), "x" * MAX_LINE))
+    assert len(found) == MAX_PARTS
+    assert len(found[""].tail) == TAIL

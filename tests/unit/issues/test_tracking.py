@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mlir_release.forge.base import Issue
 from mlir_release.issues.failures import Failure, Findings
-from mlir_release.issues.job_logs import Evidence, excerpt
+from mlir_release.issues.job_logs import Evidence, excerpts
 from mlir_release.issues.tracking import MAX_BODY, IssueChange, Place, plan_changes, workflow_run_url
 from tests.job_factory import make_job
 
@@ -127,7 +127,7 @@ def test_whatever_a_log_says_the_issue_fits_and_its_dates_stay_readable() -> Non
     noise = ["##[error]" + "x" * 900, "````", f"Last failed in: `{TAGS[2]}`", "<!-- mlir-release: snapshot/b -->"]
     lines = [*noise, *(f"{n} " + "é" * 3000 for n in range(2000)), "##[error]Process completed with exit code 1."]
     failure = Failure(name="a", summary="why", detail="y" * 40_000)
-    evidence = Evidence(job=make_job("a", "failure"), excerpt=excerpt([*lines, *noise]))
+    evidence = Evidence(job=make_job("a", "failure"), excerpt=excerpts([*lines, *noise])[""])
     text = body(failure, evidence=evidence)
     assert len(text) <= MAX_BODY
     assert "##[error]Process completed with exit code 1." in text

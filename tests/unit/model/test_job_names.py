@@ -11,11 +11,18 @@ import pytest
 import yaml
 
 from mlir_release.cost.estimate import OTHERS
-from mlir_release.model.job_names import STAGES, own_name, sdk_jobs, split_job_name, suite_job, wheel_job
+from mlir_release.model.job_names import (
+    STAGES,
+    heading,
+    is_experimental,
+    own_name,
+    read_heading,
+    sdk_jobs,
+    split_job_name,
+)
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.targets import TARGETS_FILE
-from tests.release_stage import TARGETS
 
 ROOT = Path(__file__).parents[3]
 WORKFLOWS = {
@@ -90,23 +97,20 @@ def test_a_chain_names_its_jobs_as_the_toolkit_looks_for_them() -> None:
     assert [name for row in rows for name in names_in_chain(row, "sdk", "resume")] == [
         name for runtime in MATRIX.runtimes for name in sdk_jobs(runtime.name)
     ]
-    assert sorted(name for row in rows for name in names_in_chain(row, "wheels")) == sorted(
-        wheel_job(wheel.name) for wheel in MATRIX.wheels
-    )
-    assert sorted(name for row in rows for name in names_in_chain(row, "tests")) == sorted(
-        suite_job(test.name) for test in MATRIX.tests
-    )
+    for stage in ("wheels", "tests"):
+        for row in rows:
+            names = names_in_chain(row, stage)
+            assert names
+            assert {split_job_name(name) for name in names} == {(stage, row["runtime"])}
     assert len(set(found)) == len(found)
 
 
 def test_names_are_read_back() -> None:
-    matrix = Matrix.parse(TARGETS)
-    assert [split_job_name(wheel_job(wheel.name)) for wheel in matrix.wheels] == [
-        ("wheels", wheel.name) for wheel in matrix.wheels
-    ]
-    assert {split_job_name(suite_job(test.name)) for test in matrix.tests} == {
-        ("tests", test.name) for test in matrix.tests
-    }
+    for name in (*(wheel.name for wheel in MATRIX.wheels), *(test.name for test in MATRIX.tests)):
+        assert read_heading(heading(name)) == name
+    assert [read_heading(line) for line in ("== a b ==", "  == a ==", "== a == b", "")] == [""] * 4
+    assert is_experimental("linux-x86_64 / wheels: linux-x86_64 (experimental, 2)")
+    assert not is_experimental("linux-x86_64 / wheels: linux-x86_64 (2)")
     for name in sdk_jobs("linux-x86_64"):
         assert split_job_name(name) == ("sdk", "linux-x86_64")
         assert split_job_name(f"linux-x86_64 / {name}") == ("sdk", "linux-x86_64")

@@ -1,17 +1,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mlir_release.errors import UsageError
+from mlir_release.model.job_names import is_experimental
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import MAX_JOBS, github_matrix, job_rows, missing_rows
+from mlir_release.model.matrix_jobs import (
+    LONGEST_JOB,
+    MAX_HANDED_OVER,
+    MAX_JOBS,
+    expected_minutes,
+    github_matrix,
+    groups,
+    job_rows,
+    missing_rows,
+    read_orders,
+)
 from mlir_release.model.targets import TARGETS_FILE
+from tests.revision_factory import FACTS
+from tests.targets_factory import make_row, make_targets
 
-MATRIX = Matrix.parse((Path(__file__).parents[3] / TARGETS_FILE).read_text())
+ROOT = Path(__file__).parents[3]
+MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text())
+
+#: LLVM 22, with a wheel for each CPython, and LLVM 23, with one for the stable ABI.
+REVISIONS = [FACTS, replace(FACTS, version="23.1.4", has_stable_abi=True)]
 
 
 def test_rows() -> None:
@@ -41,32 +60,84 @@ def chain(row: dict[str, str], kind: str) -> list[dict[str, str]]:
     return list(found)
 
 
-def test_a_platforms_chain_has_all_of_its_jobs() -> None:
-    rows = job_rows(MATRIX, "platforms")
-    assert [(row["runtime"], row["runner"]) for row in rows] == [(r.name, r.runner) for r in MATRIX.runtimes]
-    for kind in ("wheels", "tests"):
-        for row in rows:
-            assert {found["runtime"] for found in chain(row, kind)} == {row["runtime"]}
-        flat = sorted((found for row in rows for found in chain(row, kind)), key=lambda found: found["name"])
-        assert flat == sorted(job_rows(MATRIX, kind), key=lambda found: found["name"])
+def targets_of(row: dict[str, str], kind: str) -> list[str]:
+    return [name for job in chain(row, kind) for name in job["targets"].split()]
+
+
+@pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
+def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
+    matrix = MATRIX.sharing(facts)
+    rows = job_rows(matrix, "platforms")
+    assert [(row["runtime"], row["runner"]) for row in rows] == [(r.name, r.runner) for r in matrix.runtimes]
+    assert sorted(name for row in rows for name in targets_of(row, "wheels")) == sorted(w.name for w in matrix.wheels)
+    assert sorted(name for row in rows for name in targets_of(row, "tests")) == sorted(t.name for t in matrix.tests)
+    required = {wheel.name for wheel in matrix.wheels if wheel.required}
+    required |= {test.name for test in matrix.tests if test.required}
+    for row in rows:
+        for kind in ("wheels", "tests"):
+            jobs = chain(row, kind)
+            assert len({job["name"] for job in jobs}) == len(jobs)
+            assert [job["index"] for job in jobs] == [str(number) for number in range(len(jobs))]
+            for job in jobs:
+                assert {name in required for name in job["targets"].split()} == {not is_experimental(job["name"])}
+                assert all(isinstance(value, str) for value in job.values())
+                assert 90 <= int(job["minutes"]) < 360
     assert {row["fetch"] for row in rows} == {""}
     assert all(isinstance(value, str) for row in rows for value in row.values())
-    assert len(json.dumps(rows)) < 500_000  # GitHub allows outputs of 1 MB a job
+    assert len(json.dumps(rows)) < 100_000  # GitHub allows outputs of 1 MB a job, and a step's variables less
 
 
 def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() -> None:
     built, there = "mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"
-    tests = {f"smoke-{built}", f"smoke-{there}", "regression-mlir-linux-x86_64", "regression-mlir-windows-x64"}
+    tests = {f"smoke-{built}", f"smoke-{there}", "regression-mlir-linux-x86_64", "sdk-x", "regression-mlir-windows-x64"}
     linux, windows = missing_rows(MATRIX, "platforms", wheels={built}, tests=tests)
-    assert [row["name"] for row in chain(linux, "wheels")] == [built]
-    assert {row["name"]: row["artifact"] for row in chain(linux, "tests")} == {
-        f"smoke-{built}": chain(linux, "wheels")[0]["artifact"],
-        f"smoke-{there}": "draft-linux-x86_64",
-        "regression-mlir-linux-x86_64": "",
+    assert targets_of(linux, "wheels") == [built]
+    (job,) = chain(linux, "tests")
+    assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"])} == {
+        ("smoke", "cp312", built),
+        ("regression", "", ""),
+        ("smoke", "cp313", there),
     }
+    assert (job["wheel"], job["sdk"], job["versions"].split()) == ("true", "true", ["3.12", "3.13"])
     assert linux["fetch"] == there
     assert (windows["wheels"], windows["fetch"]) == ("", "")
-    assert [row["name"] for row in chain(windows, "tests")] == ["regression-mlir-windows-x64"]
+    (job,) = chain(windows, "tests")
+    assert (job["targets"], job["wheel"]) == ("regression-mlir-windows-x64", "false")
+
+
+def test_smoke_needs_the_description_of_the_sdk_only() -> None:
+    (row,) = missing_rows(MATRIX, "platforms", wheels=(), tests={"smoke-mlir-linux-x86_64-cp312"})
+    assert [job["sdk"] for job in chain(row, "tests")] == ["false"]
+
+
+def test_more_work_than_one_job_takes_is_divided() -> None:
+    pythons = [f"cp3{minor}" for minor in range(11, 61)]
+    matrix = Matrix.parse(make_targets(make_row(suites=["bindings"]), pythons=pythons))
+    for targets in (matrix.wheels, matrix.tests):
+        found = groups(targets)
+        assert list(found)[:2] == ["linux-x86_64 (1)", "linux-x86_64 (2)"]
+        assert [target for group in found.values() for target in group] == list(targets)
+        assert all(expected_minutes(group) <= LONGEST_JOB + 3 for group in found.values())
+    rows = [make_row(name) for name in ("mlir", "mlir-core", "mlir-full")]
+    matrix = Matrix.parse(make_targets(*rows, pythons=[f"cp3{minor}" for minor in range(11, 99)]))
+    with pytest.raises(UsageError) as caught:
+        job_rows(matrix, "platforms")
+    assert caught.value.id == "matrix-too-large"
+
+
+def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
+    platform = yaml.safe_load((ROOT / ".github" / "workflows" / "platform.yml").read_text(encoding="utf-8"))
+    for job in ("wheels", "tests"):
+        assert list(platform["jobs"][job]["outputs"]) == [f"files-{number}" for number in range(MAX_HANDED_OVER)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[{}]", '[{"name":"a","suite":"b","python":"","wheel":"","x":1}]', "[" * 99]
+)
+def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_orders(text)
+    assert caught.value.id == "orders-malformed"
 
 
 def test_nothing_missing_is_no_platform() -> None:
