@@ -284,7 +284,7 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
     :raises UsageError: ``handed-over-malformed``, ``answers-unreadable``
     """
     findings: list[Finding] = []
-    made = read_handed_over(handed_over)
+    made = {runner: job.files for job in read_handed_over(handed_over) for runner in job.targets}
     if not (folder / GITHUB_ANSWERS).is_file():
         text = "the job that asks GitHub left no answers"
         findings.append(Finding("github", "problem", text, "look at its log, and run first-run.yml again"))
@@ -300,9 +300,10 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
                 remedy="run first-run.yml again",
             ) from None
     for runner in sorted({runtime.runner for runtime in matrix.runtimes}):
-        subject = made.get(runner)
-        there = [path for path in folder.rglob("*.json") if subject and path.name == subject.name]
-        right = subject is not None and [sha256_of(path) for path in there] == [subject.sha256]
+        files = made.get(runner, ())
+        right = bool(files)
+        for file in files:
+            right = right and [sha256_of(path) for path in folder.rglob(file.name)] == [file.sha256]
         text = f"the job of {runner} handed over {'the digest of its file' if right else 'no digest, or another one'}"
         findings.append(verdict("handed-over", right, text, f"look at the log of the job of {runner}"))
     return findings

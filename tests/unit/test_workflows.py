@@ -121,7 +121,8 @@ def test_an_artifact_of_an_earlier_attempt_is_in_nobodys_way(path: Path) -> None
     """GitHub answers 409 to a name that the run has already; that also lasts when failed jobs are run again."""
     for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
         for upload in uses(job, "actions/upload-artifact@"):
-            assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], (name, upload["name"])
+            if (path.name, upload["name"]) != ("first-run.yml", "attempt"):  # which asks whether that is so
+                assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], (name, upload["name"])
         for upload in uses(job, "actions/upload-pages-artifact@"):  # it can't overwrite
             assert "github.run_attempt" in upload.get("name", ""), name
 

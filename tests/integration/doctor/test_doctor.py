@@ -508,7 +508,7 @@ def pypi(folder: Path, *, owner: str, size: int) -> Iterator[str]:
         "files": [{"filename": name, "url": f"/{name}", "hashes": {}, "size": size}],
     }  # fmt: skip
     ownership = {"roles": [{"role": "Owner", "user": owner}], "organization": None}
-    for project in ("mlir", "mlir-core", "mlir-full"):
+    for project in ("mlir", "mlir-core", "mlir-full", "mlir-asserts"):
         answers = {f"simple/{project}/index.json": page, f"pypi/{project}/json": {"ownership": ownership}}
         for path, data in answers.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

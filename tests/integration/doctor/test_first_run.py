@@ -18,7 +18,6 @@ from mlir_release.forge.github.client import GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
 from tests.github_server import GitHubServer
-from tests.github_server.records import Fault
 from tests.healthy import ROOT
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
@@ -60,7 +59,7 @@ def play(server: GitHubServer, made: Dispatch) -> None:
     again = bool(attempts)
     run |= {"status": "completed", "conclusion": "success" if again else "failure"}
     step = (REFUSED_STEP, now, now, "success" if again else "skipped")
-    job = {"id": server.next_id(), "name": "first run: dispatched", "started": now, "completed": now, "log": "",
+    job = {"id": server.next_id(), "name": "checks: first run, dispatched", "started": now, "completed": now, "log": "",
            "conclusion": run["conclusion"], "labels": ("ubuntu-24.04",), "steps": [step]}  # fmt: skip
     attempts.append(job)
 
@@ -103,18 +102,10 @@ def test_everything_is_asked_and_nothing_is_left(github: GitHubServer) -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_ref_at_a_commit_with_other_workflows(github: GitHubServer, refused: bool) -> None:
-    forge = forge_of(github)
+    forge = forge_of(github, "contents", "workflows")
     head = forge.head("main")
     forge.commit("main", expected=head, files={".github/workflows/first-run.yml": b"on: {}\n"}, message="Change it")
-
-    def refuse_old(record: Record) -> Fault | None:
-        refs = [r for r in github.requests if r.method == "POST" and r.path.endswith("/git/refs")]
-        if refused and record.method == "POST" and record.path.endswith("/git/refs") and len(refs) == 2:
-            return Fault(status=403, message="Resource not accessible by integration")
-        return None
-
-    github.faults = refuse_old
-    level, text = ask(github)["other-workflows"]
+    level, text = ask(github, "contents", "actions", "issues", *([] if refused else ["workflows"]))["other-workflows"]
     assert level == "ok"
     assert ("Resource not accessible by integration" in text) == refused
     nothing_is_left(github)
@@ -203,7 +194,7 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
         if "=" in outputs.read_text()
         else outputs.read_text().split("\n")[1]
     )
-    handed = json.dumps({"file-0": f"{label} {digest}"})
+    handed = json.dumps({"file-0": f"{label} = {digest}"})
     options = (str(answers), "-C", str(checkout), "--handed-over")
     rows, _ = run("report", *options, handed, monkeypatch=monkeypatch)
     assert [(found["check"], found["level"]) for found in rows if found["check"] != "runner"] == [
