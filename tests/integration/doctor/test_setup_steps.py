@@ -121,7 +121,7 @@ class Person:
         if "*required reviewers*" in text:
             self.settings["environment_reviewers"] = {environment: ("octocat",)}
         self.variable(text, "llvm")
-        assert {"mlir", "mlir-core", "mlir-full", "mlir-asserts"} <= set(quoted(text))  # the names that the index of the test knows
+        assert {"mlir", "mlir-core", "mlir-full", "mlir-asserts"} <= set(quoted(text))  # the index of the test knows
 
     def what_to_build(self, _: str) -> None:
         """Nothing: the shipped file will do."""
