@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 MATRIX = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8"))
 
-#: Each runtime that wheels are built for.
-RUNTIMES = {wheel.runtime.name: wheel.runtime for wheel in MATRIX.wheels}
+#: One runtime of each platform that wheels are built for: assertions change neither names nor what is installed.
+RUNTIMES = {wheel.runtime.name: wheel.runtime for wheel in MATRIX.wheels if not wheel.runtime.assertions}
 
 #: uv's name of each platform (``--python-platform``), at its runtime's floor.
 UV_PLATFORMS = {

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.model.matrix import Matrix
 from mlir_release.model.platforms import Platform
-from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.sdk import cmake_exports
 from mlir_release.sdk.importer import describe, import_sdk
 from mlir_release.sdk.packing import pack, unpack
@@ -19,15 +17,12 @@ from mlir_release.testing.lit import LitSetup, site_variables
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.stage import stage
 from tests.installed_factory import make_installed, runner_library
+from tests.platforms.runtimes import MATRIX, RUNTIMES
 from tests.prefix_factory import EPOCH, REVISION, make_source
 
 if TYPE_CHECKING:
     from mlir_release.model.targets import Runtime
     from mlir_release.sdk.info import Sdk
-
-MATRIX = Matrix.parse((Path(__file__).parents[2] / TARGETS_FILE).read_text(encoding="utf-8"))
-RUNTIMES = {wheel.runtime.name: wheel.runtime for wheel in MATRIX.wheels}
-
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the importer asks Linux's loader about programs")
 

@@ -55,7 +55,10 @@ class Module:
         return Module(text)
 """
 (LOCKED_YAML,) = (pin.version for pin in read_lock() if pin.name == "pyyaml")
-FAKE_FILES = {"mlir/ir.py": FAKE_IR, "mlir/dialects/__init__.py": b"", "mlir/dialects/llvm.py": b""}
+FAKE_FILES = {
+    "mlir/ir.py": FAKE_IR, "mlir/dialects/__init__.py": b"", "mlir/dialects/llvm.py": b"",
+    "mlir/_mlir_libs/__init__.py": b"",
+}  # fmt: skip
 
 
 @pytest.fixture
