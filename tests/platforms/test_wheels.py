@@ -70,6 +70,7 @@ def test_uv_takes_each_wheel_on_its_platform(runtime: Runtime, wheels: Path, tmp
                 *(str(UV), "pip", "compile", "--quiet", "--no-index", "--no-header", "--generate-hashes", "-"),
                 *(f"--find-links={wheels}", f"--python-platform={UV_PLATFORMS[runtime.name]}"),
                 *(f"--python-version={python.marker}", "--no-deps", "--no-cache"),
+                f"--python={sys.executable}",  # or uv starts every Python that it finds
             ],
             input=f"mlir=={VERSION}\n", capture_output=True, text=True, check=False,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.errors import ForgeError
 from mlir_release.forge.github import client as github_client
+from mlir_release.forge.github import dispatch
 from mlir_release.forge.github.checks import GitHubChecks
 from mlir_release.forge.github.client import PAUSES, GitHubClient
 from mlir_release.forge.github.forge import GitHubForge
@@ -53,7 +54,8 @@ class TestGitHubForge(ForgeConformance):
     @pytest.fixture
     def setting(self, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Setting:
         monkeypatch.setattr(github_client, "FIRST_WAIT", 0.0)
-        monkeypatch.setattr(github_client, "PAUSES", ())
+        for module in (github_client, dispatch):
+            monkeypatch.setattr(module, "PAUSES", ())
         token = github.token()
         return Setting(forge=open_forge(github, token), again=lambda: open_forge(github, token), stranger=get)
 

@@ -11,6 +11,7 @@ from mlir_release.cli.app import app
 from mlir_release.errors import ConflictError, ReleaseError, VerificationError
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
+from mlir_release.host import download
 from mlir_release.index.generate import generate
 from mlir_release.model.manifest import Manifest
 from mlir_release.model.matrix import Matrix
@@ -36,6 +37,7 @@ BUNDLE = ".sigstore.json"
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedStage]:
+    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
     with signed_stage(tmp_path, monkeypatch) as stage:
         yield stage
 
