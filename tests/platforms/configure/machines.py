@@ -12,22 +12,29 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from msgspec import structs
 
+from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.files import sha256_of
 from mlir_release.host.locked import choose
+from mlir_release.host.process import StepFailed
 from mlir_release.host.pythons import find_pythons
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
-from mlir_release.sdk import cmake_exports
+from mlir_release.sdk import build, cmake_exports
+from mlir_release.sdk.build import configure, prepare
+from mlir_release.sdk.build_environment import Native
 from mlir_release.sdk.components import cmake_settings
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import available_releases, provide_sdk
+from mlir_release.sdk.source import fetch_source
+from mlir_release.sdk.stages import StageLog
 from mlir_release.sdk.upstream import read_source
 from mlir_release.wheels.backends import BuildBackend, BuildJob
 from mlir_release.wheels.request import WheelRequest
@@ -39,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mlir_release.host.pythons import Python
+    from mlir_release.sdk.build import BuildTree
+    from mlir_release.sdk.build_environment import BuildEnvironment
 
 HERE = Path(__file__).parent
 
@@ -68,6 +77,12 @@ _APPLE_CLANG = {
     "sizeof_dptr": "8",
     "byte_order": "LITTLE_ENDIAN",
 }
+
+#: What no compiler knows there that the stubs pose as: a processor, and a library of Linux.
+REFUSED = ("&_M_ARM64EC", "-lrt")
+
+#: What ``uname`` prints there, by its option; but for ``-p``, from which LLVM would go on to ask the compiler.
+_UNAME = "$(case $1 in -m | -p) echo arm64;; -r) echo 24.5.0;; *) echo Darwin;; esac)"
 
 #: Run by each CPython that starts there: wine lacks that function, and this machine's paths are below ``Z:``.
 _SITE_CUSTOMIZE = """\
@@ -104,7 +119,7 @@ class Machine:
     def configure_wheel(self, sdk: Sdk, *, stable_abi: bool = False) -> Path:
         """Configure the wheel project as the toolkit does; return CMake's folder."""
         workdir, python = self.folder / "wheel", self.python()
-        workdir.mkdir()
+        workdir.mkdir(exist_ok=True)
         serves = (python.cpython,) if stable_abi else ()
         request = replace(WheelRequest.of_profile("host", sdk=sdk), floor=self.floor, serves=serves)
         job = BuildJob(
@@ -124,6 +139,21 @@ class Machine:
             BuildBackend().build(job)
         return workdir / "tree"
 
+    def configure_llvm(self) -> BuildTree:
+        """Configure LLVM as the toolkit does."""
+        release, _ = next(available_releases(cache=cache_directory()))
+        source = fetch_source(release, cache=cache_directory(), whole=True).root
+        with pytest.MonkeyPatch.context() as patch:
+            self.become(patch)
+            tree = prepare(source, output=self.folder / "llvm", source_epoch=release.epoch, floor=self.floor)
+            tree = replace(tree, environment=self.place(tree.environment))
+            configure(tree, StageLog(tree.output))
+        return tree
+
+    def place(self, environment: BuildEnvironment) -> BuildEnvironment:
+        """Where LLVM's compilers run."""
+        return environment
+
 
 class Windows(Machine):
     """A CPython under wine, and PyPI's packages for Windows in the versions of the toolkit's lock."""
@@ -141,18 +171,34 @@ class Windows(Machine):
         super().become(patch)
         programs = {"clang-cl": _CLANG_CL, "lld-link": {}, "llvm-lib": {}, "rc": {}, "mt": {}}
         make_stubs(self.folder / "compiler", windows_stub(), programs)
+        patch.setattr(build, "sys", SimpleNamespace(platform="win32"))
         patch.setattr(venv, "cached", lambda _folder, _python, requirements: self.environment(requirements))
+
+    def configure_wheel(self, sdk: Sdk, *, stable_abi: bool = False) -> Path:
+        try:
+            return super().configure_wheel(sdk, stable_abi=stable_abi)
+        except StepFailed as error:
+            _raise_unless_wine_failed(error, error.log)
+            return super().configure_wheel(sdk, stable_abi=stable_abi)
+
+    def configure_llvm(self) -> BuildTree:
+        try:
+            return super().configure_llvm()
+        except MachineError as error:
+            _raise_unless_wine_failed(error, Path(error.where))
+            return super().configure_llvm()
 
     def environment(self, requirements: tuple[str, ...]) -> _Environment:
         """In place of a virtual environment of this machine."""
         packages, root = self.folder / "packages", self.folder / "python"
-        pins = choose(requirements).on(self.python().cpython, self.platform)
-        wine.pip_install(packages, "--no-deps", *(f"{pin.name}=={pin.version}" for pin in pins))
-        (packages / "sitecustomize.py").write_text(_SITE_CUSTOMIZE)
         windows = wine.provide()
-        root.mkdir()
-        for entry in windows.python.parent.iterdir():
-            (root / entry.name).symlink_to(entry)
+        if not root.is_dir():
+            pins = choose(requirements).on(self.python().cpython, self.platform)
+            wine.pip_install(packages, "--no-deps", *(f"{pin.name}=={pin.version}" for pin in pins))
+            (packages / "sitecustomize.py").write_text(_SITE_CUSTOMIZE)
+            root.mkdir()
+            for entry in windows.python.parent.iterdir():
+                (root / entry.name).symlink_to(entry)
         own = {
             "CC": "clang-cl",
             "CXX": "clang-cl",
@@ -161,6 +207,9 @@ class Windows(Machine):
             "WINEPATH": ";".join(map(windows_path, (self.folder / "compiler", packages / "bin"))),
         }
         return _Environment(root=root, machine=windows, own=own)
+
+    def place(self, environment: BuildEnvironment) -> BuildEnvironment:
+        return _UnderWine(source=environment.source, root=environment.root, tools=environment.tools)
 
 
 class Mac(Machine):
@@ -177,7 +226,7 @@ class Mac(Machine):
         programs, stub, system = self.folder / "programs", self.folder / "stub", self.folder / "system.cmake"
         subprocess.run(["cc", "-o", stub, HERE / "stub.c"], check=True)
         make_stubs(programs, stub, {"cc": _APPLE_CLANG, "c++": _APPLE_CLANG, "ar": {}, "ranlib": {}, "libtool": {}})
-        answers = {"sw_vers": "15.5", "uname": "arm64", "xcrun": self.folder, "xcode-select": self.folder}
+        answers = {"sw_vers": "15.5", "uname": _UNAME, "xcrun": self.folder, "xcode-select": self.folder}
         for name in (*answers, "install_name_tool", "otool", "lipo", "strip", "ld"):
             (programs / name).write_text(f"#!/bin/sh\necho {answers.get(name, '')}\n")
             (programs / name).chmod(0o755)
@@ -200,6 +249,42 @@ class _Environment(wine.Installed):
         return super().variables(there | dict(self.own))
 
 
+def _raise_unless_wine_failed(error: Exception, log: Path) -> None:
+    """Where CMake could not start Ninja: once in hundreds of times, wine refuses to start a program."""
+    if "execution of make failed" not in log.read_text(encoding="utf-8", errors="replace"):
+        raise error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UnderWine(Native):
+    """LLVM's build there: as :class:`Native`, with programs and paths of Windows."""
+
+    @property
+    def _there(self) -> _Environment:
+        assert isinstance(self.tools, _Environment)
+        return self.tools
+
+    @property
+    def _packages(self) -> Path:
+        return self._there.root.with_name("packages")
+
+    def settings(self) -> dict[str, str]:
+        return {
+            "CMAKE_MAKE_PROGRAM": windows_path(self._packages / "bin/ninja.exe"),
+            "Python3_EXECUTABLE": windows_path(self._there.root / "python.exe"),
+        }
+
+    def path(self, path: Path) -> str:
+        return windows_path(path)
+
+    def command(self, program: str, *words: str) -> list[str]:
+        folder = {"cmake": "cmake/data/bin", "ninja": "bin"}[program]
+        return ["wine", str(self._packages / folder / f"{program}.exe"), *words]
+
+    def variables(self) -> dict[str, str]:
+        return self._there.variables() | self._there.machine.settings
+
+
 def windows_path(path: str | Path) -> str:
     """What wine calls a file of this machine."""
     return f"Z:{path}"
@@ -211,6 +296,7 @@ def make_stubs(folder: Path, stub: Path, programs: Mapping[str, Mapping[str, str
     for name, says in programs.items():
         shutil.copy(stub, folder / f"{name}{stub.suffix}")
         (folder / f"{name}.txt").write_text("stub\n" + "".join(f"INFO:{key}[{value}]\n" for key, value in says.items()))
+        (folder / f"{name}.refused").write_text("\n".join(REFUSED))
 
 
 def windows_stub() -> Path:

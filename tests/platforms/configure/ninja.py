@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"(?:\$.|[^\s$:|])+|:|\|+")
 _VARIABLE = re.compile(r"\s+(?P<name>\w+) = (?P<value>.*)")
-_DRIVE = re.compile(r"\bZ:(?=[\\/])")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,8 @@ class Step:
 
     @property
     def compiles(self) -> bool:
-        return "_COMPILER__" in self.rule
+        """Whether C or C++ is compiled."""
+        return self.rule.startswith(("C_COMPILER__", "CXX_COMPILER__"))
 
     @property
     def links(self) -> bool:
@@ -66,10 +66,10 @@ class Build:
         """All of them, also those that nothing asks for."""
         return list(_read((self.folder / "build.ninja").read_text(encoding="utf-8")))
 
-    def for_target(self, target: str) -> list[Step]:
-        """The steps that Ninja takes for a target in an empty folder."""
+    def for_target(self, *targets: str) -> list[Step]:
+        """The steps that Ninja takes for some targets in an empty folder."""
         makes = {output: step for step in self.steps for output in step.outputs}
-        waiting, found = [target], dict[str, Step]()
+        waiting, found = [*targets], dict[str, Step]()
         while waiting:
             step = makes.get(waiting.pop())
             if step is not None and step.outputs[0] not in found:

@@ -92,24 +92,25 @@ def mac(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     return configure(Mac(tmp_path_factory.mktemp("mac")), stable_abi=False)
 
 
-def on_windows(folder: Path, *, stable_abi: bool) -> Configured:
+def skip_without_wine() -> None:
     if lacks := wine.missing():
         # Loud on purpose: nothing else sees how things are compiled and linked there.
         sys.stderr.write(f"\n*** WINDOWS' BUILD FILES WERE NOT SEEN: this machine has no {lacks} ***\n")
         pytest.skip(f"NOT TRIED: this machine has no {lacks}")
-    return configure(Windows(folder), stable_abi=stable_abi)
 
 
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     """For the stable ABI, as releases have it there."""
-    return on_windows(tmp_path_factory.mktemp("windows"), stable_abi=True)
+    skip_without_wine()
+    return configure(Windows(tmp_path_factory.mktemp("windows")), stable_abi=True)
 
 
 @pytest.fixture(scope="module")
 def windows_for_one(tmp_path_factory: pytest.TempPathFactory) -> Configured:
     """For one CPython."""
-    return on_windows(tmp_path_factory.mktemp("windows-for-one"), stable_abi=False)
+    skip_without_wine()
+    return configure(Windows(tmp_path_factory.mktemp("windows-for-one")), stable_abi=False)
 
 
 @pytest.fixture(params=["linux", "mac", "windows", pytest.param("windows_for_one", marks=pytest.mark.slow)])
