@@ -6,6 +6,7 @@ that they are there. On both, a stub poses as compiler, linker and librarian (``
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -43,8 +44,9 @@ from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from mlir_release.host.locked import Pin
     from mlir_release.host.pythons import Python
     from mlir_release.sdk.build import BuildTree
     from mlir_release.sdk.build_environment import BuildEnvironment
@@ -193,9 +195,7 @@ class Windows(Machine):
         packages, root = self.folder / "packages", self.folder / "python"
         windows = wine.provide()
         if not root.is_dir():
-            pins = choose(requirements).on(self.python().cpython, self.platform)
-            wine.pip_install(packages, "--no-deps", *(f"{pin.name}=={pin.version}" for pin in pins))
-            (packages / "sitecustomize.py").write_text(_SITE_CUSTOMIZE)
+            packages.symlink_to(windows_packages(choose(requirements).on(self.python().cpython, self.platform)))
             root.mkdir()
             for entry in windows.python.parent.iterdir():
                 (root / entry.name).symlink_to(entry)
@@ -311,6 +311,21 @@ def windows_stub() -> Path:
             subprocess.run([tools.python, "-m", "ziglang", *words], env=tools.variables(), check=True)
             made.rename(stub)
     return stub
+
+
+def windows_packages(pins: Sequence[Pin]) -> Path:
+    """A folder with packages as Windows gets them, and what wine needs of each CPython that imports from it."""
+    wanted = [f"{pin.name}=={pin.version}" for pin in pins]
+    digest = hashlib.sha256("\n".join([*wanted, _SITE_CUSTOMIZE]).encode()).hexdigest()[:12]
+    folder = cache_directory() / f"wine/packages-{digest}"
+    with locked(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            staging = folder.with_suffix(".tmp")
+            shutil.rmtree(staging, ignore_errors=True)  # of a run that was killed
+            wine.pip_install(staging, "--no-deps", *wanted)
+            (staging / "sitecustomize.py").write_text(_SITE_CUSTOMIZE)
+            staging.rename(folder)
+    return folder
 
 
 def sdk_of(platform: Platform, floor: str, sdk: Sdk, folder: Path) -> Sdk:

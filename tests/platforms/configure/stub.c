@@ -4,7 +4,6 @@
  * CMake of compiler and platform. It refuses commands and sources that hold one of the words in NAME.refused. Nothing is
  * compiled: a check of CMake's that asks what a header declares is answered with yes.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,17 +59,15 @@ static const char *output_in(const char *word, const char *next) {
 
 #ifdef _WIN32
 #include <windows.h>
-static char *own_path(const char *called) {
+static char *own_path(void) {
   static char path[4096];
-  (void)called;
   GetModuleFileNameA(NULL, path, sizeof path);
   return path;
 }
 #else
 #include <unistd.h>
-static char *own_path(const char *called) {
+static char *own_path(void) {
   static char path[4096];
-  (void)called;
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   path[length < 0 ? 0 : length] = 0;
   return path;
@@ -78,8 +75,8 @@ static char *own_path(const char *called) {
 #endif
 
 int main(int count, char **words) {
-  char *says = read_file(beside(own_path(words[0]), ".txt"));
-  char *refused = read_file(beside(own_path(words[0]), ".refused"));
+  char *says = read_file(beside(own_path(), ".txt"));
+  char *refused = read_file(beside(own_path(), ".refused"));
   const char *output = NULL, *source = NULL;
   if (!says)
     return 2;
