@@ -39,6 +39,7 @@ from mlir_release.wheels.sdk_members import PACKAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from mlir_release.model.platforms import Platform
     from mlir_release.model.wheel_info import WheelInfo
     from mlir_release.sdk.info import Sdk
 
@@ -201,13 +202,9 @@ def _bindings(
         stable_abi=subject.release is not None and bool(subject.release.serves),
         libraries=libraries,
     )
-    # As deep as in upstream's build tree, where a test looks for ../../../../lib, on Windows ../../../../bin.
     build = subject.workdir / name / "build"
     folder = lit.write_site_configuration(setup, build / "tools" / "mlir")
-    shared = build / subject.sdk.info.platform.system.shared_folder
-    shutil.rmtree(shared, ignore_errors=True)
-    for library in filter(Path.is_file, libraries.iterdir()):
-        link_or_copy(library, shared / library.name)  # no symbolic links: on Windows those take a privilege
+    place_libraries(libraries, build, subject.sdk.info.platform)
     return lit.run_lit(
         folder / "python",
         lit=[environment.python, *lit.RUN_LIT],
@@ -216,6 +213,17 @@ def _bindings(
         only=only,
         without=without,
     )
+
+
+def place_libraries(libraries: Path, build: Path, platform: Platform) -> None:
+    """Put the package's libraries where upstream's tests look: ``../../../../lib``, on Windows ``../../../../bin``.
+
+    :param build: as deep as upstream's build tree
+    """
+    shared = build / platform.system.shared_folder
+    shutil.rmtree(shared, ignore_errors=True)
+    for library in filter(Path.is_file, libraries.iterdir()):
+        link_or_copy(library, shared / library.name)  # no symbolic links: on Windows those take a privilege
 
 
 def regression(subject: Subject) -> list[TestResult]:

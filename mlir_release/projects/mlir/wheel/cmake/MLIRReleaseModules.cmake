@@ -41,8 +41,10 @@ function(mlir_release_tune_modules package)
     target_compile_options(${_library} PRIVATE -Os -fno-stack-protector)
     target_precompile_headers(${_library} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src/${MLIR_RELEASE_PCH}")
     get_target_property(_linked ${_library} LINK_LIBRARIES)
-    if("LLVMSupport" IN_LIST _linked)  # before LLVM 23
-      mlir_release_hide_archives(${_library} LLVMSupport LLVMDemangle)
+    if("LLVMSupport" IN_LIST _linked)  # before LLVM 23, and so does each module that links this library
+      foreach(_target IN ITEMS ${_library} ${_modules})
+        mlir_release_hide_archives(${_target} LLVMSupport LLVMDemangle)
+      endforeach()
     endif()
   endforeach()
 endfunction()
