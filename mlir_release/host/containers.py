@@ -73,7 +73,10 @@ def why_unusable(engine: Engine | None, image: str) -> str | None:
     """Try a container, fetching the image if need be. Why it does not work, or ``None`` if it does."""
     if engine is None:
         return "no container engine is installed (docker or podman)"
-    if not capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT).ok:
+    there = capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT)
+    if there.returncode is None:
+        return _reason(engine, there, f"cannot look for {image}")
+    if not there.ok:
         console.say(f"    fetching the container image {image}")
         pull = capture([engine.name, "pull", "--quiet", image], timeout=_PULL_TIMEOUT)
         if not pull.ok:
