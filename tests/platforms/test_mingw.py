@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.host.locked import choose
 from mlir_release.model.wheel_info import WheelInfo
+from mlir_release.projects.mlir import TEST_REQUIREMENTS
 from mlir_release.testing import lit, suites
 from mlir_release.testing.report import TestOutcome
 from mlir_release.wheels.inspect import inspect
@@ -128,6 +130,7 @@ def test_upstreams_tests_of_the_bindings(package: Package, tmp_path: Path) -> No
         code_generators=(),
         execution_engine=package.scope.profile != "core",
     )
+    package.environment.install_locked(choose(TEST_REQUIREMENTS))
     folder = lit.write_site_configuration(setup, tmp_path / "tools/mlir")
     results = lit.run_lit(
         folder / "python",
@@ -135,5 +138,6 @@ def test_upstreams_tests_of_the_bindings(package: Package, tmp_path: Path) -> No
         environment=package.environment.variables(),
         title="upstream's tests of the Python bindings",
         only=package.scope.tests(package.build.tools.source / "test"),
+        without=suites.NEED_TEST_DIALECT,
     )
     assert fails(package, "bindings", results) <= package.scope.fails.keys()

@@ -79,7 +79,7 @@ class Windows:
         beside = self.python.parent
         shutil.copytree(beside, folder, ignore=lambda parent, _: ["site-packages"] * (Path(parent) == beside / "lib"))
         installed = Installed(root=folder, machine=self)
-        pip_install(installed.site_packages(), wheel)
+        installed.install(wheel)
         return installed
 
 
@@ -104,6 +104,10 @@ class Installed(VirtualEnvironment):
     def site_packages(self) -> Path:
         """See :class:`VirtualEnvironment`."""
         return self.root / "lib/site-packages"
+
+    def install(self, *words: str | Path) -> None:
+        """See :class:`VirtualEnvironment`; by this machine's uv, as Windows gets it."""
+        pip_install(self.site_packages(), *words)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the interpreter."""
