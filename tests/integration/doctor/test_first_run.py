@@ -209,6 +209,11 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UsageError) as caught:
         run("report", *options, "{}", monkeypatch=monkeypatch)
     assert caught.value.id == "answers-unreadable"
+    (answers / "github.json").unlink()
+    (answers / "github.json").mkdir()
+    with pytest.raises(UsageError) as caught:
+        run("report", *options, "{}", monkeypatch=monkeypatch)
+    assert caught.value.id == "answers-unreadable"
 
 
 def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:
