@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.forge.base import Release, Tag
 from mlir_release.index.generate import IndexOutcome, generate
+from mlir_release.index.site import Published
 from mlir_release.model.manifest import Manifest, TestEntry, WheelEntry, format_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from tests.memory_forge import MemoryForge
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.forge.base import Asset
+    from mlir_release.model.yanks import Yank
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -137,6 +139,18 @@ def make_manifest(
         wheels=tuple(wheels),
         **values,
     ).sorted()
+
+
+def make_published(manifest: Manifest, *yanks: Yank) -> Published:
+    """The release of a manifest, on a forge of paper."""
+    return Published(
+        manifest=manifest,
+        text=manifest.to_text(),
+        page_url="https://forge.example/tag",
+        published_at=datetime(2026, 11, 20, tzinfo=UTC),
+        urls={wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels},
+        yanks=yanks,
+    )
 
 
 def _entry(tag: str, version: str, distribution: str, platform: str, python: str) -> WheelEntry:

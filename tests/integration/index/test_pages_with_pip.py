@@ -15,7 +15,6 @@ import pytest
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.host import venv
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, documented, probe, probe_published
 from mlir_release.release.commands import own_commands, projects
@@ -26,7 +25,7 @@ from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests import installers
 from tests.release_stage import NOW, WHO, Stage, make_stage
-from tests.serving import Served, main_index, serve
+from tests.serving import Served, serve
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -81,18 +80,6 @@ class World:
         files = sorted(path.name for path in folder.glob("*"))
         assert bool(files) == (done.returncode == 0), done.stdout + done.stderr
         return files
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with this machine's own pip."""
-    return venv.create(tmp_path_factory.mktemp("environment") / "environment", Path(sys.executable), pip=True).python
-
-
-@pytest.fixture(scope="module")
-def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with main_index(tmp_path_factory.mktemp("pypi")) as url:
-        yield url
 
 
 @pytest.fixture

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
 from mlir_release.release.check import check_release
 from mlir_release.release.install_check import run_pip
 from tests import installers
 from tests.integration.release.signed_stage import REPOSITORY, TAG, VERSION, SignedStage, signed_stage
-from tests.serving import main_index
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import PYTHON, make_wheel
 
@@ -26,19 +24,6 @@ if TYPE_CHECKING:
 
 WHEEL = f"mlir-{VERSION}-{PYTHON}-{PYTHON}-manylinux_2_28_x86_64.whl"
 TARGETS = make_targets(make_row(), pythons=[PYTHON], provenance="none")
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with this machine's own pip."""
-    return venv.create(tmp_path_factory.mktemp("environment") / "environment", Path(sys.executable), pip=True).python
-
-
-@pytest.fixture(scope="module")
-def pypi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Somebody else's mlir 0.0.1 lies on it."""
-    with main_index(tmp_path_factory.mktemp("pypi")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-from mlir_release.index.site import Channel, Published
+from mlir_release.index.site import Channel
 from mlir_release.model.yanks import Yank
-from tests.paper_forge import make_manifest
-
-if TYPE_CHECKING:
-    from mlir_release.model.manifest import Manifest
-
-
-def published(manifest: Manifest, reason: str = "") -> Published:
-    return Published(
-        manifest=manifest,
-        text=manifest.to_text(),
-        page_url="",
-        published_at=datetime(2026, 11, 20, tzinfo=UTC),
-        urls={wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels},
-        yanks=(Yank(tag=manifest.tag, reason=reason),) if reason else (),
-    )
+from tests.paper_forge import make_manifest, make_published
 
 
 def test_numbered_releases_in_the_order_of_their_versions() -> None:
@@ -31,8 +14,8 @@ def test_numbered_releases_in_the_order_of_their_versions() -> None:
         "llvm-22.1.8.02": "22.1.8.post1",
         "llvm-23.1rc1.01": "23.1rc1",
     }
-    all_of_them = [published(make_manifest(tag, version=version)) for tag, version in versions.items()]
-    snapshot = published(make_manifest("snapshot-20261120.01"))
+    all_of_them = [make_published(make_manifest(tag, version=version)) for tag, version in versions.items()]
+    snapshot = make_published(make_manifest("snapshot-20261120.01"))
     channel = Channel.of("numbered", [snapshot, *all_of_them])
     assert [release.manifest.version for release in channel.releases] == ["23.1rc1", "22.1.8.post1", "22.1.8", "9.0.1"]
     assert [release.manifest.version for release in channel.offered] == ["22.1.8.post1", "22.1.8", "9.0.1"]
@@ -41,8 +24,10 @@ def test_numbered_releases_in_the_order_of_their_versions() -> None:
 
 
 def test_the_latest_is_not_yanked() -> None:
-    older = published(make_manifest("snapshot-20261120.01"))
-    newer = published(make_manifest("snapshot-20261120.02", previous=older.manifest), reason="bad")
+    older = make_published(make_manifest("snapshot-20261120.01"))
+    newer = make_published(
+        make_manifest("snapshot-20261120.02", previous=older.manifest), Yank(tag="snapshot-20261120.02", reason="bad")
+    )
     channel = Channel.of("snapshot", [newer, older])
     assert channel.latest is older
     assert channel.offered == (older,)

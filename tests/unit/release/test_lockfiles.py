@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from msgspec import structs
@@ -18,7 +17,7 @@ from mlir_release.model.manifest import Manifest
 from mlir_release.model.yanks import Yank
 from mlir_release.release import lockfiles
 from mlir_release.release.lockfiles import lock_entries, lock_files, pylock_name, requirements_name
-from tests.paper_forge import make_manifest
+from tests.paper_forge import make_manifest, make_published
 
 TAG = "snapshot-20261120.02"
 MACHINES = {
@@ -31,17 +30,6 @@ MACHINES = {
     ("linux", "riscv64"): None,
     ("freebsd14", "x86_64"): None,
 }
-
-
-def published(manifest: Manifest, *yanks: Yank) -> Published:
-    return Published(
-        manifest=manifest,
-        text=manifest.to_text(),
-        page_url="https://forge.example/tag",
-        published_at=datetime(2026, 11, 20, tzinfo=UTC),
-        urls={wheel.filename: f"https://forge.example/{wheel.filename}" for wheel in manifest.wheels},
-        yanks=yanks,
-    )
 
 
 def requirements(release: Published, distribution: str) -> str:
@@ -76,8 +64,8 @@ def only(release: Published, *pythons: str) -> Published:
 
 
 def test_the_newest_requirements_have_a_wheel_for_every_machine_that_ever_got_one() -> None:
-    older = published(make_manifest("snapshot-20261119.01"))
-    newer = only(published(make_manifest(TAG)), "cp312", "cp314")
+    older = make_published(make_manifest("snapshot-20261119.01"))
+    newer = only(make_published(make_manifest(TAG)), "cp312", "cp314")
     channel = Channel.of("snapshot", (older, newer))
     assert chosen(channel, "3.12").startswith("mlir-20261120.2-cp312-")
     assert chosen(channel, "3.10").startswith("mlir-20261119.1-cp310-")
@@ -85,24 +73,24 @@ def test_the_newest_requirements_have_a_wheel_for_every_machine_that_ever_got_on
 
 
 def test_the_newest_requirements_leave_out_what_is_yanked() -> None:
-    older, manifest = published(make_manifest("snapshot-20261119.01")), make_manifest(TAG)
+    older, manifest = make_published(make_manifest("snapshot-20261119.01")), make_manifest(TAG)
     name = next(wheel.filename for wheel in manifest.wheels if "cp312-manylinux_2_28_x86_64" in wheel.filename)
-    newer = published(manifest, Yank(tag=TAG, file=name, reason="miscompiles"))
+    newer = make_published(manifest, Yank(tag=TAG, file=name, reason="miscompiles"))
     channel = Channel.of("snapshot", (older, newer))
     assert chosen(channel, "3.12").startswith("mlir-20261119.1-cp312-")
     assert chosen(channel, "3.10").startswith("mlir-20261120.2-cp310-")
-    whole = Channel.of("snapshot", (older, published(manifest, Yank(tag=TAG, reason="miscompiles"))))
+    whole = Channel.of("snapshot", (older, make_published(manifest, Yank(tag=TAG, reason="miscompiles"))))
     assert chosen(whole, "3.10").startswith("mlir-20261119.1-cp310-")
 
 
 def test_a_wheel_for_the_stable_abi_excludes_older_ones_that_overlap_it() -> None:
-    newer = only(published(make_manifest(TAG)), "cp312")
+    newer = only(make_published(make_manifest(TAG)), "cp312")
     wheels = [
         structs.replace(wheel, filename=wheel.filename.replace("-cp312-cp312-", "-cp312-abi3-"))
         for wheel in newer.manifest.wheels
     ]
-    newer = published(structs.replace(newer.manifest, wheels=tuple(wheels)))
-    channel = Channel.of("snapshot", (published(make_manifest("snapshot-20261119.01")), newer))
+    newer = make_published(structs.replace(newer.manifest, wheels=tuple(wheels)))
+    channel = Channel.of("snapshot", (make_published(make_manifest("snapshot-20261119.01")), newer))
     assert {chosen(channel, python).partition("-cp")[0] for python in ("3.12", "3.13", "3.14")} == {"mlir-20261120.2"}
     assert chosen(channel, "3.10").startswith("mlir-20261119.1-cp310-")
 
@@ -110,7 +98,7 @@ def test_a_wheel_for_the_stable_abi_excludes_older_ones_that_overlap_it() -> Non
 @pytest.mark.parametrize("python", ["3.9", "3.10", "3.12", "3.14", "3.15", "4.1"])
 @pytest.mark.parametrize("machine", MACHINES, ids="-".join)
 def test_on_every_machine_one_line_counts(python: str, machine: tuple[str, str]) -> None:
-    release = published(make_manifest(TAG))
+    release = make_published(make_manifest(TAG))
     environment = {"python_version": python, "sys_platform": machine[0], "platform_machine": machine[1]}
     found = [r for r in lines(requirements(release, "mlir")) if r.marker is not None and r.marker.evaluate(environment)]
     assert len(found) == 1
@@ -125,13 +113,13 @@ def test_on_every_machine_one_line_counts(python: str, machine: tuple[str, str])
 def test_every_line_has_the_hash_of_its_wheel() -> None:
     manifest = make_manifest(TAG)
     digests = {wheel.filename: wheel.sha256 for wheel in manifest.wheels}
-    for requirement in lines(requirements(published(manifest), "mlir")):
+    for requirement in lines(requirements(make_published(manifest), "mlir")):
         name, _, fragment = str(requirement.url).rpartition("/")[2].partition("#sha256=")
         assert fragment == digests[name]
 
 
 def test_free_threaded_wheels_are_named_but_not_chosen() -> None:
-    text = requirements(published(make_manifest(TAG, platforms=("win_amd64",))), "mlir")
+    text = requirements(make_published(make_manifest(TAG, platforms=("win_amd64",))), "mlir")
     assert (
         "# Not listed, because markers can't select it: https://forge.example/mlir-20261120.2-cp314-cp314t-win" in text
     )
@@ -143,7 +131,7 @@ def test_a_wheel_for_the_stable_abi_is_for_newer_pythons_too(python: str, count:
     manifest = make_manifest(TAG, platforms=("win_amd64",), pythons=("cp312",))
     data = manifest.to_text().replace("-cp312-cp312-", "-cp312-abi3-")
     manifest = Manifest.from_text(data, where="")
-    first, last = lines(requirements(published(manifest), "mlir"))
+    first, last = lines(requirements(make_published(manifest), "mlir"))
     environment = {"python_version": python, "sys_platform": "win32", "platform_machine": "AMD64"}
     assert first.marker is not None
     assert last.marker is not None
@@ -152,7 +140,7 @@ def test_a_wheel_for_the_stable_abi_is_for_newer_pythons_too(python: str, count:
 
 
 def test_a_yanked_release_says_so_on_one_line() -> None:
-    release = published(make_manifest(TAG), Yank(tag=TAG, reason="bad\nimport os ; evil"))
+    release = make_published(make_manifest(TAG), Yank(tag=TAG, reason="bad\nimport os ; evil"))
     for text in (requirements(release, "mlir"), pylock(release, "mlir")):
         assert "# YANKED: bad import os ; evil\n" in text
     assert len(lines(requirements(release, "mlir"))) == 26  # nothing was smuggled in
@@ -160,7 +148,7 @@ def test_a_yanked_release_says_so_on_one_line() -> None:
 
 def test_the_lock_file_is_one() -> None:
     manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
-    release = published(manifest)
+    release = make_published(manifest)
     lock = Pylock.from_dict(tomllib.loads(pylock(release, "mlir-core")))
     (package,) = lock.packages
     assert (package.name, str(package.version)) == ("mlir-core", manifest.version)
@@ -185,7 +173,7 @@ def test_a_release_has_both_files_for_each_distribution_and_names_them_with_thei
     manifest = make_manifest(TAG, distributions=("mlir", "mlir-core"))
     files = lock_files(manifest, "https://forge.example/{}".format)
     assert sorted(files) == ["pylock.mlir-core.toml", "pylock.toml", "requirements-mlir-core.txt", "requirements.txt"]
-    assert files["requirements.txt"].decode() == requirements(published(manifest), "mlir")
+    assert files["requirements.txt"].decode() == requirements(make_published(manifest), "mlir")
     locked = structs.replace(manifest, locks=lock_entries(files))
     assert Manifest.from_text(locked.to_text(), where="") == locked
     assert "locks" not in manifest.to_text()  # which older readers know
