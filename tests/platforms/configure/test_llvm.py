@@ -20,6 +20,7 @@ from mlir_release.sdk.build_environment import fixed_root
 from mlir_release.sdk.components import components, not_installed
 from tests.platforms.configure.machines import Mac, Machine, Windows
 from tests.platforms.configure.ninja import Build, Step
+from tests.platforms.configure.rules import check_c_runtime, check_deployment_target, check_no_times
 from tests.platforms.configure.test_wheel import skip_without_wine
 from tests.platforms.test_path_lengths import CACHE, too_long
 
@@ -96,23 +97,15 @@ def test_code_generators(configured: Configured) -> None:
 
 
 def test_c_runtime(configured: Configured) -> None:
-    chosen = {word for step in configured.compiles for word in step.flags if re.fullmatch("[-/]M[TD]d?", word)}
-    assert chosen == ({"-MT"} if configured.os == "windows" else set())
-    if configured.os == "windows":
-        assert all("-MT" in step.flags for step in configured.compiles)
+    check_c_runtime(configured.os, configured.compiles)
 
 
 def test_no_file_has_a_time_in_it(configured: Configured) -> None:
-    if configured.os == "windows":
-        for step in configured.links:
-            assert {"/INCREMENTAL:NO", "/Brepro"} <= set(step.flags), step.name
-        assert all("/Brepro" in step.flags for step in configured.compiles)
+    check_no_times(configured.os, configured.compiles, configured.links)
 
 
 def test_deployment_target(configured: Configured) -> None:
-    wanted = {"-mmacosx-version-min=13.0"} if configured.os == "macos" else set()
-    for step in (*configured.compiles, *configured.links):
-        assert {word for word in step.flags if "version-min" in word} == wanted, step.name
+    check_deployment_target(configured.os, [*configured.compiles, *configured.links])
 
 
 def test_nothing_of_the_machine_is_linked(configured: Configured) -> None:

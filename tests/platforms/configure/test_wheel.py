@@ -21,6 +21,7 @@ from mlir_release.testing.suites import place_libraries
 from tests.platforms import wine
 from tests.platforms.configure.machines import Mac, Machine, Windows, as_llvm_23
 from tests.platforms.configure.ninja import Build, Step
+from tests.platforms.configure.rules import check_c_runtime, check_deployment_target, check_no_times
 from tests.platforms.test_path_lengths import CACHE, too_long
 
 if TYPE_CHECKING:
@@ -187,11 +188,7 @@ def test_nothing_else_of_the_machine_is_linked(configured: Configured) -> None:
 
 
 def test_c_runtime(configured: Configured) -> None:
-    """Linked statically on Windows, and the same one in every file: a library can't be linked of two."""
-    chosen = {word for step in configured.compiles for word in step.flags if re.fullmatch("[-/]M[TD]d?", word)}
-    assert chosen == ({"-MT"} if configured.os == "windows" else set())
-    if configured.os == "windows":
-        assert all("-MT" in step.flags for step in configured.compiles)
+    check_c_runtime(configured.os, configured.compiles)
 
 
 def test_what_is_exported(configured: Configured) -> None:
@@ -220,19 +217,14 @@ def test_runpaths(configured: Configured) -> None:
 
 
 def test_no_file_has_a_time_in_it(configured: Configured) -> None:
-    for step in configured.links.values():
-        if configured.os == "windows":
-            assert {"/INCREMENTAL:NO", "/Brepro"} <= set(step.flags), step.name
-        elif configured.os == "linux":
+    check_no_times(configured.os, configured.compiles, list(configured.links.values()))
+    if configured.os == "linux":
+        for step in configured.links.values():
             assert "-Wl,--build-id=none" in step.flags, step.name
-    if configured.os == "windows":
-        assert all("/Brepro" in step.flags for step in configured.compiles)
 
 
 def test_deployment_target(configured: Configured) -> None:
-    wanted = {"-mmacosx-version-min=13.0"} if configured.os == "macos" else set()
-    for step in (*configured.compiles, *configured.links.values()):
-        assert {word for word in step.flags if "version-min" in word} == wanted, step.name
+    check_deployment_target(configured.os, [*configured.compiles, *configured.links.values()])
 
 
 def test_no_path_of_this_machine_is_compiled_into_files(configured: Configured) -> None:
