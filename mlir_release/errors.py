@@ -178,7 +178,7 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
         ),
         "lost-race": Meaning(
             "somebody else got there first: a branch moved, a name is taken, a lock is held",
-            "run this again: it looks anew",
+            "wait for the other process to end, then run this again: it looks anew",
         ),
         "push-failed": Meaning(
             "commits could not be pushed",

@@ -106,15 +106,13 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
 
     :param revision: of llvm-project, as the tag's message says it
     :param where: the tag
-    :raises VerificationError: ``pin-commit-parents``, ``pin-base-unprotected``, ``pin-commit-changes-more``,
-        ``pin-file-not-plain``, ``pin-malformed``
+    :raises VerificationError: ``tampered``
     :raises NeedsPersonError: ``tag-contradicts-pin``
     """
     _check_parents(facts, where)
     others = [name for name in facts.changed if name != PIN_FILE]
     if others:
         raise _tampered(
-            "pin-commit-changes-more",
             f"the commit that {where} names changes more than the pin",
             facts,
             where,
@@ -122,7 +120,6 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
         )
     if facts.entry is not None and (facts.entry.mode, facts.entry.kind) != (PLAIN, "blob"):
         raise _tampered(
-            "pin-file-not-plain",
             f"{PIN_FILE} is no plain file in the commit that {where} names",
             facts,
             where,
@@ -131,9 +128,7 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
     try:
         pin = parse_pin(facts.pin, where=where)
     except UsageError as error:
-        raise _tampered(
-            "pin-malformed", f"the commit that {where} names has no proper pin", facts, where, why=error.what
-        ) from error
+        raise _tampered(f"the commit that {where} names has no proper pin", facts, where, why=error.what) from error
     if pin != revision:
         raise NeedsPersonError(
             "tag-contradicts-pin",
@@ -148,7 +143,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
     parents = facts.parents
     if len(parents) not in PARENTS or len(set(parents)) != len(parents):
         raise _tampered(
-            "pin-commit-parents",
             f"{where} does not name a pin commit",
             facts,
             where,
@@ -156,7 +150,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
         )
     if not facts.base_on_branch:
         raise _tampered(
-            "pin-base-unprotected",
             f"{where} would be built by a toolkit that is not of {facts.branch}",
             facts,
             where,
@@ -164,6 +157,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
         )
 
 
-def _tampered(id: str, what: str, facts: PinFacts, tag: str, *, why: str) -> VerificationError:
+def _tampered(what: str, facts: PinFacts, tag: str, *, why: str) -> VerificationError:
     remedy = f"don't publish or install it; find out who made it; mlir-release release abandon {tag}, then make another"
-    return VerificationError(id, what, where=facts.commit, why=why, remedy=remedy)
+    return VerificationError("tampered", what, where=facts.commit, why=why, remedy=remedy)

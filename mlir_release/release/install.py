@@ -192,23 +192,23 @@ def _install(python: Path, paths: Sequence[Path], manifest: Manifest, options: S
     pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
     done = capture([*pip, *options, *paths], environment=environment)
     if not done.ok:
-        raise _failed("install-failed", f"pip does not install {', '.join(path.name for path in paths)}", python, done)
+        raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", python, done)
     done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
     if done.returncode != 0:
-        raise _failed("import-failed", f"{paths[0].name} is installed, but can't be imported", python, done)
+        raise _failed(f"{paths[0].name} is installed, but can't be imported", python, done)
 
 
 def _cmake_dir(python: Path) -> str:
     """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``import-failed``"""
     done = capture([python, "-m", "mlir_sdk", "--cmakedir"])
     if not done.ok:
-        raise _failed("import-failed", "mlir-sdk is installed, but can't be imported", python, done)
+        raise _failed("mlir-sdk is installed, but can't be imported", python, done)
     return done.stdout.strip()
 
 
-def _failed(id: str, what: str, python: Path, done: Captured) -> VerificationError:
+def _failed(what: str, python: Path, done: Captured) -> VerificationError:
     return VerificationError(
-        id,
+        "install-failed",
         what,
         where=str(python),
         why=(done.stdout + done.stderr).strip()[-3000:],
