@@ -208,7 +208,7 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
         ),
         "local-forge-failed": Meaning(
             "the folder of a local forge can't be read or written",
-            "make room, or correct the permissions; then run this again",
+            "make room, or run this as the owner of the folder; then run it again: nothing was left half-done",
         ),
         "not-on-forge": Meaning(
             "the repository, tag, workflow, pull request, draft or file is not on the forge, or hidden from the token",

@@ -60,7 +60,8 @@ class Row:
 
     def cells(self) -> tuple[str, ...]:
         """As :attr:`CheckedRelease.COLUMNS`."""
-        return self.name, self.result, f"{self.error.id}: {self.error.why}" if self.error is not None else ""
+        error = self.error
+        return self.name, self.result, f"{error.what}: {error.why} [{error.id}]" if error is not None else ""
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""

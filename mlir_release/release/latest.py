@@ -241,7 +241,7 @@ def renewal_due(forge: Forge, newest: str, *, branch: str, lifetime: timedelta, 
     try:
         pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
     except VerificationError as error:
-        return f"what should say that it is the newest is refused [{error.id}]"
+        return error.what
     if pointer.tag != newest:
         return f"the signed pointer still names {pointer.tag}"
     if now >= pointer.issued_at + lifetime / 2:

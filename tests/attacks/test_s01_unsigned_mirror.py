@@ -82,6 +82,7 @@ def test_a_mirror_cannot_undo_that_signatures_were_asked_for(
     before, environment = written(output), written(tmp_path / "environment")
     answer = run(*commands(hostile, output, python)[name], *hostile.named[way])
     assert (answer.code, answer.id) == (6, "provenance-downgraded")
+    assert "the release says that it is not signed, and it has to be" in str(answer.error)
     assert written(output) == before
     assert written(tmp_path / "environment") == environment
     assert (destination.tags(), destination.releases()) == ([], [])
@@ -128,6 +129,7 @@ def test_nothing_that_nobody_signed_goes_to_pypi(
     forge = ("--forge", f"local:{numbered.forge.root}", "--repository-url", "http://127.0.0.1:1/legacy/")
     answer = run("pypi", NUMBERED, *forge, *options, *original.named[way])
     assert (answer.code, answer.id) == (6, "provenance-downgraded")
+    assert "the release says that it is not signed, and it has to be" in str(answer.error)
     assert list(tmp_path.iterdir()) == []
 
 

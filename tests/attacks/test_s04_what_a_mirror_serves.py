@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ def test_a_file_that_is_not_the_manifests_is_not_copied(honest: Mirror, tmp_path
     name = replace(honest, suffix)
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert "'s release.json says" in str(answer.error)
     assert answer.error is not None
     assert name in answer.error.why
     assert (destination.tags(), destination.releases()) == ([], [])
@@ -69,12 +71,12 @@ def test_a_file_whose_record_lies_is_not_copied(honest: Mirror, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "id"),
+    ("name", "id", "said"),
     [
-        (".provenance", "release-not-its-manifest"),
-        (".sigstore.json", "provenance-malformed"),
-        (REPORT, "provenance-digest"),
-        (f"{REPORT}.sigstore.json", "provenance-malformed"),
+        (".provenance", "release-not-its-manifest", "is not what"),
+        (".sigstore.json", "signature-invalid", "its bundle can't be read"),
+        (REPORT, "signature-invalid", "what was signed is another content of the file"),
+        (f"{REPORT}.sigstore.json", "signature-invalid", "its bundle can't be read"),
     ],
 )
 def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(
@@ -82,10 +84,12 @@ def test_what_lies_beside_a_wheel_must_be_made_from_its_signature(
     tmp_path: Path,
     name: str,
     id: str,
+    said: str,
 ) -> None:
     honest.put(name if name.startswith("smoke") else honest.wheel.name + name, b'{"a": 1}')
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, id)
+    assert said in str(answer.error)
     assert destination.published(TAG) is None
 
 
@@ -95,6 +99,7 @@ def test_every_file_that_nothing_lists_is_named_and_none_is_copied(honest: Mirro
         honest.put(name, b"evil")
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert "'s release.json says" in str(answer.error)
     assert answer.error is not None
     assert all(f"it does not list {name}" in answer.error.why for name in added)
     assert (destination.tags(), destination.releases()) == ([], [])
@@ -109,6 +114,7 @@ def test_a_file_of_the_release_that_is_gone_is_named(honest: Mirror, tmp_path: P
     honest.record(lambda data: data["assets"].pop(name))
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert "'s release.json says" in str(answer.error)
     assert (destination.tags(), destination.releases()) == ([], [])
 
 
@@ -117,6 +123,7 @@ def test_an_unlisted_wheel_is_refused_where_nothing_is_signed(honest: Mirror, tm
     honest.put(EVIL, b"evil")
     answer, destination = copy(honest, tmp_path / "copy", "--provenance", "skip")
     assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert "'s release.json says" in str(answer.error)
     assert destination.releases() == []
 
 
@@ -145,9 +152,10 @@ def test_a_bundle_that_would_fill_the_memory_is_not_read(honest: Mirror, tmp_pat
     honest.record(lambda data: data["assets"][name].update(size=size))
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, "asset-too-large")
+    assert "is larger than such a file can be" in str(answer.error)
     assert destination.published(TAG) is None
     install = ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run")
-    assert run(*install, *honest.named["both"]).id == "asset-too-large"
+    assert "is larger than such a file can be" in str(run(*install, *honest.named["both"]).error)
 
 
 # -- of another release ------------------------------------------------------------------------------------------------
@@ -164,9 +172,10 @@ def test_a_signed_wheel_of_another_release_is_refused(honest: Mirror, tmp_path: 
         ("verify", TAG, "--forge", honest.address),
         ("install", TAG, "--forge", honest.address, "--python", sys.executable, "--dry-run"),
     ):
-        assert run(*command, *honest.named["both"]).id == "provenance-tag"
+        assert "it was signed for another release" in str(run(*command, *honest.named["both"]).error)
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
-    assert (answer.id, destination.releases()) == ("provenance-tag", [])
+    assert (answer.id, destination.releases()) == ("signature-invalid", [])
+    assert "it was signed for another release" in str(answer.error)
 
 
 def test_the_manifest_of_another_release_is_refused(honest: Mirror, tmp_path: Path) -> None:
@@ -181,7 +190,11 @@ def test_the_manifest_of_another_release_is_refused(honest: Mirror, tmp_path: Pa
         ("install", "latest", *forge, "--python", sys.executable, "--dry-run"),
         ("conda", "recipe", newer, *forge, "-o", str(tmp_path / "recipe")),
     ):
-        assert run(*command).id == "manifest-of-another", command
+        answer = run(*command)
+        assert (answer.id, f"the release.json of {newer} is that of {TAG}" in str(answer.error)) == (
+            "manifest-of-another",
+            True,
+        ), command
     assert not (tmp_path / "recipe").exists()
     # The pages leave it out, and would show the others.
     assert run("index", *forge, "-o", str(tmp_path / "site")).id == ""
@@ -208,6 +221,7 @@ def test_a_tag_that_says_something_else_is_not_copied(
         LocalForge(honest.root).create_tag(TAG, tag.commit, message)
     answer, destination = copy(honest, tmp_path / "copy", *honest.named["both"])
     assert (answer.code, answer.id) == (6, "release-not-its-manifest")
+    assert "'s release.json says" in str(answer.error)
     assert (destination.tags(), destination.releases()) == ([], [])
     rebuild = ("wheels", "rebuild", TAG, f"mlir-linux-x86_64-{PYTHON}", "--forge", honest.address)
     answer = run(*rebuild, *honest.named["both"], "-o", str(tmp_path / "rebuilt"))
@@ -284,6 +298,7 @@ def test_a_waiver_that_the_manifest_does_not_have_so_is_refused(tmp_path: Path, 
     answer = run("mirror", f"local:{stage.forge.root}", f"local:{LocalForge.create(tmp_path / 'copy', FILES).root}")
     assert answer.code == 6
     assert answer.id in ("release-not-its-manifest", "waiver-invalid")
+    assert re.search("is not what .* says|a waiver can't be read", str(answer.error))
 
 
 def test_a_yanked_release_of_a_mirror_is_named_so_and_is_not_the_latest(

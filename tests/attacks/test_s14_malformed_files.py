@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import json
+import re
 import shutil
 import sys
 import tarfile
@@ -244,7 +245,7 @@ def test_a_wheel_with_members_that_cannot_be_read_has_problems_or_is_refused(tmp
     if "WHEEL" not in members and "file" not in members:
         with pytest.raises(VerificationError) as caught:
             read_built(wheel)
-        assert caught.value.id in ("wheel-corrupt", "wheel-not-ours")
+        assert re.search("is damaged|does not say which release it belongs to", caught.value.what)
 
 
 def test_a_record_that_cannot_be_read_is_a_problem_of_the_wheel(tmp_path: Path) -> None:
@@ -309,7 +310,9 @@ def test_a_hostile_tar_archive_is_refused_as_a_source_distribution_and_as_an_sdk
     archive.write_bytes(zstandard.compress(TARS[content] + bytes(64 << 20)))
     with pytest.raises((VerificationError, UsageError)) as refused:
         unpack([archive], tmp_path / "sdk")
-    assert refused.value.id in ("sdk-archive-damaged", "sdk-archive-leads-outside", "sdk-description-invalid")
+    assert refused.value.id in ("sdk-archive-damaged", "sdk-description-invalid")
+    said = "is not a complete part of an SDK|has an entry that would be unpacked elsewhere|description cannot be read"
+    assert re.search(said, refused.value.what)
     assert not (tmp_path / "sdk").exists()
     assert not list(tmp_path.glob(".sdk.unpack"))
 

@@ -36,14 +36,14 @@ def test_errors_look_like_the_toolkits(bootstrap: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate ...", "certificates-missing"),
-        ("OSError: Could not find a suitable TLS CA certificate bundle, invalid path: /x", "certificates-missing"),
-        ("ERROR: No matching distribution found for rich>=13", "setup-failed"),
-        ("", "setup-failed"),
+        ("SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate ...", "the certificate of"),
+        ("OSError: Could not find a suitable TLS CA certificate bundle, invalid path: /x", "the certificate of"),
+        ("ERROR: No matching distribution found for rich>=13", "the toolkit could not be"),
+        ("", "the toolkit could not be"),
     ],
 )
-def test_what_pip_says_decides_the_id(bootstrap: ModuleType, said: str, expected: str) -> None:
-    with pytest.raises(bootstrap.SetupError, match=rf"^error\[{expected}\]"):
+def test_what_pip_says_decides_the_message(bootstrap: ModuleType, said: str, expected: str) -> None:
+    with pytest.raises(bootstrap.SetupError, match=rf"^error\[[a-z-]+\]: {expected}"):
         bootstrap.explain(said)
 
 

@@ -99,5 +99,5 @@ def test_a_draft_a_release_without_an_sdk_and_wrong_arguments_are_refused(world:
         "name": "downstream-name-invalid",
         "smoke": "downstream-no-repository",
     }
-    assert caught.value.id == "downstream-index-unknown"
+    assert (caught.value.id, caught.value.what) == ("downstream-index-unknown", "where are the pages?")
     assert not (tmp_path / "kit").exists()

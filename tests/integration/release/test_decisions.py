@@ -71,11 +71,12 @@ def publish(forge: LocalForge, tmp_path: Path, name: str = "mlir-20261120.1-cp31
     forge.publish(draft)
 
 
-def refused(forge: LocalForge, action: Callable[[], object], id: str, kind: type[ReleaseError]) -> None:
+def refused(forge: LocalForge, action: Callable[[], object], id: str, kind: type[ReleaseError], said: str = "") -> None:
     before = image(forge)
     with pytest.raises(kind) as caught:
         action()
     assert caught.value.id == id
+    assert said in caught.value.what
     assert caught.value.remedy or caught.value.why
     assert image(forge) == before
 
@@ -117,10 +118,16 @@ def test_a_test_target_can_be_waived(forge: LocalForge) -> None:
 
 
 def test_waivers_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"), "target-unknown", UsageError)
-    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError)
+    refused(
+        forge,
+        lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"),
+        "target-unknown",
+        UsageError,
+        "there is no target",
+    )
+    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError, "needs a reason")
     refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-missing", UsageError)
-    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError)
+    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError, "tag")
     publish(forge, tmp_path)
     refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "already-published", NeedsPersonError)
 
@@ -160,7 +167,7 @@ def test_drafts_left_by_a_killed_abandon_are_deleted_by_the_next(forge: LocalFor
 
 
 def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError)
+    refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError, "needs a reason")
     refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-missing", UsageError)
     publish(forge, tmp_path)
     refused(forge, lambda: abandon(forge, TAG, "r"), "already-published", NeedsPersonError)
@@ -249,7 +256,7 @@ def test_a_yank_survives_a_branch_that_moves(
 def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
     refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "not-published", NeedsPersonError)
     publish(forge, tmp_path)
-    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError, "needs a reason")
     refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "file-unknown", UsageError)
     refused(forge, lambda: yank(forge, TAG, "r", branch="trunk"), "branch-missing", UsageError)
     refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-missing", UsageError)
@@ -364,15 +371,30 @@ def test_a_wheel_that_is_there_is_still_gated_by_its_suites(windows: LocalForge,
 
 
 def test_filters_that_choose_nothing(windows: LocalForge, tmp_path: Path) -> None:
-    refused(windows, lambda: waive_only(windows, TAG, "os=widnows", "r"), "filter-unknown-value", UsageError)
-    refused(windows, lambda: waive_only(windows, TAG, "os=windows and", "r"), "filter-invalid", UsageError)
+    refused(
+        windows,
+        lambda: waive_only(windows, TAG, "os=widnows", "r"),
+        "filter-unknown-value",
+        UsageError,
+        "no target has os",
+    )
+    refused(
+        windows,
+        lambda: waive_only(windows, TAG, "os=windows and", "r"),
+        "filter-invalid",
+        UsageError,
+        "can't be read at column",
+    )
     refused(
         windows,
         lambda: waive_only(windows, TAG, "os=linux and python=cp313", "r"),
         "filter-matches-nothing",
         UsageError,
+        "no target fits the filter",
     )
-    refused(windows, lambda: waive_only(windows, TAG, "os=windows", " "), "reason-missing", UsageError)
+    refused(
+        windows, lambda: waive_only(windows, TAG, "os=windows", " "), "reason-missing", UsageError, "needs a reason"
+    )
     fill(windows, tmp_path / "dist", *WINDOWS)
     with pytest.raises(UsageError) as caught:
         waive_only(windows, TAG, "os=windows", "r")
@@ -390,6 +412,7 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
             lambda target=target, only=only: waive_either(windows, TAG, target=target, only=only, reason="r"),  # type: ignore[misc]
             "waive-what",
             UsageError,
+            "waive" if target is None and only is None else "not both",
         )
     assert isinstance(waive_either(windows, TAG, target=WINDOWS[0], only=None, reason="r"), Decision)
     assert isinstance(waive_either(windows, TAG, target=None, only="os=windows", reason="r"), Waivers)

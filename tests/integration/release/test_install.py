@@ -141,14 +141,16 @@ def test_dependencies_come_from_the_index_and_mlir_does_not(
 
 
 @pytest.mark.parametrize(
-    ("tag", "id"),
-    [("nonsense", "install-tag-invalid"), (NEWER, "release-not-published"), (TAG, "release-not-published"),
-     ("latest", "install-release-missing")],
+    ("tag", "id", "said"),
+    [("nonsense", "install-tag-invalid", "is not the tag of a release"),
+     (NEWER, "release-not-published", f"{NEWER} is not published"),
+     (TAG, "release-not-published", f"{TAG} is not published"),
+     ("latest", "install-release-missing", "no snapshot is published")],
 )  # fmt: skip
-def test_no_such_release(stage: Stage, python: Path, tag: str, id: str) -> None:
+def test_no_such_release(stage: Stage, python: Path, tag: str, id: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:  # TAG has a draft only
         install(stage.forge, tag, python=python)
-    assert caught.value.id == id
+    assert (caught.value.id, said in caught.value.what) == (id, True)
 
 
 def test_no_fitting_wheel_never_falls_back(stage: Stage, python: Path) -> None:

@@ -220,13 +220,13 @@ def test_what_the_suites_take_is_said_before_they_run(
 
 
 @pytest.mark.parametrize(
-    ("wheel", "names", "id"),
-    [(None, ["smoke"], "suite-needs-wheel"), (None, ["smok"], "suite-unknown")],
+    ("wheel", "names", "said"),
+    [(None, ["smoke"], "smoke tests a wheel, and none is given"), (None, ["smok"], "there is no test suite smok")],
 )
-def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: list[str], id: str) -> None:
+def test_wrong_requests(sdk: Sdk, tmp_path: Path, wheel: Path | None, names: list[str], said: str) -> None:
     with pytest.raises(UsageError) as raised:
         run_suites(wheel, sdk=sdk, suites=names, workdir=tmp_path)
-    assert raised.value.id == id
+    assert raised.value.what == said
 
 
 def test_every_suite_of_the_matrix_can_be_run() -> None:

@@ -36,24 +36,24 @@ def test_filters(text: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "identifier", "hint"),
+    ("text", "said", "hint"),
     [
-        ("", "filter-invalid", "ends here"),
-        ("os=", "filter-invalid", "value is missing"),
-        ("os=linux and", "filter-invalid", "ends here"),
-        ("(os=linux", "filter-invalid", "not closed"),
-        ("os=linux)", "filter-invalid", "expected 'and'"),
-        ("os=linux python=cp312", "filter-invalid", "expected 'and'"),
-        ("os=linux & required", "filter-invalid", "unexpected character"),
-        ("=linux", "filter-invalid", "expected key=value"),
-        ("and", "filter-invalid", "expected key=value"),
-        ("platform=linux", "filter-unknown-key", "llvm, os, python"),
-        ("os=linx", "filter-unknown-value", "linux, macos"),
-        ("requird", "filter-unknown-value", "did you mean 'required'? there are: required, slow"),
+        ("", "can't be read at column", "ends here"),
+        ("os=", "can't be read at column", "value is missing"),
+        ("os=linux and", "can't be read at column", "ends here"),
+        ("(os=linux", "can't be read at column", "not closed"),
+        ("os=linux)", "can't be read at column", "expected 'and'"),
+        ("os=linux python=cp312", "can't be read at column", "expected 'and'"),
+        ("os=linux & required", "can't be read at column", "unexpected character"),
+        ("=linux", "can't be read at column", "expected key=value"),
+        ("and", "can't be read at column", "expected key=value"),
+        ("platform=linux", "asks for", "llvm, os, python"),
+        ("os=linx", "no target has", "linux, macos"),
+        ("requird", "no target has", "did you mean 'required'? there are: required, slow"),
     ],
 )
-def test_mistakes_are_named(text: str, identifier: str, hint: str) -> None:
+def test_mistakes_are_named(text: str, said: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         compile_filter(text, KNOWN)
-    assert caught.value.id == identifier
+    assert said in caught.value.what
     assert hint in str(caught.value)

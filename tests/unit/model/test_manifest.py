@@ -97,6 +97,7 @@ def test_what_is_no_manifest_at_all(content: bytes) -> None:
     with pytest.raises(VerificationError) as caught:
         Manifest.from_text(content, where="")
     assert caught.value.id == "manifest-invalid"
+    assert "release.json is written by" in caught.value.remedy
 
 
 def test_a_waiver_that_is_none() -> None:

@@ -90,7 +90,7 @@ def test_next_snapshot_is_monotonic_whatever_exists(ours: list[SnapshotTag], now
         tag = next_snapshot(ours, aware)
     except NeedsPersonError as error:
         newest = max(ours)
-        if error.id == "tag-in-future":
+        if "is dated more than one day ahead" in error.what:
             assert newest.date > today + timedelta(days=1)
         else:
             assert newest.number == MAX_NUMBER
@@ -160,7 +160,7 @@ def test_other_names_are_not_release_tags(name: str) -> None:
     assert parse_tag(name) is None
     with pytest.raises(UsageError) as caught:
         (parse_snapshot if name.startswith("s") else parse_numbered)(name)
-    assert caught.value.id == "tag-invalid"
+    assert "tag" in caught.value.what
 
 
 @given(st.text())

@@ -466,7 +466,8 @@ def test_ninety_nine_snapshots_in_a_day() -> None:
     forge = make_forge()
     for nn in range(1, 100):
         ours(forge, f"snapshot-20261120.{nn:02d}", OTHER)
-    check_refused(forge, "snapshot-numbers-exhausted", NeedsPersonError)
+    error = check_refused(forge, "snapshot-numbers-exhausted", NeedsPersonError)
+    assert "snapshot numbers of 2026-11-20 are used up" in error.what
 
 
 def test_a_name_taken_by_hand_is_skipped_and_mentioned() -> None:
