@@ -293,7 +293,7 @@ def test_a_report_that_was_swapped_is_not_published(stage: SignedStage) -> None:
             statement_of(file, predicate_type="https://spdx.dev/Document"), stage.claims())),
         ("what was signed is not about one file", lambda stage, file: stage.made.bundle(
             statement_of(file, ("b.whl", "b" * 64)), stage.claims())),
-        ("is from no authority that is trusted", lambda stage, file: MadeSigstore().bundle(statement_of(file), stage.claims())),
+        ("no authority that is trusted", lambda stage, file: MadeSigstore().bundle(statement_of(file), stage.claims())),
         ("its bundle can't be read", lambda stage, file: b"{}"),
         ("it was signed for another release", lambda stage, file: stage.made.bundle(
             statement_of(file), stage.claims(tag="snapshot-20261120.02"))),
