@@ -75,7 +75,7 @@ def made() -> list[tuple[str, ExitCode, str]]:
     classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     for kind in classes * 3:  # subclasses of subclasses
         bases = [base.id for base in kind.bases if isinstance(base, ast.Name) and base.id in codes]
-        if bases:
+        if bases and kind.name not in codes:
             codes[kind.name] = codes[bases[0]]
     owners = {
         call: kind.name

@@ -23,7 +23,7 @@ class Unavailable(ForgeError):
     :param lost: the request may have been carried out
     """
 
-    def __init__(self, id: str, what: str, *, where: str, why: str, remedy: str, wait: float, lost: bool) -> None:
+    def __init__(self, id: str, what: str, *, where: str, why: str, remedy: str = "", wait: float, lost: bool) -> None:
         super().__init__(id, what, where=where, why=why, remedy=remedy)
         self.wait = wait
         self.lost = lost

@@ -66,7 +66,7 @@ def test_what_is_not_known_of_the_release_is_left_to_the_signature() -> None:
         ("it was signed for another commit of the tag", {"commit": ""}),
     ],
 )  # fmt: skip
-def test_each_thing_that_is_wrong_with_the_signer_says_so(what: str, change: dict[str, str]) -> None:
+def test_each_thing_that_is_wrong_with_the_signer_has_its_own_error(what: str, change: dict[str, str]) -> None:
     with pytest.raises(VerificationError) as caught:
         check_signer(replace(SIGNER, **change), POLICY)
     assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)
@@ -97,7 +97,7 @@ def test_only_tags_of_releases_are_taken_where_none_is_expected(ref: str) -> Non
         ("what was signed is another content of the file", replace(STATEMENT, subjects=(replace(FILE, sha256=""),))),
     ],
 )
-def test_each_thing_that_is_wrong_with_the_statement_says_so(what: str, statement: Statement) -> None:
+def test_each_thing_that_is_wrong_with_the_statement_has_its_own_error(what: str, statement: Statement) -> None:
     with pytest.raises(VerificationError) as caught:
         check_statement(statement, FILE, POLICY)
     assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)

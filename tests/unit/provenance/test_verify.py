@@ -146,7 +146,7 @@ def test_a_bundle_says_what_it_is_about_before_it_is_verified(bundle: bytes) -> 
     ],
 )
 def test_a_signature_of_another_run_is_refused(made: MadeSigstore, what: str, changes: dict[str, str]) -> None:
-    assert refusal(made.bundle(statement_of((NAME, DIGEST)), workflow_claims(**changes)), made) == what
+    assert refusal(made.bundle(statement_of((NAME, DIGEST)), workflow_claims(**changes)), made).endswith(what)
 
 
 def test_another_file_is_refused(made: MadeSigstore, bundle: bytes) -> None:
@@ -184,7 +184,7 @@ def test_a_root_that_is_not_trusted_proves_nothing(made: MadeSigstore, bundle: b
 
 
 def test_a_file_that_nobody_signed_is_refused(made: MadeSigstore) -> None:
-    assert refusal(None, made) == "provenance-missing"
+    assert refusal(None, made) == "nobody signed it"
 
 
 def changed(bundle: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:

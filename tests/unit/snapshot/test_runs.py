@@ -73,5 +73,5 @@ def test_a_snapshot_that_someone_tagged_on_a_commit_of_their_own(forge: MemoryFo
     forge.create_tag(tag, commit, found.message)
     run = forge.dispatch(WORKFLOW, ref=tag, inputs={})
     assert run is not None
-    with pytest.raises(VerificationError, match="would be built by a toolkit that is not of main"):
+    with pytest.raises(VerificationError, match="names changes more than the pin"):
         check_run(forge, run.id, tag, workflow=WORKFLOW)
