@@ -153,7 +153,7 @@ def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
             {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"},
         ),
         (
-            "not that of the protected branch",
+            "the workflow that signed it was not that of the protected branch",
             {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"},
         ),
         ("it was signed in a run on another branch or tag", {"ref": "refs/heads/dev"}),
@@ -185,7 +185,7 @@ def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
     world.put(world.stage.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
     world.install().refused("signature-invalid", "it was signed in a run on another branch or tag")
     world.put(world.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
-    world.install().refused("signature-invalid", "its type is urn:mlir-release:latest:v1")
+    world.install().refused("signature-invalid", "what was signed is a statement of another kind")
 
 
 @pytest.mark.parametrize(
