@@ -92,9 +92,9 @@ def _patiently(url: str, path: Path, limit: int) -> str:
             with path.open("wb") as file:
                 return receive(url, file, limit=limit, timeout=TIMEOUT)
         except requests.HTTPError as error:
-            assert error.response is not None
-            why = f"{error.response.status_code} {error.response.reason}"
-            again = error.response.status_code in _TRANSIENT
+            answer = error.response
+            assert answer is not None
+            why, again = f"{answer.status_code} {answer.reason}", answer.status_code in _TRANSIENT
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
             why, again = str(error), True
         except requests.RequestException as error:

@@ -1,4 +1,4 @@
-"""One module downloads, as CONTRIBUTING promises. A second one fails here."""
+"""One module downloads, and one runs programs, as CONTRIBUTING promises. A second one fails here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ CARRIED = PACKAGE / "projects"
 
 #: Module or name that does a thing -> the modules that may use it.
 USERS = {
+    "asyncio.create_subprocess_exec": (),
+    "asyncio.create_subprocess_shell": (),
+    "asyncio.subprocess": (),
     "http.client": (),
     "httpx": (),
+    "multiprocessing": (),
+    "os.execv": (),
+    "os.fork": (),
+    "os.popen": (),
+    "os.posix_spawn": ("host/guard.py",),  # a script of its own, which starts once for each program
+    "os.system": (),
+    "pty": (),
     "requests.get": ("host/download.py",),
     "requests.Session": (),
     "requests.post": (),
     "requests.request": (),
+    "subprocess": ("host/process.py",),
     "urllib.request.urlopen": (),
     "urllib.request.urlretrieve": (),
     "urllib3": (),
