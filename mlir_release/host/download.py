@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from pathlib import Path
@@ -12,9 +11,10 @@ from urllib.request import url2pathname
 
 from mlir_release.errors import MachineError, VerificationError
 from mlir_release.host.files import replacing
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
 #: Seconds without an answer, or without more of it, after which an attempt has failed.
@@ -106,19 +106,20 @@ def _patiently(url: str, path: Path, limit: int) -> str:
 
 
 def _write(url: str, file: BinaryIO, chunks: Iterable[bytes], limit: int) -> str:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        file.write(chunk)
-        digest.update(chunk)
-        if file.tell() > limit:
-            raise VerificationError(
-                "download-wrong",
-                f"{urlsplit(url).path.rpartition('/')[2]} is not the file that it should be",
-                where=url,
-                why=f"it has more than {limit:,} bytes",
-                remedy="find out who put it there; no file of ours is that large",
-            )
-    return digest.hexdigest()
+    def written() -> Iterator[bytes]:
+        for chunk in chunks:
+            file.write(chunk)
+            if file.tell() > limit:
+                raise VerificationError(
+                    "download-wrong",
+                    f"{urlsplit(url).path.rpartition('/')[2]} is not the file that it should be",
+                    where=url,
+                    why=f"it has more than {limit:,} bytes",
+                    remedy="find out who put it there; no file of ours is that large",
+                )
+            yield chunk
+
+    return sha256_of(written())
 
 
 def _failed(url: str, why: str) -> MachineError:

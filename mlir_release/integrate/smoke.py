@@ -6,7 +6,6 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import signal
@@ -27,6 +26,7 @@ from mlir_release.host.process import exit_code, running
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
 
 def slots(project: Project) -> Path:
     """The folder that a downstream's slots are in."""
-    name = hashlib.sha256(os.fsencode(project.outer.common / STATE)).hexdigest()[:16]
+    name = sha256_of(os.fsencode(project.outer.common / STATE))[:16]
     return cache_directory() / "integrate" / name
 
 

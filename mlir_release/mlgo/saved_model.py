@@ -4,7 +4,6 @@ process of an interpreter of the user's that has TensorFlow, for as long as it i
 
 from __future__ import annotations
 
-import hashlib
 import math
 import shutil
 import threading
@@ -16,10 +15,10 @@ import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import read_document as read_file
-from mlir_release.host.files import sha256_of
 from mlir_release.host.process import running
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.mlgo import Trained, read_document
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class SavedModel:
         """SHA-256 of the names and digests of its files, but for what the toolkit adds."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != Trained.FILE)
         lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return sha256_of("".join(lines))
 
     def answering(self, layout: Layout) -> Chooser:
         """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""

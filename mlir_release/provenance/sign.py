@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
-from mlir_release.host.files import read_if_there, sha256_of, write_atomically
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.pep740 import publish_provenance

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, parse_bundle, read_statement
 from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer, check_statement
 
