@@ -1,4 +1,7 @@
-"""One module downloads, one runs programs and one makes digests, as CONTRIBUTING promises. A second one fails here."""
+"""One module each downloads, runs programs and makes digests, and no private module of sigstore-python is used.
+
+CONTRIBUTING promises it. A second one fails here.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ USERS = {
     "requests.Session": (),
     "requests.post": (),
     "requests.request": (),
+    "sigstore._internal": (),
+    "sigstore._utils": (),
     "subprocess": ("host/process.py",),
     "urllib.request.urlopen": (),
     "urllib.request.urlretrieve": (),
@@ -79,3 +84,16 @@ def test_another_spelling_is_seen() -> None:
         "def f():\n    from requests import get as g",
     ):
         assert "requests.get" in uses(code)
+
+
+def test_provenance_uses_no_private_names() -> None:
+    private = {
+        f"{path.name}: {ast.unparse(node)}"
+        for path in sorted((PACKAGE / "provenance").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and ast.unparse(node.value) not in ("self", "cls")
+    }
+    assert not private
