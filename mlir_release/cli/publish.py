@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, dry_run_option, forge_option, json_option
 from mlir_release.console import console
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +43,6 @@ def publish(
     Where releases are signed, the manifest is signed last: this command writes it, says so (in a workflow by the output
     attest), and ends well. Called again with its bundle in the folder of --dist, it publishes.
     """
-    import hashlib
-
     from mlir_release.model.manifest import MANIFEST_NAME
     from mlir_release.release import decisions
     from mlir_release.release.attest import MANIFEST
@@ -65,5 +64,5 @@ def publish(
     console.outcome(published, title=tag)
     console.output("attest", published.unsigned)
     if published.unsigned:
-        digest = hashlib.sha256(published.manifest.to_text().encode()).hexdigest()
+        digest = sha256_of(published.manifest.to_text())
         console.output("manifest", f"{MANIFEST} = {digest} {MANIFEST_NAME}")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.host.files import read_if_there, sha256_of
+from mlir_release.host.files import read_if_there
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Subject
