@@ -1,7 +1,7 @@
-"""Where each target of a release stands, with the evidence: the only judgement of a draft, and of what was published.
+"""Where each target of a release stands, with the evidence: a judgement of drafts and of what was published.
 
-Pure: whoever reads files, reports, waivers and jobs hands them in. What can be published, what is to be built next, what
-keeps a release waiting, and what has an issue are views of one card.
+Pure: the caller reads files, reports, waivers and jobs. What can be published, what is to be built next, what keeps a
+release waiting, and what has an issue are views of one card.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 #: A wheel or source distribution, as its asset, its row in a manifest, or its content tells of it.
 File = Built | WheelEntry | SourceEntry | Asset
 
-#: ``stale``: the report is about another build of the wheel. ``untested``: a test has no report; a wheel lacks a passing
-#: one. ``misnamed``: the wheel is there, and says that it is another target's. ``unconfirmed``: only the tag excludes it.
-#: ``unknown``: no job and no wheel tells whether there is an SDK.
+#: ``stale``: the report is about another build of the wheel. ``untested``: a test has no report; a wheel lacks a
+#: passing one. ``misnamed``: the wheel is there, and says that it is another target's. ``unconfirmed``: only the tag
+#: excludes it. ``unknown``: no job and no wheel tells whether there is an SDK.
 State = Literal[
     "good", "missing", "failed", "stale", "untested", "misnamed", "waived", "excluded", "unconfirmed", "unknown"
 ]
@@ -194,8 +194,8 @@ def score(
     A required target must have its wheel, and the wheel a passing report from each suite of its row, about the very
     bytes that are there. A waiver of a test forgives that report; a waiver of a wheel allows to go without the wheel.
     A waiver that isn't needed changes nothing. An experimental target that falls short is left out, and so is one that
-    the revision can't be made into. Where only the tag excludes a required one (:attr:`Excluded.claimed`), nobody signed
-    that: it is unconfirmed. What only a wheel's content tells is judged where the content was read.
+    the revision can't be made into. Where only the tag excludes a required one (:attr:`Excluded.claimed`), nobody
+    signed that: it is unconfirmed. What only a wheel's content tells is judged where the content was read.
 
     :param wheels: complete files, signed where they have to be
     :param reports: by target; None: there is a report that wasn't read, or a manifest says that the test passed
@@ -341,7 +341,7 @@ def _of_member(
         # Requirements that a wheel relaxes and its target doesn't: it was built with another targets.toml.
         asked = {override.name for override in part.overrides}
         reasons = [
-            f"{part.name if part == target else target.name}: its wheel requires {row.requirement}, where upstream "
+            f"{target.name}: its wheel requires {row.requirement}, where upstream "
             f"requires {row.upstream}; targets.toml has no such override"
             for row in file.info.relaxed
             if row.name not in asked
