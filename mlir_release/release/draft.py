@@ -173,7 +173,8 @@ class Draft(RemoteRelease):
         if only:
             self.matrix = self.due.only(only)
         lacking = self.missing()
-        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests)
+        release = self.state.of_release
+        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
 
     def _passes(self, reports: Mapping[str, TestReport], name: str) -> bool:
         report = reports.get(name)

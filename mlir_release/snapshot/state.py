@@ -72,6 +72,11 @@ class TagState:
         return str(self.tag)
 
     @property
+    def of_release(self) -> dict[str, str]:
+        """What every order of a job says of the release."""
+        return {"tag": self.name, "version": self.wheel_version, "revision": self.revision}
+
+    @property
     def facts(self) -> LlvmFacts | None:
         """What the tag records about its revision; None for the tags of older toolkits.
 

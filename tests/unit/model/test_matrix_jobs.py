@@ -20,8 +20,8 @@ from mlir_release.model.matrix_jobs import (
     groups,
     job_rows,
     missing_rows,
-    read_orders,
 )
+from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.model.targets import TARGETS_FILE
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -93,7 +93,7 @@ def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() 
     linux, windows = missing_rows(MATRIX, "platforms", wheels={built}, tests=tests)
     assert targets_of(linux, "wheels") == [built]
     (job,) = chain(linux, "tests")
-    assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"])} == {
+    assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"], list[TestOrder])} == {
         ("smoke", "cp312", built),
         ("regression", "", ""),
         ("smoke", "cp313", there),
@@ -136,7 +136,7 @@ def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
 )
 def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_orders(text)
+        read_orders(text, list[TestOrder])
     assert caught.value.id == "orders-malformed"
 
 

@@ -11,8 +11,9 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import job_rows, missing_rows, read_orders
+from mlir_release.model.matrix_jobs import job_rows, missing_rows
 from mlir_release.model.names import Slot
+from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.model.targets import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
@@ -81,7 +82,9 @@ def test_its_jobs_take_the_sdk_with_the_tools(matrix: Matrix) -> None:
 def test_a_wheel_of_an_earlier_run_is_fetched_for_its_test(matrix: Matrix) -> None:
     (row,) = missing_rows(matrix, "platforms", wheels=(), tests={f"sdk-{TOOLS}"})
     assert row["fetch"] == TOOLS
-    assert [order.wheel for order in read_orders(json.loads(row["tests"])["include"][0]["orders"])] == [TOOLS]
+    assert [
+        order.wheel for order in read_orders(json.loads(row["tests"])["include"][0]["orders"], list[TestOrder])
+    ] == [TOOLS]
 
 
 def test_filters_choose_it(matrix: Matrix) -> None:

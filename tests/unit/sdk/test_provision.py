@@ -8,6 +8,7 @@ import pytest
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.orders import SdkOrder
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
@@ -164,7 +165,7 @@ def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, mon
     monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
     matrix = Matrix.parse(with_assertions())
     for runtime in matrix.runtimes:
-        provide_pinned(matrix, runtime, revision.sha, cache=tmp_path)
+        provide_pinned(SdkOrder.of(runtime, matrix.release, revision.sha), cache=tmp_path)
     assert made == [
         "of packages",
         f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",
