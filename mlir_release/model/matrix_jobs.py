@@ -101,14 +101,14 @@ def _platform(
 ) -> Row:
     """The jobs of one platform, as JSON.
 
-    ``sdk``: the order of its SDK; ``fetch``: targets whose wheels are not built but are to be tested
+    ``order``: of its SDK; ``fetch``: targets whose wheels are not built but are to be tested
     """
     built = {wheel.name for wheel in wheels}
     needed = {test.wheels[0] for test in tests if test.needs_wheel}
     return {
         "runtime": runtime.name,
         "runner": runtime.runner,
-        "sdk": _text(SdkOrder.of(runtime, config, release["revision"])),
+        "order": _text(SdkOrder.of(runtime, config, release["revision"])),
         "wheels": _as_json(jobs_of_wheels(wheels, release)),
         "tests": _as_json(jobs_of_tests(tests)),
         "fetch": " ".join(sorted(needed - built)),

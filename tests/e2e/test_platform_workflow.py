@@ -192,7 +192,7 @@ def platform(runtime: str, *, wheels: tuple[str, ...] = (), fetch: tuple[str, ..
     return {
         "runtime": runtime,
         "runner": RUNNER,
-        "sdk": json.dumps({"runtime": runtime}),
+        "order": json.dumps({"runtime": runtime}),
         "wheels": json.dumps({"include": built}) if built else "",
         "tests": json.dumps({"include": tests}),
         "fetch": " ".join(f"{name}-{runtime}-cp312" for name in fetch),

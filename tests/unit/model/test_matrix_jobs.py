@@ -105,6 +105,22 @@ def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() 
     assert (job["targets"], job["wheel"]) == ("regression-mlir-windows-x64", "false")
 
 
+def test_a_platform_orders_what_its_builds_need_to_know() -> None:
+    """Its version, revision and all of its targets, so that they ask no forge for them."""
+    release = {"tag": "snapshot-20261120.02", "version": "20261120.2", "revision": "a" * 40}
+    matrix = MATRIX.sharing(REVISIONS[1])
+    for row, runtime in zip(job_rows(matrix, "platforms", release=release), matrix.runtimes, strict=True):
+        sdk = read_orders(row["order"], SdkOrder)
+        assert sdk == SdkOrder.of(runtime, matrix.release, "a" * 40)
+        assert (sdk.upstream, sdk.floor) == (matrix.release.upstream, runtime.floor)
+        for job in chain(row, "wheels"):
+            orders = read_orders(job["orders"], list[WheelOrder])
+            assert " ".join(order.target for order in orders) == job["targets"]
+            assert orders == [WheelOrder.of(matrix.wheel(order.target), **release) for order in orders]
+            assert {(order.version, order.revision) for order in orders} == {("20261120.2", "a" * 40)}
+            assert len(job["orders"]) < 30_000  # Windows gives a command line 32,767 characters
+
+
 def test_smoke_needs_the_description_of_the_sdk_only() -> None:
     (row,) = missing_rows(MATRIX, "platforms", wheels=(), tests={"smoke-mlir-linux-x86_64-cp312"})
     assert [job["sdk"] for job in chain(row, "tests")] == ["false"]
