@@ -21,7 +21,7 @@ from mlir_release.model.matrix_jobs import (
     job_rows,
     missing_rows,
 )
-from mlir_release.model.orders import TestOrder, read_orders
+from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
 from mlir_release.model.targets import TARGETS_FILE
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
