@@ -66,7 +66,7 @@ def matrix(
 
             place = open_forge(forge)
             state = find_state(place, tag)
-            found, release = matrix_of(place, state).due(state.tag), state.of_release
+            found, release = matrix_of(place, state).for_tag(state.tag), state.of_release
         found = found.only(only) if only else found
         rows = job_rows(found, kind, release=release)
     excluded = found.excluded

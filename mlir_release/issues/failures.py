@@ -14,7 +14,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.job_names import sdk_jobs, split_job_name
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
-from mlir_release.release.remote import fetch_manifest
+from mlir_release.release.release_assets import fetch_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -16,7 +16,7 @@ from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Policy, Subject
 from mlir_release.provenance.verify import verify_file
 from mlir_release.release.assets import METADATA_SUFFIX
-from mlir_release.release.remote import (
+from mlir_release.release.release_assets import (
     WAIVER_PREFIX,
     WAIVER_SUFFIX,
     fetch,
@@ -159,7 +159,7 @@ class CheckedFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class FileCheck:
     """A file of a release. ``error``: why it is refused; None: it is as it has to be."""
 
     name: str
@@ -188,7 +188,7 @@ class CheckedRelease:
     tag: str
     provenance: str  #: required or none, as its manifest says
     repository: str  #: whose workflow signed; empty: nobody did, or that was not checked
-    rows: tuple[Row, ...]
+    rows: tuple[FileCheck, ...]
     self_named: bool = False  #: only the release itself says that this repository's signature counts
     unsigned: ReleaseError | None = None  #: nobody signed the release, and nobody said that this is right
 
@@ -239,7 +239,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
         commit = state.commit
     with scratch_folder("check") as folder:
         trusted = read_trusted(forge, release, folder, signed_by, commit=commit)
-        rows = [Row(name=MANIFEST_NAME, result=_word(trusted))]
+        rows = [FileCheck(name=MANIFEST_NAME, result=_word(trusted))]
         rows += [_check_wheel(forge, trusted, number, folder) for number in range(len(trusted.manifest.files))]
         rows += [_check_report(forge, trusted, name, folder) for name in _reports(release)]
         rows += _refused_companions(forge, trusted)
@@ -268,21 +268,21 @@ def _word(trusted: TrustedRelease) -> str:
     return "signed" if trusted.signatures is not None else "not signed"
 
 
-def _check_wheel(forge: Forge, trusted: TrustedRelease, number: int, folder: Path) -> Row:
+def _check_wheel(forge: Forge, trusted: TrustedRelease, number: int, folder: Path) -> FileCheck:
     wheel = trusted.manifest.files[number]
     try:
         fetch_published_wheel(forge, trusted.release, wheel, folder).unlink()
         trusted.check(wheel.filename, wheel.sha256)
     except ReleaseError as error:
-        return Row(name=wheel.filename, result="refused", error=error)
-    return Row(name=wheel.filename, result=_word(trusted))
+        return FileCheck(name=wheel.filename, result="refused", error=error)
+    return FileCheck(name=wheel.filename, result=_word(trusted))
 
 
 def _reports(release: Release) -> list[str]:
     return sorted(asset.name for asset in release.assets if asset.name.endswith(REPORT_SUFFIX))
 
 
-def _check_report(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> Row:
+def _check_report(forge: Forge, trusted: TrustedRelease, name: str, folder: Path) -> FileCheck:
     asset = trusted.release.asset(name)
     assert asset is not None
     try:
@@ -292,11 +292,11 @@ def _check_report(forge: Forge, trusted: TrustedRelease, name: str, folder: Path
             fetch(forge, trusted.release, asset, folder).unlink()
         trusted.check(name, asset.sha256)
     except ReleaseError as error:
-        return Row(name=name, result="refused", error=error)
-    return Row(name=name, result=_word(trusted))
+        return FileCheck(name=name, result="refused", error=error)
+    return FileCheck(name=name, result=_word(trusted))
 
 
-def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[Row]:
+def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[FileCheck]:
     """The files that the manifest does not list, and those beside a wheel that it lists with another digest."""
     release, listed = trusted.release, listed_files(trusted.manifest)
     wheels = {file.filename for file in trusted.manifest.files}
@@ -305,6 +305,6 @@ def _refused_companions(forge: Forge, trusted: TrustedRelease) -> list[Row]:
         if asset.name not in wheels and listed.get(asset.name) not in ("", None, asset.sha256):
             why[asset.name] = f"{asset.sha256}, not {listed[asset.name]}"
     return [
-        Row(name=name, result="refused", error=not_its_manifest(forge, release.tag, name, reason))
+        FileCheck(name=name, result="refused", error=not_its_manifest(forge, release.tag, name, reason))
         for name, reason in sorted(why.items())
     ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import Waiver
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
     from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.release.assets import Built
@@ -32,7 +32,7 @@ class Judgement:
 
 
 def judge(
-    matrix: Matrix, wheels: Mapping[Slot, Built], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
+    matrix: Matrix, wheels: Mapping[WheelKey, Built], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> Judgement:
     """Weigh a draft's content.
 

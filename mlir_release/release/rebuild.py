@@ -23,7 +23,7 @@ from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
 from mlir_release.release.check import need_its_tag
-from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached, provide_pinned

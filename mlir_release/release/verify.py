@@ -32,7 +32,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.policy import Judgement, judge
-from mlir_release.release.remote import WAIVER_PREFIX
+from mlir_release.release.release_assets import WAIVER_PREFIX
 from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def targets_of(row: dict[str, str], kind: str) -> list[str]:
 
 @pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
 def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
-    matrix = MATRIX.sharing(facts)
+    matrix = MATRIX.with_abi3(facts)
     rows = job_rows(matrix, "platforms")
     assert [(row["runtime"], row["runner"]) for row in rows] == [(r.name, r.runner) for r in matrix.runtimes]
     assert sorted(name for row in rows for name in targets_of(row, "wheels")) == sorted(w.name for w in matrix.wheels)
@@ -108,7 +108,7 @@ def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() 
 def test_a_platform_orders_what_its_builds_need_to_know() -> None:
     """Its version, revision and all of its targets, so that they ask no forge for them."""
     release = {"tag": "snapshot-20261120.02", "version": "20261120.2", "revision": "a" * 40}
-    matrix = MATRIX.sharing(REVISIONS[1])
+    matrix = MATRIX.with_abi3(REVISIONS[1])
     for row, runtime in zip(job_rows(matrix, "platforms", release=release), matrix.runtimes, strict=True):
         sdk = read_orders(row["order"], SdkOrder)
         assert sdk == SdkOrder.of(runtime, matrix.release, "a" * 40)

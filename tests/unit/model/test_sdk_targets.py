@@ -12,7 +12,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows, missing_rows
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.model.targets import TARGETS_FILE
@@ -45,7 +45,7 @@ def test_a_row_makes_one_wheel_and_one_test_for_all_cpythons(matrix: Matrix) -> 
 
 
 def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
-    due = matrix.of_revision(FACTS).without({"linux-x86_64-cp313": "no NumPy"}).sharing(FACTS)
+    due = matrix.of_revision(FACTS).drop_unresolvable({"linux-x86_64-cp313": "no NumPy"}).with_abi3(FACTS)
     assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS]
     assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
 
@@ -55,13 +55,13 @@ def test_the_rows_of_the_guide_fit_the_shipped_file() -> None:
     rows = next(block for block in guide.split("```toml\n")[1:] if "[llvm.mlir-sdk]" in block).split("```")[0]
     matrix = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8") + rows)
     assert [wheel.name for wheel in matrix.only("suite=sdk").wheels] == [SDK, TOOLS]
-    monday, tuesday = (matrix.due(parse_snapshot(f"snapshot-202611{day}.01")) for day in (23, 24))
+    monday, tuesday = (matrix.for_tag(parse_snapshot(f"snapshot-202611{day}.01")) for day in (23, 24))
     assert SDK in {wheel.name for wheel in monday.wheels}
     assert SDK not in {wheel.name for wheel in tuesday.wheels}
 
 
 def test_the_slot_is_that_of_the_wheels_file(matrix: Matrix) -> None:
-    found = Slot.of_file("mlir_sdk_tools-20261120.2-py3-none-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
+    found = WheelKey.of_file("mlir_sdk_tools-20261120.2-py3-none-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
     assert found == matrix.wheel(TOOLS).slot
 
 
