@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--only", metavar="FILTER", help="For example: os=linux and (python=cp312 or required).")
+@click.option("--only", metavar="FILTER", help="For example: os=linux and python=cp31[12] and required.")
 @click.option(
     "--kind",
     type=click.Choice(["platforms", "sdk", "wheels", "tests"]),

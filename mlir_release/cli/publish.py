@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, dry_run_option, forge_option, json_option
 from mlir_release.console import console
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +51,6 @@ def publish(
     attest), and ends well. Called again with its bundle in the folder of --dist, it publishes. Given the output checked
     of the first call as --checked, it downloads no wheel again.
     """
-    import hashlib
-
     from mlir_release.model.manifest import MANIFEST_NAME
     from mlir_release.release import decisions
     from mlir_release.release.attest import MANIFEST
@@ -73,6 +72,6 @@ def publish(
     console.outcome(published, title=tag)
     console.output("attest", published.unsigned)
     if published.unsigned:
-        digest = hashlib.sha256(published.manifest.to_text().encode()).hexdigest()
+        digest = sha256_of(published.manifest.to_text())
         console.output("manifest", f"{MANIFEST} = {digest} {MANIFEST_NAME}")
         console.output("checked", published.checked)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
-from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_known
@@ -19,6 +18,7 @@ from mlir_release.index.pages import Pages
 from mlir_release.index.probe_outcome import ProbeOutcome, ProbeStep
 from mlir_release.index.probe_projects import try_projects
 from mlir_release.index.site import FOLDERS, Channel
+from mlir_release.model.digests import sha256_of
 from mlir_release.release import install_snippets
 from mlir_release.release.install_check import best_wheel, check_import, run_pip
 

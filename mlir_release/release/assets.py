@@ -3,7 +3,6 @@ uploaded."""
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.files import read_document, sha256_of
+from mlir_release.host.files import read_document
 from mlir_release.model.decode import MalformedError, builtins, convert
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, WheelKey, parse_source
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
@@ -145,7 +145,7 @@ def read_wheel(path: Path) -> Wheel:
             size=path.stat().st_size,
             sha256=sha256_of(path),
             metadata=metadata,
-            metadata_sha256=hashlib.sha256(metadata).hexdigest(),
+            metadata_sha256=sha256_of(metadata),
             info=wheel_info,
         )
         convert(builtins(wheel.entry()), WheelEntry)

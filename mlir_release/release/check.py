@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.host.files import read_document, read_if_there, sha256_of
+from mlir_release.host.files import read_document, read_if_there
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.test_report import REPORT_SUFFIX

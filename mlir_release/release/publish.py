@@ -10,7 +10,6 @@ there itself.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
@@ -147,7 +147,7 @@ def digest_of(files: Mapping[str, str]) -> str:
     Without the bundle of the manifest, which comes last, so that a job which was killed after it can be run again.
     """
     rows = [f"{sha256} {name}\n" for name, sha256 in sorted(files.items()) if name != MANIFEST_NAME + BUNDLE_SUFFIX]
-    return hashlib.sha256("".join(rows).encode()).hexdigest()
+    return sha256_of("".join(rows))
 
 
 def _listed(release: Release) -> dict[str, str]:
@@ -187,7 +187,7 @@ def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> 
     """
     if draft.signatures is None:
         return None
-    digest = hashlib.sha256(verified.manifest.to_text().encode()).hexdigest()
+    digest = sha256_of(verified.manifest.to_text())
     given = dist / (MANIFEST_NAME + BUNDLE_SUFFIX) if dist is not None else None
     for bundle in (read_if_there(given) if given is not None else None, draft.signatures.bundle(MANIFEST_NAME)):
         if bundle is not None and is_about(bundle, digest):

@@ -15,10 +15,10 @@ from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.containers import find_engine, unusable, why_unusable
-from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
 from mlir_release.forge.refusals import check_name
-from mlir_release.host.files import read_document, sha256_of
+from mlir_release.host.files import read_document
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import DOCUMENT_LIMIT
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
 from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.files import matrix_of_branch
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Signer, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
@@ -239,5 +239,5 @@ class Manifests:
         """Check the manifest's text against its bundle. :raises VerificationError: ``provenance-…``"""
         policy = self._policy(manifest)
         if policy is not None:
-            subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
+            subject = Subject(name=MANIFEST_NAME, sha256=sha256_of(content))
             verify_file(subject, bundle, policy, self._trust)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ForgeError, UsageError
-from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (

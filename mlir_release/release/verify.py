@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import LOCK_NAME
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.targets import OVERRIDES_NEED
@@ -89,7 +89,7 @@ def verify(draft: Draft) -> Verified:
         previous=previous,
         digests={
             **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
-            **{name: hashlib.sha256(content).hexdigest() for name, content in {**restored, **locks}.items()},
+            **{name: sha256_of(content) for name, content in {**restored, **locks}.items()},
         },
         excluded=excluded,
         locks=locks,
@@ -164,7 +164,7 @@ def _lacks_metadata(draft: Draft, wheel: Wheel) -> bool:
     beside = draft.release.asset(wheel.filename + METADATA_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return True
-    if beside is None or beside.sha256 != hashlib.sha256(wheel.metadata).hexdigest():
+    if beside is None or beside.sha256 != sha256_of(wheel.metadata):
         raise VerificationError(
             "metadata-mismatch",
             f"the metadata file of {wheel.filename} is {'missing' if beside is None else 'not the one in the wheel'}",
@@ -183,7 +183,7 @@ def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
     beside = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return made
-    if beside is None or beside.sha256 != hashlib.sha256(made).hexdigest():
+    if beside is None or beside.sha256 != sha256_of(made):
         raise VerificationError(
             "provenance-file-mismatch",
             f"the provenance file of {wheel.filename} is not made from its bundle",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from msgspec.structs import replace as replace_fields
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
+from mlir_release.model.digests import sha256_of
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -153,7 +153,7 @@ def _build_release(
 @contextmanager
 def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
     """The folder of a cached SDK, locked: by another lock than the importer's, this one also covers the fetching."""
-    key = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:12]
+    key = sha256_of(" ".join(facts))[:12]
     root = cache / "sdks" / f"{name}-{key}"
     with locked(cache / "sdks" / f".{root.name}.provide.lock"):
         if not (root / DESCRIPTION).is_file():

@@ -23,11 +23,11 @@ from mlir_release.errors import MachineError
 from mlir_release.host import venv
 from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.files import sha256_of
 from mlir_release.host.locked import choose
 from mlir_release.host.process import StepFailed
 from mlir_release.host.pythons import find_pythons
 from mlir_release.model.cpython import CPython
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk import build, cmake_exports
 from mlir_release.sdk.build import configure, prepare
