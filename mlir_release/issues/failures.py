@@ -12,7 +12,7 @@ from mlir_release.foreign import code_block
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
-from mlir_release.release.remote import fetch_manifest
+from mlir_release.release.release_assets import fetch_manifest
 from mlir_release.release.scorecard import score_published
 
 if TYPE_CHECKING:

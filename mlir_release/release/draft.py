@@ -13,7 +13,7 @@ from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
 from mlir_release.release.assets import Expected
-from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
+from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch
 from mlir_release.release.scorecard import Scorecard, score
 from mlir_release.release.signed import Signatures, is_required, repository_of
 from mlir_release.snapshot.pinned import check_pinned
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Asset, Forge, Release, RunJob, Tag
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
     from mlir_release.snapshot.state import TagState
 
@@ -81,7 +81,7 @@ class Draft(RemoteRelease):
     @property
     def due(self) -> Matrix:
         """The part of the matrix that this release is to have."""
-        return self.matrix.due(self.state.tag)
+        return self.matrix.for_tag(self.state.tag)
 
     @property
     def expected(self) -> Expected:
@@ -106,7 +106,7 @@ class Draft(RemoteRelease):
         """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
         return self.signatures is None or self._is_complete(name + BUNDLE_SUFFIX)
 
-    def wheels(self) -> dict[Slot, Asset]:
+    def wheels(self) -> dict[WheelKey, Asset]:
         """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
         return {slot: asset for slot, asset in super().wheels().items() if self.is_signed(asset.name)}
 
@@ -169,7 +169,8 @@ class Draft(RemoteRelease):
         if only:
             self.matrix = self.due.only(only)
         lacking = self.missing()
-        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests)
+        release = self.state.of_release
+        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``target-not-uploaded``"""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mlir_release.model.manifest import LeftOut, Waiver
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
     from mlir_release.release.assets import Built
 
@@ -30,7 +30,7 @@ class Judgement:
 
 
 def judge(
-    matrix: Matrix, wheels: Mapping[Slot, Built], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
+    matrix: Matrix, wheels: Mapping[WheelKey, Built], reports: Mapping[str, TestReport], waivers: Mapping[str, Waiver]
 ) -> Judgement:
     """Weigh a draft's content by :func:`~mlir_release.release.scorecard.score`."""
     card = score(matrix, wheels=wheels, reports=reports, waivers=waivers)

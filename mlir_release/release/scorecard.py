@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import RunJob
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Excluded, Matrix
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.targets import Runtime
     from mlir_release.model.test_report import TestReport
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
@@ -184,7 +184,7 @@ class Scorecard:
 def score(
     matrix: Matrix,
     *,
-    wheels: Mapping[Slot, File],
+    wheels: Mapping[WheelKey, File],
     reports: Mapping[str, TestReport | None],
     waivers: Collection[str],
     jobs: Mapping[str, RunJob] | None = None,

@@ -22,7 +22,7 @@ from mlir_release.release.assets import (
     read_dist,
     read_wheel,
 )
-from mlir_release.release.remote import Put
+from mlir_release.release.release_assets import Put
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,6 +19,7 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.cache import build_folder, cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import disk_full
@@ -34,7 +35,7 @@ from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import stage
+from mlir_release.wheels.stage import build_requirements, dependencies, stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -289,12 +290,13 @@ def _build_one(
     with locked(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
+        staged = replace(for_python(request, python), floor=backend.floor(request.floor))
         job = BuildJob(
             sdk=request.sdk,
             python=python,
-            project=stage(
-                replace(for_python(request, python), floor=backend.floor(request.floor)), workdir / "project"
-            ),
+            project=stage(staged, workdir / "project"),
+            requirements=(*BUILD_TOOLS, *build_requirements(staged)),
+            dependencies=dependencies(staged),
             profile=request.profile,
             workdir=workdir,
             cache=cache,

@@ -27,7 +27,7 @@ SHARED = Matrix.parse(
         make_row(suites=["smoke", "regression"], pythons=["cp312"]),
         make_row(suites=["smoke"], pythons=["cp313"], required=False),
     )
-).sharing(replace(FACTS, has_stable_abi=True))
+).with_abi3(replace(FACTS, has_stable_abi=True))
 REQUIRED, EXPERIMENTAL, ABI3 = (f"mlir-linux-x86_64-{python}" for python in ("cp312", "cp313", "cp312-abi3"))
 PLATFORM = "regression-mlir-linux-x86_64"
 NOTHING_LEFT = "nothing is left to publish: every target is left out or waived"

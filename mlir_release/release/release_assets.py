@@ -14,7 +14,7 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import DOCUMENT_LIMIT
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 
 if TYPE_CHECKING:
@@ -209,12 +209,12 @@ class RemoteRelease:
         """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
         self._small[sha256_of(path)] = path.read_bytes()
 
-    def wheels(self) -> dict[Slot, Asset]:
+    def wheels(self) -> dict[WheelKey, Asset]:
         """Its complete wheels and source distributions by what they are for."""
         return {
             slot: asset
             for asset in self.release.assets
-            if asset.complete and (slot := Slot.of_file(asset.name)) is not None
+            if asset.complete and (slot := WheelKey.of_file(asset.name)) is not None
         }
 
     def report(self, asset: Asset) -> TestReport:
