@@ -5,6 +5,7 @@ All else, from the conversation to the report, is the same for both.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +13,6 @@ from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.cc1 import clang_flags, llc_flags, refused_by_clang, refused_by_llc
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT, EvictionLayout, InliningLayout, Layout
 from mlir_release.extras.mlgo.policies import Heuristic, Observed
-from mlir_release.extras.mlgo.remarks import OPTIONS, cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,24 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.documents import Corpus, Policy, ProblemName
     from mlir_release.extras.mlgo.policies import Answering, Chooser
+
+
+#: Of a whole function, in LLVM's own remarks; remarks on loops repeat a part of it. Source: RAGreedy::reportStats in RegAllocGreedy.cpp.
+_FUNCTION = re.compile(r"^remark: .* generated in function$", re.MULTILINE)
+_COST = re.compile(r"(?P<cost>\S+) total (?:folded )?(?:spills|reloads|copies) cost")
+
+#: Options of llc that make it write them.
+REMARKS = ("-pass-remarks-missed=regalloc",)
+
+
+def cost_of(errors: str) -> float:
+    """The sum over all functions of spills, reloads and copies, each weighted by its block's frequency.
+
+    Frequencies are relative to the function's entry.
+
+    :param errors: llc's error output
+    """
+    return sum(float(match["cost"]) for line in _FUNCTION.findall(errors) for match in _COST.finditer(line))
 
 
 class Problem(ABC):
@@ -90,7 +108,7 @@ class Eviction(Problem):
 
     def command(self, flags: Sequence[str], *, emit: bool) -> list[str]:
         """See :meth:`Problem.command`."""
-        return [*flags, *OPTIONS, f"-filetype={'obj' if emit else 'null'}"]
+        return [*flags, *REMARKS, f"-filetype={'obj' if emit else 'null'}"]
 
     def asking(self, channel: Path) -> list[str]:
         """See :meth:`Problem.asking`. Source: llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlir_release.extras.mlgo.compare import change
+from mlir_release.extras.mlgo.evaluate import change
 
 
 def noisy(shift: float, spread: float, count: int = 40) -> tuple[list[float], list[float]]:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_release.extras.mlgo.compare import Change
 from mlir_release.extras.mlgo.compiling import Compiled
-from mlir_release.extras.mlgo.evaluate import Evaluation, Row
+from mlir_release.extras.mlgo.evaluate import Change, Evaluation, Row
 from mlir_release.extras.mlgo.instructions import Counted
 from mlir_release.extras.mlgo.problems import EVICTION, INLINING, Problem
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_release.extras.mlgo.remarks import cost_of
+from mlir_release.extras.mlgo.problems import cost_of
 
 PRINTED = """\
 remark: a.cpp:3:1: 2 virtual registers copies 9.900000e+01 total copies cost generated in loop
