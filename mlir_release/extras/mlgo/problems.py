@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.policies import Answering, Chooser
 
 
-#: Of a whole function, in LLVM's own remarks; remarks on loops repeat a part of it. Source: RAGreedy::reportStats in RegAllocGreedy.cpp.
+#: Of a whole function, in LLVM's own remarks; those on loops repeat a part of it.
+#: Source: RAGreedy::reportStats in RegAllocGreedy.cpp.
 _FUNCTION = re.compile(r"^remark: .* generated in function$", re.MULTILINE)
 _COST = re.compile(r"(?P<cost>\S+) total (?:folded )?(?:spills|reloads|copies) cost")
 
