@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-from mlir_release.cost.estimate import WORK  # noqa: E402
-from mlir_release.cost.prices import prices  # noqa: E402
+from mlir_release.extras.cost.estimate import WORK  # noqa: E402
+from mlir_release.extras.cost.prices import prices  # noqa: E402
 from mlir_release.model.matrix import Matrix  # noqa: E402
 from mlir_release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
 from mlir_release.model.release_tags import SnapshotTag  # noqa: E402

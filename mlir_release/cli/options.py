@@ -10,6 +10,7 @@ import click
 
 from mlir_release.console import console
 from mlir_release.forge.open import FORGE_VARIABLE, open_forge
+from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +130,17 @@ def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, signed_by=whole, **others)
 
     return _provenance_option(_signer_option(_trusted_root_option(branch_option(run))))
+
+
+def options_of_extras(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of all hooks of a group, which are imported here. :raises MachineError: ``plugin-unusable``"""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed([option for hook in plugins.hooks(group).values() for option in hook.options]):
+            command = option(command)
+        return command
+
+    return add
 
 
 def forge_address_option(condition: str = "") -> Callable[..., Any]:

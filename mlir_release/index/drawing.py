@@ -32,6 +32,11 @@ def as_link(url: str) -> str:
     return url if url.startswith(("https://", "http://", "file://")) else ""
 
 
+def end_of_links(base_url: str) -> str:
+    """What a link to a folder ends in: a file system, unlike a server, shows no index.html by itself."""
+    return "index.html" if base_url.startswith("file:") else ""
+
+
 def style() -> str:
     """``style.css``."""
     return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
