@@ -19,13 +19,14 @@ from mlir_release.apidocs.read import need_griffe
 from mlir_release.console import console
 from mlir_release.errors import ReleaseError
 from mlir_release.host.download import download
-from mlir_release.host.files import check_inside, read_if_there, sha256_of, write_atomically
+from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.drawing import digest_of_code
 from mlir_release.index.site import api_folder
 from mlir_release.model.api_section import SECTION_NAME, ApiSection
 from mlir_release.model.cpython import python_order
 from mlir_release.model.decode import DOCUMENT_LIMIT
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

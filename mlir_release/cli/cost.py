@@ -51,7 +51,7 @@ def cost(
         show = _show_requests if requests else _show_estimate
         matrix = matrix_of_checkout(repository)
         if abi3:
-            matrix = matrix.joined(lambda configuration: configuration.abi3 is not False)
+            matrix = matrix.merge_abi3(lambda configuration: configuration.abi3 is not False)
         show(matrix, per_day or _scheduled(repository))
         return
     place = open_forge(forge)

@@ -148,15 +148,9 @@ def limit_option(what: str) -> Callable[..., Any]:
 
 def output_option(what: str, *, default: Path | None = None) -> Callable[..., Any]:
     """``output``: the folder of ``what``; required if there is no default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=FOLDER,
-        required=default is None,
-        default=default,
-        show_default=default is not None,
-        help=f"Folder of {what}.",
-    )
+    # click takes ``default=None`` for a value: an option with it would be required and yet never missed.
+    needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": True}
+    return click.option("-o", "--output", type=FOLDER, help=f"Folder of {what}.", **needed)
 
 
 def pythons_option(purpose: str, *, default: str = "") -> Callable[..., Any]:

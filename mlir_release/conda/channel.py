@@ -19,7 +19,7 @@ from mlir_release.host.archives import ArchiveError, open_zip
 from mlir_release.host.files import check_inside, read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.site import CONDA_FOLDER, FOLDERS, REPODATA, read_repodata
-from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.files import write_all
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.host.yaml import pyyaml
-from mlir_release.release.remote import need_published
+from mlir_release.release.release_assets import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
     cost = Cost(weeks=1)
     for day in range(7):
         for number in range(1, per_day + 1):
-            _add_snapshot(cost, matrix.due(SnapshotTag(_MONDAY + timedelta(days=day), number)), public=public)
+            _add_snapshot(cost, matrix.for_tag(SnapshotTag(_MONDAY + timedelta(days=day), number)), public=public)
     return cost
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, convert, field
 
 from mlir_release.model.decode import parse_toml
-from mlir_release.model.matrix_jobs import groups
 
 if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
 
-Times = Literal["once", "thrice", "five times", "platform", "wheels job"]
+Times = Literal["once", "thrice", "five times", "platform"]
 
 _CRON = re.compile(r"""^\s*-\s*cron:\s*["'](?P<minutes>\S+) (?P<hours>\S+) \* \* \*["']""", re.MULTILINE)
 
@@ -120,8 +119,7 @@ class Day:
 def a_day(matrix: Matrix, *, per_day: int) -> Day:
     """What so many snapshots of a matrix ask."""
     wheels, tests = len(matrix.wheels), len(matrix.tests)
-    builders = sum(len(groups([one for one in matrix.wheels if one.runtime == where])) for where in matrix.runtimes)
-    times = {"once": 1, "thrice": 3, "five times": 5, "platform": len(matrix.runtimes), "wheels job": builders}
+    times = {"once": 1, "thrice": 3, "five times": 5, "platform": len(matrix.runtimes)}
     rows = []
     for command in counted().commands:
         runs = times[command.times]

@@ -6,7 +6,6 @@ that a run which was killed is cleaned up by the next one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -25,9 +24,10 @@ from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of
 from mlir_release.forge.github.issues import LABEL
 from mlir_release.host.compiler import find_compiler
-from mlir_release.host.files import read_document, sha256_of, write_atomically
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.release.attest import read_handed_over
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
 from mlir_release.snapshot.transaction import default_request_id, snapshot
@@ -304,7 +304,7 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
                 why=str(error),
                 remedy="run first-run.yml again",
             ) from None
-        there.setdefault(path.name, []).append(hashlib.sha256(content).hexdigest())
+        there.setdefault(path.name, []).append(sha256_of(content))
     for runner in sorted({runtime.runner for runtime in matrix.runtimes}):
         files = made.get(runner, ())
         right = bool(files) and all(there.get(file.name) == [file.sha256] for file in files)

@@ -23,7 +23,6 @@ it is drawn each time, and ``state.json`` does not know it.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import shutil
@@ -44,6 +43,7 @@ from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
 from mlir_release.index.site import Channel, read_conda, read_sections
 from mlir_release.model.decode import MalformedError, from_large_json, text
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
@@ -251,7 +251,7 @@ def _apply(
 
 def _sha256(content: bytes | None) -> str:
     """Hex digest; empty for a file that is not there."""
-    return "" if content is None else hashlib.sha256(content).hexdigest()
+    return "" if content is None else sha256_of(content)
 
 
 class _Drawn(Struct, frozen=True, kw_only=True):
@@ -279,7 +279,7 @@ def _read_state(output: Path) -> Mapping[str, _Drawn]:
 
 
 def _digest(*values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(values, sort_keys=True))
 
 
 def _identity(release: Published) -> str:

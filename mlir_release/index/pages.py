@@ -14,7 +14,7 @@ from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.release import commands
+from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import pylock_name, requirements_name
 from mlir_release.release.notes import (
     STABLE_ABI_LOSS,
@@ -175,7 +175,7 @@ class Pages:
     def _by_page(self, channel: Channel) -> str:
         """The command that installs the newest release on a channel's page of links."""
         name = channel.newest.manifest.distributions[0] if channel.newest else "mlir"
-        return commands.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
+        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
         latest = channel.latest
@@ -187,10 +187,10 @@ class Pages:
             "latest": self._release(latest, channel.previous(latest)) if latest else None,
             "rows": [self._row(release) for release in channel.releases[:rows]],
             "more": rows is not None and len(channel.releases) > rows,
-            "install": commands.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
+            "install": install_snippets.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
             "by_page": self._by_page(channel),
-            "by_index": commands.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
-            "explicit_index": commands.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
+            "by_index": install_snippets.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
+            "explicit_index": install_snippets.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
             "distributions": sorted(channel.files()),
         }
 
@@ -224,8 +224,10 @@ class Pages:
                 "distribution": name,
                 "forms": self._forms(here, release, name),
                 "imported": name not in (SDK, SDK_TOOLS),
-                "by_version": commands.exact(self.where(here), name, manifest.version).text,
-                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}").text,
+                "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
+                "pin": install_snippets.pinned(
+                    f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}"
+                ).text,
                 "requirements": requirements_name(manifest, name, tag=release.tag),
                 "pylock": pylock_name(manifest, name),
             }
@@ -274,9 +276,9 @@ class Pages:
     def _forms(self, here: str, release: Published, name: str) -> list[tuple[str, str]]:
         """Title and text of the other forms that pin one distribution of a release, each file by its hash."""
         manifest = release.manifest
-        pinned = commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
+        pinned = install_snippets.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
         # Pages in a folder have none: these take a page from a server only.
-        every = () if self.end else commands.projects(self.where(here), name, manifest.version)
+        every = () if self.end else install_snippets.projects(self.where(here), name, manifest.version)
         return [
             ("uv, without a project", pinned.by_uv),
             *((f"{form.title}: pyproject.toml, the first line in [project]", form.lines) for form in every),

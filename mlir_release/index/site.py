@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,6 +14,7 @@ from packaging.version import Version
 from mlir_release.host.files import read_document, read_if_there
 from mlir_release.model.api_section import SECTION_NAME, ApiSection
 from mlir_release.model.decode import PlainName, convert, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
@@ -124,7 +124,7 @@ class Published:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of its release.json."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return sha256_of(self.text)
 
     @cached_property
     def order(self) -> ReleaseTag:

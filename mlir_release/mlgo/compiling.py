@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import VerificationError
-from mlir_release.host.files import sha256_of
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.conversation import SILENCE, Ending, converse
 from mlir_release.mlgo.problems import problem_of
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

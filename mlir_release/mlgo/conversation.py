@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError
-from mlir_release.host.guarded import guarded
+from mlir_release.host.process import guarded
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.protocol import Stream
 

@@ -7,7 +7,6 @@ what register allocation meets, and does not depend on a policy. From there on l
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from msgspec import Struct
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import read_document as read_file
-from mlir_release.host.files import remove_folder, sha256_of, write_atomically
+from mlir_release.host.files import remove_folder, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
@@ -29,6 +28,7 @@ from mlir_release.mlgo.compiling import in_parallel
 from mlir_release.mlgo.problems import problem_of
 from mlir_release.mlgo.thinlto import linked_modules, write_commands
 from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.mlgo import Corpus, Module, read_document
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
 
 
 def _rank(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
+    return sha256_of(name)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.host.files import replacing, sha256_of, write_atomically
+from mlir_release.host.files import replacing, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.mlgo.ahead_of_time import compile_model
@@ -21,6 +21,7 @@ from mlir_release.mlgo.conversation import converse
 from mlir_release.mlgo.cxx import model_sources
 from mlir_release.mlgo.policies import maker
 from mlir_release.mlgo.problems import EVICTION, check_problem
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.mlgo import Policy
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
 

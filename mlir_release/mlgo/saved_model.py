@@ -4,12 +4,10 @@ process of an interpreter of the user's that has TensorFlow, for as long as it i
 
 from __future__ import annotations
 
-import hashlib
 import math
 import shutil
-import subprocess
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -17,15 +15,16 @@ import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host.files import read_document as read_file
-from mlir_release.host.files import sha256_of
-from mlir_release.host.surroundings import foreign_environment
+from mlir_release.host.process import running
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.mlgo import Trained, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mlir_release.host.process import Running
     from mlir_release.mlgo.features import Decision, Layout
     from mlir_release.mlgo.policies import Chooser
     from mlir_release.model.mlgo import ProblemName
@@ -55,7 +54,7 @@ class Input(NamedTuple):
 class SavedModel:
     """A saved model, open. It is a :class:`~mlir_release.model.mlgo.Policy` to those who ask what it is."""
 
-    def __init__(self, folder: Path, trained: Trained, process: subprocess.Popen[bytes], inputs: list[Input]) -> None:
+    def __init__(self, folder: Path, trained: Trained, process: Running, inputs: list[Input]) -> None:
         self.folder = folder
         self._trained, self._inputs = trained, inputs
         self._told, self._heard = _both(process)
@@ -81,7 +80,7 @@ class SavedModel:
         """SHA-256 of the names and digests of its files, but for what the toolkit adds."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != Trained.FILE)
         lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return sha256_of("".join(lines))
 
     def answering(self, layout: Layout) -> Chooser:
         """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""
@@ -133,27 +132,18 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
     """
     trained = _trained(folder)
     script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
-    with scratch_folder("mlgo") as scratch, (scratch / "errors").open("w+b") as errors:
+    with scratch_folder("mlgo") as scratch, (scratch / "errors").open("w+b") as errors, ExitStack() as stack:
         command = [interpreter(python), "-c", script, "serve", str(folder.absolute())]
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=foreign_environment()
-            )
+            process = stack.enter_context(running(command, errors=errors))
         except OSError as error:
             raise _failed(python, str(error)) from None
-        with process:
-            told, heard = _both(process)
-            try:
-                line = heard.readline()
-                if not line:
-                    errors.seek(0)
-                    said = errors.read().decode(errors="replace").splitlines()
-                    raise _failed(python, "\n".join(said[-3:]))
-                yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
-            finally:
-                with suppress(OSError):
-                    told.close()  # which ends it
-                process.kill()
+        line = _both(process)[1].readline()
+        if not line:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").splitlines()
+            raise _failed(python, "\n".join(said[-3:]))
+        yield SavedModel(folder, trained, process, [Input(*each) for each in parse_json(line)])
 
 
 def interpreter(python: str) -> str:
@@ -162,7 +152,7 @@ def interpreter(python: str) -> str:
     return python if found is None else str(Path(found).absolute())
 
 
-def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+def _both(process: Running) -> tuple[IO[bytes], IO[bytes]]:
     assert process.stdin is not None
     assert process.stdout is not None
     return process.stdin, process.stdout

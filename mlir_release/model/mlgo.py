@@ -6,7 +6,6 @@ exactly; nothing in a document depends on when or how fast it was made, so that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Annotated, ClassVar, Literal, TypeVar
 
@@ -14,6 +13,7 @@ from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json, text
+from mlir_release.model.digests import sha256_of
 
 #: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
@@ -99,7 +99,7 @@ class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     @property
     def digest(self) -> str:
         """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
-        return hashlib.sha256(self.to_text().encode()).hexdigest()
+        return sha256_of(self.to_text())
 
 
 class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -196,7 +196,7 @@ class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     @property
     def digest(self) -> str:
         """SHA-256 of the document."""
-        return hashlib.sha256(self.to_text().encode()).hexdigest()
+        return sha256_of(self.to_text())
 
 
 class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):

@@ -16,13 +16,13 @@ from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
 from mlir_release.index.site import FOLDERS, api_folder
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.rehearsal.downstream import build_downstream
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
-from mlir_release.release.commands import newest
 from mlir_release.release.draft import Draft
+from mlir_release.release.install_snippets import newest
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
@@ -250,7 +250,7 @@ class _Rehearsal:
         if asset is not None:  # the draft's takes precedence: it is what will be published
             self.dist.mkdir(parents=True, exist_ok=True)
             return self.draft.fetch(asset, self.dist)
-        return next(path for path in sorted(self.dist.glob("*.whl")) if Slot.of_file(path.name) == slot)
+        return next(path for path in sorted(self.dist.glob("*.whl")) if WheelKey.of_file(path.name) == slot)
 
     # -- the world ----------------------------------------------------------------------------------------------
 

@@ -25,12 +25,13 @@ from mlir_release.conda.write import write_recipe
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
-from mlir_release.host.files import sha256_of, write_all
+from mlir_release.host.files import write_all
 from mlir_release.index.archive import unpack as unpack_archive
 from mlir_release.integrate.state import LogFinding, ProbeStore, Record
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.test_report import TestReport
 from mlir_release.model.wheel_info import WheelInfo

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from mlir_release.apidocs import published
 from mlir_release.apidocs.published import make_sections, wanted_sections
-from mlir_release.host.files import sha256_of
 from mlir_release.index.site import Channel, Published
 from mlir_release.model.api_section import ApiSection
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.yanks import Yank
 from tests.bindings_factory import make_bindings_wheel
 from tests.html_links import dangling

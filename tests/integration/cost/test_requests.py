@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[3]
 #: Of the workflows' commands, those that ask nothing of GitHub, belong to numbered releases, or to runs that continue
 #: another.
 ELSEWHERE = {
-    "matrix --kind", "sdk pack", "sdk unpack", "wheels test", "number", "pypi", "release check-run", "release fetch",
+    "matrix --kind", "sdk pack", "sdk provide", "sdk unpack", "wheels build", "wheels test", "number", "pypi",
+    "release check-run", "release fetch",
 }  # fmt: skip
 
 

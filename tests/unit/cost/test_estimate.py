@@ -38,7 +38,7 @@ def jobs_of(matrix: Matrix, kind: str) -> int:
 
 
 def test_every_job_of_a_week_is_counted() -> None:
-    monday, tuesday = (MATRIX.due(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
+    monday, tuesday = (MATRIX.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
     cost = estimate(MATRIX, per_day=3, public=False)
     for kind in ("wheels", "tests"):
         assert cost.stages[kind].jobs == 3 * (6 * jobs_of(tuesday, kind) + jobs_of(monday, kind))
@@ -54,8 +54,8 @@ def test_every_job_of_a_week_is_counted() -> None:
 @pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
 def test_a_daily_snapshot_has_at_most_55_jobs(facts: LlvmFacts) -> None:
     """All of them, also those of the workflows that it dispatches; also on Mondays, when one more runtime is due."""
-    matrix = MATRIX.sharing(facts)
-    monday, tuesday = (matrix.due(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
+    matrix = MATRIX.with_abi3(facts)
+    monday, tuesday = (matrix.for_tag(SnapshotTag(date(2026, 11, day), 1)) for day in (23, 24))
     assert len(monday.wheels) > len(tuesday.wheels)
     daily, weekly = (one_snapshot(matrix, public=True) for matrix in (tuesday, monday))
     assert daily.total.jobs <= 49

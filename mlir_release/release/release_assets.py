@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
 from mlir_release.forge.base import Taken
 from mlir_release.forge.refusals import check_name
-from mlir_release.host.files import read_document, sha256_of
+from mlir_release.host.files import read_document
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import DOCUMENT_LIMIT
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, Waiver
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 
 if TYPE_CHECKING:
@@ -208,12 +209,12 @@ class RemoteRelease:
         """Take the content of small assets that are this file from it: GitHub counts each download as a request."""
         self._small[sha256_of(path)] = path.read_bytes()
 
-    def wheels(self) -> dict[Slot, Asset]:
+    def wheels(self) -> dict[WheelKey, Asset]:
         """Its complete wheels and source distributions by what they are for."""
         return {
             slot: asset
             for asset in self.release.assets
-            if asset.complete and (slot := Slot.of_file(asset.name)) is not None
+            if asset.complete and (slot := WheelKey.of_file(asset.name)) is not None
         }
 
     def report(self, asset: Asset) -> TestReport:
