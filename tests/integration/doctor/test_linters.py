@@ -128,7 +128,7 @@ def test_an_answer_that_can_not_be_read_is_unknown(printed: str, monkeypatch: py
 
 
 def test_without_zizmor_the_doctor_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lint.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     (found,) = linted(bad=NEW["unpinned-uses"])
     assert isinstance(found, Finding)
     assert (found.level, "mlir-release[lint]" in found.remedy) == ("unknown", True)
