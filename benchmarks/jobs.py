@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
 
-from mlir_release.cost.estimate import WORK  # noqa: E402
-from mlir_release.cost.prices import prices  # noqa: E402
+from mlir_release.extras.cost.estimate import WORK  # noqa: E402
+from mlir_release.extras.cost.prices import prices  # noqa: E402
 from mlir_release.model.matrix import Matrix  # noqa: E402
 from mlir_release.model.matrix_jobs import expected_minutes, groups  # noqa: E402
 from mlir_release.model.release_tags import SnapshotTag  # noqa: E402
@@ -155,7 +155,7 @@ def arrivals(rate: float, random: Random, until: float = 3000.0) -> Iterator[flo
 def rows(*, seeds: int, public: bool) -> Iterator[list[str]]:
     """For each account and load: minutes to publication, by the number of targets of a job."""
     text = (ROOT / TARGETS_FILE).read_text(encoding="utf-8")
-    matrix = Matrix.parse(text).due(SnapshotTag(date(2026, 11, 24), 1))
+    matrix = Matrix.parse(text).for_tag(SnapshotTag(date(2026, 11, 24), 1))
     sizes = [len(snapshot(matrix, size, Random(0), public=public)) for size in SIZES]
     macs = [sum(job.macos for job in snapshot(matrix, size, Random(0), public=public)) for size in SIZES]
     yield ["jobs of the run (on macOS)", "", *(f"{count} ({mac})" for count, mac in zip(sizes, macs, strict=True))]

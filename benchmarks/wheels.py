@@ -26,12 +26,13 @@ from packaging.version import Version
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.host import venv
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.sdk.info import Sdk
 from mlir_release.wheels import backends, build, jobserver
 from mlir_release.wheels.inspect import inspect
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import stage
+from mlir_release.wheels.stage import build_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,12 +142,8 @@ class Bench:
     def prepare(self, pythons: Sequence[Python]) -> None:
         """Make the build environments beforehand: what pip takes is not the build's."""
         for python in pythons:
-            project = stage(self.request(), self.folder / "prepared")
-            job = backends.BuildJob(
-                sdk=self.sdk, python=python, project=project, profile=self.profile, workdir=self.folder,
-                cache=self.folder, log=self.folder / "log",
-            )  # fmt: skip
-            venv.cached(self.folder / "environments", python.executable, job.requirements)
+            requirements = (*BUILD_TOOLS, *build_requirements(self.request()))
+            venv.cached(self.folder / "environments", python.executable, requirements)
 
     def measure(self, pythons: Sequence[Python], *, plain: bool, warm: bool, together: bool) -> Run:
         """Build for ``pythons`` and note what it took. A cold run starts with an empty compiler cache."""

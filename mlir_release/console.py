@@ -10,7 +10,6 @@ the toolkit prints.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -206,6 +205,8 @@ class Console:
         """
         path = os.environ.get("GITHUB_OUTPUT")
         if path:
+            import json
+
             text = value if isinstance(value, str) else json.dumps(value)
             delimiter = f"mlir-release-{os.urandom(8).hex()}"
             with Path(path).open("a", encoding="utf-8") as file:

@@ -6,9 +6,7 @@ GitHub Actions, to control a terminal, or to become a link, a mention or a row o
 
 from __future__ import annotations
 
-import json
 import re
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +45,8 @@ def inert(text: str) -> str:
 
 def json_text(data: Any) -> str:
     """A JSON document for people and programs. It reads back unchanged, and no line commands GitHub Actions."""
+    import json  # here and below, for a quick --help
+
     return json.dumps(data, indent=2, sort_keys=True).replace("##[", "#\\u0023[")
 
 
@@ -128,6 +128,8 @@ def _longest_fence(text: str) -> int:
 
 def html(text: str) -> str:
     """Text within an HTML tag of a Markdown document, on one line."""
+    from html import escape
+
     return escape(" ".join(visible(text).split()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.pythons import Python
 from mlir_release.model.cpython import CPython
 from mlir_release.model.platforms import Platform
@@ -14,14 +15,10 @@ from mlir_release.wheels.backends import BuildJob
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROJECT = """
-[project]
-dependencies = [
-  "numpy<3,>=1.19.5", "ml_dtypes>=0.1; python_version < '3.12'", "ml_dtypes>=0.5; python_version >= '3.12'",
-]
-[build-system]
-requires = ["nanobind==2.9.2"]
-"""
+REQUIREMENTS = (*BUILD_TOOLS, "nanobind==2.9.2")
+DEPENDENCIES = (
+    "numpy<3,>=1.19.5", "ml_dtypes>=0.1; python_version < '3.12'", "ml_dtypes>=0.5; python_version >= '3.12'",
+)  # fmt: skip
 
 
 def make_job(
@@ -41,11 +38,13 @@ def make_job(
     )  # fmt: skip
     project = folder / "project"
     project.mkdir(exist_ok=True)
-    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "pyproject.toml").touch()
     return BuildJob(
         sdk=Sdk(root=folder / "sdk", info=info),
         python=Python(cpython=python, version=f"{python.marker}.1", executable=Path("/x/python")),
         project=project,
+        requirements=REQUIREMENTS,
+        dependencies=DEPENDENCIES,
         profile="core",
         workdir=folder,
         cache=folder / "cache",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
-from mlir_release.doctor.repository_files import REQUIRED
-from mlir_release.doctor.reviews import SECURITY_FILE
+from mlir_release.doctor import lint
+from mlir_release.doctor.checks import look, run_checks
+from mlir_release.doctor.files import REQUIRED, SECURITY_FILE
 from mlir_release.forge import checkout
 from mlir_release.forge.codeowners import CODEOWNERS_FILE, format_codeowners
 from mlir_release.forge.github.observations import (
@@ -19,9 +22,13 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
+from mlir_release.host.process import Captured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mlir_release.doctor.actions import Read
+    from mlir_release.doctor.results import Finding
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -142,3 +149,18 @@ WELL = Observations(
     private_reports=True,
     refusals={},
 )
+
+
+#: The end of zizmor where it finds nothing.
+NOTHING_LINTED = Captured(returncode=0, stdout="[]", stderr="", ending="exit code 0")
+
+
+def examined(seen: Observations, read: Read = read_used) -> list[Finding]:
+    """What the checks find in a repository where zizmor, which takes a while, finds nothing."""
+    with patch.object(lint, "capture", return_value=NOTHING_LINTED):
+        return run_checks(look(seen, read))
+
+
+def found(check: str, read: Read = read_used, **changes: Any) -> list[Finding]:
+    """What one check finds in the healthy repository with some changes."""
+    return [finding for finding in examined(replace(WELL, **changes), read) if finding.check == check]

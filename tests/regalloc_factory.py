@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription, RegallocModel
 
 if TYPE_CHECKING:

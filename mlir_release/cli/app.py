@@ -14,9 +14,10 @@ from mlir_release import __version__
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, MachineError, ReleaseError
 from mlir_release.foreign import visible
+from mlir_release.host import plugins
 
-#: Name -> (heading, description). Each command is the object of its name in the module of its name. The descriptions
-#: are here so that ``--help`` imports no command.
+#: The trunk's commands: name -> (heading, description). Each command is the object of its name in the module of its
+#: name. The descriptions are here so that ``--help`` imports no command. Extras are found by their entry points.
 COMMANDS: dict[str, tuple[str, str]] = {
     "rehearsal": ("Start here", "Run the whole main job on this machine, on real MLIR."),
     "forge": ("Start here", "Set up a release repository: a local forge in a folder, or a checkout for GitHub."),
@@ -29,20 +30,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "publish": ("Release", "Upload wheels to a draft, verify and publish it."),
     "release": ("Release", "Look at releases; waive, abandon or yank."),
     "index": ("Release", "Generate the pages that pip and people read."),
-    "apidocs": ("Release", "Document the Python API of a wheel."),
     "pypi": ("Release", "Put a published final release on PyPI."),
     "promote": ("Release", "Require a platform that a release has proven: a pull request for targets.toml."),
     "mirror": ("Release", "Copy the published releases of one forge to another."),
-    "conda": ("Release", "A recipe that makes conda packages of a release's wheels."),
     "install": ("Use", "Install the verified wheel of a release that fits an interpreter."),
     "verify": ("Use", "Check who made a file of a release, or all files of a release."),
     "sdk": ("Build", "Import or build an installed LLVM+MLIR tree."),
     "wheels": ("Build", "Build, inspect and test wheels of the MLIR Python bindings."),
     "first-run": ("Operate", "Ask GitHub on a scratch repository what only it can answer, before anything is built."),
     "doctor": ("Operate", "Check whether a release repository is set up; each problem with its remedy."),
-    "cost": ("Operate", "Runner minutes per week, and their cost."),
-    "mlgo": ("Learn", "Train an eviction policy for LLVM's register allocator, and evaluate it."),
-    "downstream": ("Integrate", "Set up a project that pins a release, and moves the pin."),
     "integrate": ("Integrate", "Walk a downstream's LLVM forward; find the exact commits that break it."),
 }
 
@@ -51,11 +47,17 @@ class LazyGroup(click.Group):
     """A group that imports a command's module when that command is asked for (``--help`` stays fast)."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table of contents."""
-        return list(COMMANDS)
+        """The trunk's, in the order of the table of contents; then the extras'."""
+        return [*COMMANDS, *(name for name in plugins.plugins(plugins.COMMANDS) if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command."""
+        """Import and return one command. :raises MachineError: ``plugin-unusable``"""
+        points = plugins.plugins(plugins.COMMANDS).get(cmd_name)
+        if points is not None:
+            extra = plugins.load(points, trunk=cmd_name in COMMANDS)
+            if not isinstance(extra, click.Command):
+                raise plugins.unusable(points[0], f"it is a {type(extra).__name__}, and no command of click's")
+            return extra
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -74,6 +76,13 @@ class LazyGroup(click.Group):
         headings: dict[str, list[tuple[str, str]]] = {}
         for name, (heading, line) in COMMANDS.items():
             headings.setdefault(heading, []).append((name, line))
+        for name, points in plugins.plugins(plugins.COMMANDS).items():
+            for point in points:
+                ours = point.dist is not None and point.dist.name == "mlir-release"
+                heading = "Extras" if ours else f"Extras of {plugins.distribution(point)}"
+                clash = plugins.clash(points, trunk=name in COMMANDS)
+                line = f"Can't be used: {clash}." if clash else plugins.summary(point)
+                headings.setdefault(heading, []).append((name, line))
         for heading, rows in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)

@@ -40,10 +40,10 @@ def doctor(
     Nothing is changed. What the token in GITHUB_TOKEN may not see is reported as unknown; an administrator's token
     sees most.
     """
-    from mlir_release.doctor.examine import examine_forge
+    from mlir_release.doctor.checks import check_forge
 
     with console.waiting(f"examining {forge.description}"):
-        findings = examine_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
+        findings = check_forge(forge, branch=branch, index_url=None if no_pypi else index_url or "", owners=owners)
     show(findings, forge.description, title=f"{forge.description}: set up?")
     if any(finding.level == "problem" for finding in findings):
         ctx.exit(int(ExitCode.NEEDS_PERSON))

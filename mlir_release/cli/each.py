@@ -9,7 +9,7 @@ import click
 from mlir_release.cli.app import unexpected
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, ReleaseError
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.job_names import heading
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def clean(forge: Forge) -> None:
 def runner(ctx: click.Context, runner: str, output: Path | None) -> None:
     """Tell what this machine, called RUNNER, has for builds."""
     from mlir_release.doctor.first_run import ask_runner, write_answers
-    from mlir_release.host.files import sha256_of
+    from mlir_release.model.digests import sha256_of
 
     findings = ask_runner(runner)
     if output is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,12 +11,14 @@ from mlir_release.cli.options import (
     dry_run_option,
     forge_option,
     json_option,
+    options_of_extras,
     output_option,
     pythons_option,
     signed_by_options,
 )
 from mlir_release.console import console
 from mlir_release.forge.open import served_at
+from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,15 +36,8 @@ if TYPE_CHECKING:
     help="Where a local forge's folder releases/ will be served.  [default: the folder itself, as a file: URL]",
 )
 @click.option("--afresh", is_flag=True, help="Read every manifest again, whatever the pages show already.")
-@click.option("--api", is_flag=True, help="Also document the API of the newest snapshot and the numbered releases.")
 @click.option("--docs", type=EXISTING_FOLDER, help="Also show the Markdown files of a folder.")
-@click.option("--conda", type=EXISTING_FOLDER, help="Also show the conda channels of a folder: the index, no packages.")
-@click.option(
-    "--conda-url",
-    metavar="URL",
-    help="Where these packages are served; {folder} in it stands for releases/linux-64 and the like.  "
-    "[default: in the folder itself, as a file: URL]",
-)
+@options_of_extras(plugins.PAGES)
 @click.option("--probe", "probed", metavar="TAG", help="Then try every installation command of TAG.")
 @click.option(
     "--patience",
@@ -70,20 +64,16 @@ def index(
     base_url: str | None,
     files_url: str | None,
     afresh: bool,
-    api: bool,
     docs: Path | None,
-    conda: Path | None,
-    conda_url: str | None,
     probed: str | None,
     patience: float,
     pythons: tuple[str, ...],
     installers: tuple[str, ...],
     signed_by: SignedBy,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Generate the pages that pip and people read, from the published releases alone."""
-    from mlir_release.apidocs.published import make_sections
-    from mlir_release.conda.channel import serve_channels
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.index.documents import Documents, source_of
     from mlir_release.index.generate import generate
@@ -102,8 +92,8 @@ def index(
         afresh=afresh,
         linked_days=matrix.release.linked_days,
         matrix=matrix,
-        add_apis=make_sections if api else None,
-        add_conda=partial(serve_channels, conda, conda_url) if conda is not None else None,
+        sections=plugins.hooks(plugins.PAGES),
+        given=given,
         documents=Documents.read(docs, source_of(forge, signed_by.branch)) if docs is not None else None,
         dry_run=dry_run,
     )

@@ -13,13 +13,11 @@ from mlir_release.forge.open import open_forge
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
-    from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind
 
 
 @click.command()
-@click.option("--only", metavar="FILTER", help="For example: os=linux and (python=cp312 or required).")
+@click.option("--only", metavar="FILTER", help="For example: os=linux and python=cp31[12] and required.")
 @click.option(
     "--kind",
     type=click.Choice(["platforms", "sdk", "wheels", "tests"]),
@@ -49,7 +47,7 @@ def matrix(
     import json
 
     from mlir_release.forge.checkout import matrix_of_checkout
-    from mlir_release.model.matrix_jobs import github_matrix, job_rows
+    from mlir_release.model.matrix_jobs import NO_RELEASE, github_matrix, job_rows
 
     provenance = ""
     if missing is not None:
@@ -60,9 +58,17 @@ def matrix(
         found = draft.due
         provenance = "none" if draft.signatures is None else "required"
     else:
-        found = matrix_of_checkout(repository) if tag is None else _matrix_of_tag(open_forge(forge), tag)
+        release = NO_RELEASE
+        if tag is None:
+            found = matrix_of_checkout(repository)
+        else:
+            from mlir_release.snapshot.state import find_state, matrix_of
+
+            place = open_forge(forge)
+            state = find_state(place, tag)
+            found, release = matrix_of(place, state).for_tag(state.tag), state.of_release
         found = found.only(only) if only else found
-        rows = job_rows(found, kind)
+        rows = job_rows(found, kind, release=release)
     excluded = found.excluded
     if not console.json_mode:
         for row in excluded:
@@ -83,10 +89,3 @@ def matrix(
     else:
         columns = list(rows[0])
         console.table(columns, [[row[column] for column in columns] for row in rows])
-
-
-def _matrix_of_tag(forge: Forge, tag: str) -> Matrix:
-    from mlir_release.snapshot.state import find_state, matrix_of
-
-    state = find_state(forge, tag)
-    return matrix_of(forge, state).due(state.tag)

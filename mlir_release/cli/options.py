@@ -10,6 +10,7 @@ import click
 
 from mlir_release.console import console
 from mlir_release.forge.open import FORGE_VARIABLE, open_forge
+from mlir_release.host import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,6 +132,17 @@ def signed_by_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _provenance_option(_signer_option(_trusted_root_option(branch_option(run))))
 
 
+def options_of_extras(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of all hooks of a group, which are imported here. :raises MachineError: ``plugin-unusable``"""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed([option for hook in plugins.hooks(group).values() for option in hook.options]):
+            command = option(command)
+        return command
+
+    return add
+
+
 def forge_address_option(condition: str = "") -> Callable[..., Any]:
     """``forge``: an address or None, for commands that do not always open a forge.
 
@@ -148,15 +160,9 @@ def limit_option(what: str) -> Callable[..., Any]:
 
 def output_option(what: str, *, default: Path | None = None) -> Callable[..., Any]:
     """``output``: the folder of ``what``; required if there is no default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=FOLDER,
-        required=default is None,
-        default=default,
-        show_default=default is not None,
-        help=f"Folder of {what}.",
-    )
+    # click takes ``default=None`` for a value: an option with it would be required and yet never missed.
+    needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": True}
+    return click.option("-o", "--output", type=FOLDER, help=f"Folder of {what}.", **needed)
 
 
 def pythons_option(purpose: str, *, default: str = "") -> Callable[..., Any]:

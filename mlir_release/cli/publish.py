@@ -8,6 +8,7 @@ import click
 
 from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, dry_run_option, forge_option, json_option
 from mlir_release.console import console
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     type=FOLDER,
     help="Folder that gets release.json if it has to be signed before TAG can be published.",
 )
+@click.option(
+    "--checked",
+    metavar="DIGEST",
+    default="",
+    help="What this command handed over before the manifest was signed: a draft that is still so is only compared.",
+)
 @dry_run_option
 @json_option
 def publish(
@@ -35,15 +42,15 @@ def publish(
     upload_only: bool,
     discard: str | None,
     manifest_to: Path | None,
+    checked: str,
     dry_run: bool,
 ) -> None:
     """Upload wheels to TAG's draft, verify it from its own assets, and publish it, once.
 
     Where releases are signed, the manifest is signed last: this command writes it, says so (in a workflow by the output
-    attest), and ends well. Called again with its bundle in the folder of --dist, it publishes.
+    attest), and ends well. Called again with its bundle in the folder of --dist, it publishes. Given the output checked
+    of the first call as --checked, it downloads no wheel again.
     """
-    import hashlib
-
     from mlir_release.model.manifest import MANIFEST_NAME
     from mlir_release.release import decisions
     from mlir_release.release.attest import MANIFEST
@@ -61,9 +68,10 @@ def publish(
             console.outcome(uploaded)
             return
         console.say(uploaded.text())
-    published = publish_draft(draft, dist=dist, manifest_to=manifest_to, dry_run=dry_run)
+    published = publish_draft(draft, dist=dist, manifest_to=manifest_to, checked=checked, dry_run=dry_run)
     console.outcome(published, title=tag)
     console.output("attest", published.unsigned)
     if published.unsigned:
-        digest = hashlib.sha256(published.manifest.to_text().encode()).hexdigest()
+        digest = sha256_of(published.manifest.to_text())
         console.output("manifest", f"{MANIFEST} = {digest} {MANIFEST_NAME}")
+        console.output("checked", published.checked)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, force_option, jobs_option, json_option, pythons_option
+from mlir_release.cli.options import (
+    EXISTING_FOLDER,
+    FOLDER,
+    force_option,
+    jobs_option,
+    json_option,
+    options_of_extras,
+    pythons_option,
+)
+from mlir_release.host import plugins
 
 
 @click.command()
@@ -38,11 +48,7 @@ from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, force_option, jobs
 @click.option("--from-source", is_flag=True, help="Compile LLVM, even if the distribution has packages of it; hours.")
 @click.option("--floor", default="", help="Oldest platform that it is compiled for.  [default: this machine]")
 @click.option("--sdk", type=EXISTING_FOLDER, help="An SDK that was made before, instead of making one.")
-@click.option(
-    "--downstream",
-    is_flag=True,
-    help="Release the wheels of the SDK, too, and build upstream's standalone example and ours on what is released.",
-)
+@options_of_extras(plugins.REHEARSAL)
 @jobs_option
 @force_option
 @json_option
@@ -57,4 +63,6 @@ def rehearsal(**options: Any) -> None:
     from mlir_release.rehearsal.run import Options, rehearse
 
     pass_named_variables()
-    rehearse(Options(**options)).show()
+    own = {each.name for each in fields(Options)}
+    given = {name: options.pop(name) for name in options.keys() - own}
+    rehearse(Options(**options, given=given)).show()

@@ -9,7 +9,7 @@ import click
 from mlir_release.cli.options import (
     EXISTING_FOLDER,
     PATH,
-    forge_option,
+    forge_address_option,
     jobs_option,
     json_option,
     output_option,
@@ -20,7 +20,7 @@ from mlir_release.console import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlir_release.forge.base import Forge
+    from mlir_release.model.orders import SdkOrder
     from mlir_release.sdk.info import Sdk
 
 
@@ -128,10 +128,13 @@ def sdk_build(
 
 
 @sdk.command("provide")
-@click.argument("tag")
-@forge_option
+@click.argument("tag", required=False)
+@click.option(
+    "--order", metavar="JSON", help="Instead of TAG: what a row of `matrix --kind platforms` orders; asks no forge."
+)
+@forge_address_option("With TAG: ")
 @output_option("the SDK")
-@click.option("--runtime", help="One of targets.toml.  [default: the first that is for this machine]")
+@click.option("--runtime", help="With TAG: one of targets.toml.  [default: the first that is for this machine]")
 @click.option(
     "--budget", type=int, default=0, help="Minutes for a build from source, which then stops and can be resumed."
 )
@@ -139,7 +142,14 @@ def sdk_build(
 @repository_option
 @json_option
 def sdk_provide(
-    tag: str, forge: Forge, output: Path, runtime: str | None, budget: int, jobs: int | None, repository: Path
+    tag: str | None,
+    order: str | None,
+    forge: str | None,
+    output: Path,
+    runtime: str | None,
+    budget: int,
+    jobs: int | None,
+    repository: Path,
 ) -> None:
     """Make the SDK of TAG's revision for this machine: imported where LLVM is packaged, else built from source.
 
@@ -147,27 +157,18 @@ def sdk_provide(
     --budget is not an error: the step output `finished` is false, and running the same command again resumes it.
     """
     from mlir_release.forge.checkout import pass_named_variables
-    from mlir_release.forge.files import matrix_at
     from mlir_release.host.cache import cache_directory
-    from mlir_release.model.platforms import Platform
+    from mlir_release.model.orders import SdkOrder, read_orders
     from mlir_release.sdk.progress import BudgetSpent
     from mlir_release.sdk.provision import provide_pinned
-    from mlir_release.snapshot.pinned import check_pinned
-    from mlir_release.snapshot.state import find_state
 
+    if (tag is None) == (order is None):
+        raise click.UsageError("give either a TAG or --order")
     pass_named_variables(repository)
-    state = find_state(forge, tag)
-    check_pinned(forge, state)
-    matrix = matrix_at(forge, state.commit)
+    wanted = read_orders(order, SdkOrder) if order is not None else _order_of(forge, tag or "", runtime)
     try:
         made = provide_pinned(
-            matrix,
-            matrix.runtime(Platform.of_host(), runtime),
-            state.revision,
-            cache=cache_directory(),
-            repository=repository,
-            budget=60.0 * budget or None,
-            jobs=jobs,
+            wanted, cache=cache_directory(), repository=repository, budget=60.0 * budget or None, jobs=jobs
         )
     except BudgetSpent as error:
         console.output("finished", "false")
@@ -176,6 +177,22 @@ def sdk_provide(
     copied = made.copy_to(output)
     console.output("finished", "true")
     _show(copied)
+
+
+def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
+    """What the plan of a release would order for this machine, with its check of the pin."""
+    from mlir_release.forge.files import matrix_at
+    from mlir_release.forge.open import open_forge
+    from mlir_release.model.orders import SdkOrder
+    from mlir_release.model.platforms import Platform
+    from mlir_release.snapshot.pinned import check_pinned
+    from mlir_release.snapshot.state import find_state
+
+    forge = open_forge(address)
+    state = find_state(forge, tag)
+    check_pinned(forge, state)
+    matrix = matrix_at(forge, state.commit)
+    return SdkOrder.of(matrix.runtime(Platform.of_host(), runtime), matrix.release, state.revision)
 
 
 @sdk.command("show")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.forge.base import Forge
-    from mlir_release.model.matrix_jobs import Order
+    from mlir_release.model.orders import TestOrder
     from mlir_release.release.signed import SignedBy
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.report import TestRun
@@ -52,6 +52,9 @@ sdk_option = click.option("--sdk", "sdk_folder", type=PATH, required=True, help=
     multiple=True,
     help="Build this target into a folder of its name; may be repeated: one after another, whatever becomes of each.",
 )
+@click.option(
+    "--orders", metavar="JSON", help="As --tag and --target, of a row of `matrix --kind platforms`; asks no forge."
+)
 @click.option("--tag", help="The release that the wheels are for.  [default: none; a development version]")
 @output_option("the wheels", default=Path("dist"))
 @click.option(
@@ -74,6 +77,7 @@ def wheels_build(
     pythons: tuple[str, ...],
     llvm: str,
     names: tuple[str, ...],
+    orders: str | None,
     tag: str | None,
     output: Path,
     backend: Any,
@@ -96,6 +100,8 @@ def wheels_build(
     from mlir_release.forge.checkout import matrix_of_checkout, pass_named_variables
     from mlir_release.forge.open import open_forge
     from mlir_release.host.pythons import find_pythons
+    from mlir_release.model.cpython import CPython
+    from mlir_release.model.orders import WheelOrder, read_orders
     from mlir_release.model.platforms import Platform
     from mlir_release.sdk.info import Sdk
     from mlir_release.snapshot.state import find_state, matrix_of
@@ -104,30 +110,38 @@ def wheels_build(
     from mlir_release.wheels.cross import Cross
     from mlir_release.wheels.request import WheelRequest, common_target
 
+    if orders is not None and (names or tag):
+        raise click.UsageError("--orders says which targets of which release to build")
     pass_named_variables(repository)
     sdk = Sdk.load(sdk_folder)
+
+    def build(order: WheelOrder) -> tuple[Path, bool]:
+        request, folder = WheelRequest.of_order(order, sdk, repository), output / order.target
+        if not order.python:
+            return _pack(request, folder), True
+        pythons = find_pythons([CPython.of_tag(order.python).version])
+        (built,) = build_wheels(request, pythons, output=folder, backend=backend, jobs=jobs)
+        return built.path, True
+
+    if orders is not None:
+        ordered = {order.target: order for order in read_orders(orders, list[WheelOrder])}
+        each(list(ordered), lambda name: build(ordered[name]))
+        return
     if tag is None:
         matrix = matrix_of_checkout(repository)
         release = {}
     else:
         place = open_forge(forge)
         state = find_state(place, tag)
-        matrix = matrix_of(place, state)
-        release = {"tag": tag, "version": state.wheel_version, "revision": state.revision}
+        matrix, release = matrix_of(place, state), state.of_release
     if names:
 
-        def make(name: str) -> tuple[Path, bool]:
+        def look_up(name: str) -> WheelOrder:
             target = matrix.wheel(name)
             place = {"configuration": target.configuration.name, "runtime": target.runtime.name}
-            target = matrix.for_platform(sdk.info.platform, **place).wheel(name)
-            request = WheelRequest.of_target(target, sdk=sdk, repository=repository, **release)
-            if target.python is None:
-                return _pack(request, output / name), True
-            pythons = find_pythons([target.python.version])
-            (built,) = build_wheels(request, pythons, output=output / name, backend=backend, jobs=jobs)
-            return built.path, True
+            return WheelOrder.of(matrix.for_platform(sdk.info.platform, **place).wheel(name), **release)
 
-        each(names, make)
+        each(names, lambda name: build(look_up(name)))
         return
     targets = matrix.for_platform(sdk.info.platform, configuration=llvm, runtime=runtime).wheels
     request = WheelRequest.of_target(common_target(targets), sdk=sdk, repository=repository, **release)
@@ -335,7 +349,7 @@ def wheels_test(
 ) -> None:
     """Test WHEEL in a clean environment, and compare strictly with the list of known failures."""
     from mlir_release.forge.checkout import pass_named_variables
-    from mlir_release.model.matrix_jobs import read_orders
+    from mlir_release.model.orders import TestOrder, read_orders
     from mlir_release.sdk.info import Sdk
     from mlir_release.testing.propose import write_proposal
     from mlir_release.testing.run import run_suites
@@ -343,7 +357,8 @@ def wheels_test(
     pass_named_variables()
     sdk = Sdk.load(sdk_folder)
     if orders is not None:
-        _carry_out(read_orders(orders), sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
+        ordered = read_orders(orders, list[TestOrder])
+        _carry_out(ordered, sdk, dist=dist, reports=reports or Path("reports"), workdir=workdir)
         return
     found = run_suites(wheel, sdk=sdk, python=python, suites=suites, addon=addon, target=target or "", workdir=workdir)
     if proposed is not None:
@@ -356,7 +371,7 @@ def wheels_test(
         click.get_current_context().exit(int(ExitCode.VERIFICATION))
 
 
-def _carry_out(orders: Sequence[Order], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
+def _carry_out(orders: Sequence[TestOrder], sdk: Sdk, *, dist: Path, reports: Path, workdir: Path) -> None:
     """Run the suite of each order. A wheel that was not built is an error of those that it is ordered for."""
     import shutil
 

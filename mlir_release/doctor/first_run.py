@@ -6,7 +6,6 @@ that a run which was killed is cleaned up by the next one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -19,15 +18,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from mlir_release.console import format_bytes
-from mlir_release.doctor.results import Finding, of_error, verdict
+from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import ForgeError, ReleaseError, UsageError
 from mlir_release.forge.base import need_services
 from mlir_release.forge.files import head_of
 from mlir_release.forge.github.issues import LABEL
 from mlir_release.host.compiler import find_compiler
-from mlir_release.host.files import read_document, sha256_of, write_atomically
+from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.release.attest import read_handed_over
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
 from mlir_release.snapshot.transaction import default_request_id, snapshot
@@ -111,10 +111,11 @@ class _FirstRun:
             yield self.attempt(self.abandon)
 
     def attempt(self, question: Callable[[], Finding]) -> Finding:
+        check = question.__name__.replace("_", "-")
         try:
-            return question()
+            return replace(question(), check=check)
         except ReleaseError as error:
-            return of_error(question.__name__.replace("_", "-"), error)
+            return of_error(check, error)
 
     def looks(self, look: Callable[[], Seen]) -> tuple[int, Seen]:
         """How many looks it takes, a second apart, until something is seen, and what; 0: it is not."""
@@ -131,20 +132,20 @@ class _FirstRun:
         rest, _ = self.looks(lambda: forge.tag(name))
         git, _ = self.looks(lambda: any(tag.name == name for tag in forge.tags()))
         text = f"a new tag is seen by REST at look {rest or 'none'}, by git at look {git or 'none'}, a second apart"
-        return verdict("fresh-ref", bool(rest and git), text, _TELL)
+        return verdict(bool(rest and git), text, _TELL)
 
     def other_workflows(self) -> Finding:
         """Whether a job may create a ref at a commit whose workflows are not those of the default branch."""
-        check, scratch = "other-workflows", need_services(self.forge).scratch
+        scratch = need_services(self.forge).scratch
         commit = scratch.before_newest_change(".github/workflows", self.matrix.release.branch)
         if commit is None:
             remedy = "change a workflow on the default branch, and run this again"
-            return Finding(check, "unknown", "every commit has the same workflows", remedy)
+            return unknown("every commit has the same workflows", remedy)
         try:
             scratch.create_ref(f"heads/{NAME}-old", commit)
         except ForgeError as error:
-            return Finding(check, "ok", f"GitHub refuses a ref at a commit with other workflows: {error.why}")
-        return Finding(check, "ok", "GitHub lets a job create a ref at a commit with other workflows")
+            return ok(f"GitHub refuses a ref at a commit with other workflows: {error.why}")
+        return ok("GitHub lets a job create a ref at a commit with other workflows")
 
     def issue_label(self) -> Finding:
         """Whether an issue gets the label by which it is found again."""
@@ -153,7 +154,7 @@ class _FirstRun:
         looks, _ = self.looks(lambda: any(issue.number == made.number for issue in tracker.open_issues()))
         tracker.close(made, "The first run is over.")
         text = f"a new issue is found by its label at look {looks}" if looks else "a new issue has no label"
-        return verdict("issue-label", bool(looks), text, _TELL)
+        return verdict(bool(looks), text, _TELL)
 
     def transaction(self) -> Finding:
         """What a snapshot does: branch, pin commit, tag, draft, dispatch."""
@@ -162,14 +163,14 @@ class _FirstRun:
         matrix = replace(self.matrix, release=release)
         made = snapshot(self.forge, self.revision, matrix, request_id=request, force=True)
         self.tag = made.tag
-        return Finding("transaction", "ok", f"{made.tag}: {'; '.join(made.steps)}")
+        return ok(f"{made.tag}: {'; '.join(made.steps)}")
 
     def draft(self) -> Finding:
         """Whether a draft is listed, changed, and given a file whose digest GitHub tells."""
         forge = self.forge
         looks, drafts = self.looks(lambda: forge.drafts(self.tag))
         if not looks:
-            return Finding("draft", "problem", f"the draft of {self.tag} is not listed", _TELL)
+            return problem(f"the draft of {self.tag} is not listed", _TELL)
         draft = forge.edit_release(drafts[0], title=self.tag, body="The first run deletes this draft.\n")
         with scratch_folder(NAME) as folder:
             (folder / "answer.txt").write_text(f"{self.tag}\n", encoding="utf-8")
@@ -178,29 +179,29 @@ class _FirstRun:
         forge.delete_asset(draft, asset)
         told = "right" if same else asset.sha256 or "not told"
         text = f"a new draft is listed at look {looks}; the digest of a file in it is {told}"
-        return verdict("draft", same, text, _TELL)
+        return verdict(same, text, _TELL)
 
     def rerun(self) -> Finding:
         """Whether the dispatched run is listed, fails as it is to, and passes once its failed jobs are run again."""
         services = need_services(self.forge)
         looks, runs = self.looks(lambda: self.forge.runs(WORKFLOW, ref=self.tag))
         if not looks:
-            return Finding("rerun", "problem", f"no run of {WORKFLOW} on {self.tag} is listed", _TELL)
+            return problem(f"no run of {WORKFLOW} on {self.tag} is listed", _TELL)
         first = self.watch(lambda run: run.status == "completed")
         if first is None or first.conclusion != "failure":
             text = f"{runs[0].url} did not end with a failure, but: {first.conclusion if first else 'not at all'}"
-            return Finding("rerun", "problem", text, _TELL)
+            return problem(text, _TELL)
         services.scratch.rerun_failed(first.id)
         second = self.watch(lambda run: run.conclusion == "success")
         if second is None:
-            return Finding("rerun", "problem", f"{first.url} did not pass when its failed jobs were run again", _TELL)
+            return problem(f"{first.url} did not pass when its failed jobs were run again", _TELL)
         steps = {step.name: step.conclusion for job in services.timings.jobs(second) for step in job.steps}
         refused = steps.get(REFUSED_STEP) == "success"
         text = (
             f"a run is listed at look {looks}; its failed jobs passed when they were run again; an artifact of the "
             f"first attempt's name is {'refused (409)' if refused else 'taken'} without `overwrite`, and taken with it"
         )
-        return Finding("rerun", "ok", text)
+        return ok(text)
 
     def watch(self, ended: Callable[[Run], bool]) -> Run | None:
         """The dispatched run once it has ended; None if it takes too long."""
@@ -214,7 +215,7 @@ class _FirstRun:
     def abandon(self) -> Finding:
         """Whether a job may abandon the snapshot."""
         abandon_tag(self.forge, find_state(self.forge, self.tag), reason=NAME, by=self.forge.whoami())
-        return Finding("abandon", "ok", f"{self.tag} is abandoned, and its draft deleted")
+        return ok(f"{self.tag} is abandoned, and its draft deleted")
 
 
 _TELL = "keep this answer: it decides how the toolkit has to ask (docs/operating.md, 'The first run')"
@@ -253,9 +254,9 @@ def clean(forge: Forge) -> Finding:
     if all(issue.key == NAME for issue in issues):
         attempt("the label of issues", scratch.delete_label, LABEL)
     if not kept:
-        return Finding("clean-up", "ok", "nothing is left of first runs")
+        return ok("nothing is left of first runs", check="clean-up")
     remedy = "delete them by hand, if they are in the way; no sweep continues them"
-    return Finding("clean-up", "unknown", f"GitHub keeps {'; '.join(kept)}", remedy)
+    return unknown(f"GitHub keeps {'; '.join(kept)}", remedy, check="clean-up")
 
 
 def ask_runner(runner: str) -> list[Finding]:
@@ -269,7 +270,8 @@ def ask_runner(runner: str) -> list[Finding]:
     shown = ", ".join(f"{name} at {place or 'no place'}" for name, place in found.items())
     room = format_bytes(shutil.disk_usage(os.curdir).free)
     text = f"{runner}: the toolkit runs on CPython {platform.python_version()} ({sys.executable}); {shown}; {room} free"
-    return [verdict("runner", not missing, text, f"builds on {runner} need {', '.join(missing)}")]
+    remedy = f"builds on {runner} need {', '.join(missing)}"
+    return [verdict(not missing, text, remedy, check="runner")]
 
 
 def write_answers(findings: list[Finding], file: Path) -> None:
@@ -288,7 +290,7 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
     made = {runner: job.files for job in read_handed_over(handed_over) for runner in job.targets}
     if not (folder / GITHUB_ANSWERS).is_file():
         text = "the job that asks GitHub left no answers"
-        findings.append(Finding("github", "problem", text, "look at its log, and run first-run.yml again"))
+        findings.append(problem(text, "look at its log, and run first-run.yml again", check="github"))
     there: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -302,10 +304,10 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
                 why=str(error),
                 remedy="run first-run.yml again",
             ) from None
-        there.setdefault(path.name, []).append(hashlib.sha256(content).hexdigest())
+        there.setdefault(path.name, []).append(sha256_of(content))
     for runner in sorted({runtime.runner for runtime in matrix.runtimes}):
         files = made.get(runner, ())
         right = bool(files) and all(there.get(file.name) == [file.sha256] for file in files)
         text = f"the job of {runner} handed over {'the digest of its file' if right else 'no digest, or another one'}"
-        findings.append(verdict("handed-over", right, text, f"look at the log of the job of {runner}"))
+        findings.append(verdict(right, text, f"look at the log of the job of {runner}", check="handed-over"))
     return findings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mlir_release.foreign import markdown, table
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mlir_release.errors import ReleaseError
-    from mlir_release.forge.github.observations import Observations
 
 Level = Literal["ok", "problem", "unknown"]
 
@@ -20,36 +19,42 @@ Level = Literal["ok", "problem", "unknown"]
 class Finding:
     """The result of a check."""
 
-    check: str  #: stable, kebab-case; a check may have several results
+    check: str  #: stable, kebab-case; a check may have several results. Empty: that of the row in the table
     level: Level
     text: str
     remedy: str = ""
 
 
-def verdict(check: str, ok: bool, text: str, remedy: str) -> Finding:
+class Hidden(NamedTuple):
+    """A fact that the token may not see."""
+
+    title: str  #: for people
+    asked: str  #: the part of the address that it is requested from
+    permission: str  #: that usually shows it
+
+
+#: What a check yields; None: the token may not see what its row in the table names.
+Answer: TypeAlias = Finding | Hidden | None
+
+
+def ok(text: str, *, check: str = "") -> Finding:
+    """Nothing to do."""
+    return Finding(check, "ok", text)
+
+
+def problem(text: str, remedy: str, *, check: str = "") -> Finding:
+    """Something to do."""
+    return Finding(check, "problem", text, remedy)
+
+
+def unknown(text: str, remedy: str, *, check: str = "") -> Finding:
+    """A fact that could not be seen; never shown as ok."""
+    return Finding(check, "unknown", text, remedy)
+
+
+def verdict(well: bool, text: str, remedy: str, *, check: str = "") -> Finding:
     """Ok, or a problem with its remedy."""
-    return Finding(check, "ok", text) if ok else Finding(check, "problem", text, remedy)
-
-
-def hidden(seen: Observations, check: str, what: str, *, asked: str, usual: str) -> Finding:
-    """A fact that the token may not see.
-
-    :param asked: the part of the address that it was requested from
-    :param usual: the permission that shows it, if GitHub did not name one
-    """
-    refusal = next((refusal for path, refusal in seen.refusals.items() if asked in path.split("/")), None)
-    if refusal is not None and refusal.by_plan:
-        remedy = "make the repository public, or upgrade its owner's plan"
-        return Finding(check, "unknown", f"{what}: {refusal.said}", remedy)
-    permission = refusal.permissions.replace("=", ": ").replace("_", " ") if refusal else ""
-    return Finding(
-        check, "unknown", f"{what}: this token may not see it", f"use a token that has {permission or usual}"
-    )
-
-
-def adopt_command(repository: str) -> str:
-    """What to do about files that are not this repository's own."""
-    return f"in a checkout: mlir-release forge adopt {repository} @ORGANISATION/TEAM; then commit that"
+    return Finding(check, "ok", text) if well else Finding(check, "problem", text, remedy)
 
 
 def of_error(check: str, error: ReleaseError, *, about: str = "", level: Level = "problem") -> Finding:

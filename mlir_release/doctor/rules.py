@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.doctor.results import Finding, hidden, verdict
+from mlir_release.doctor.results import Hidden, ok, problem, unknown, verdict
 from mlir_release.snapshot.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from mlir_release.forge.github.observations import BranchRules, Observations, Rule
+    from mlir_release.doctor.files import Repository
+    from mlir_release.doctor.results import Answer
+    from mlir_release.forge.github.observations import BranchRules, Rule
 
 #: A tag of each kind of release, to apply rules to.
 SAMPLE_TAGS = ("snapshot-20261120.01", "llvm-22.1.8.01")
@@ -49,9 +51,9 @@ CHOOSY = frozenset(
 _KEEPING = (("non_fast_forward", "allow_force_pushes", "force-pushed"), ("deletion", "allow_deletions", "deleted"))
 
 
-def examine_branch(seen: Observations) -> Iterator[Finding]:
+def protected_branch(repository: Repository) -> Iterator[Answer]:
     """Whether the branch that the toolkit comes from can be changed by no job."""
-    branch, found = seen.branch, seen.rules
+    branch, found = repository.seen.branch, repository.seen.rules
     remedy = (
         f"Settings > Rules > New branch ruleset: active, target {branch}; require a pull request before merging, with "
         "a review from code owners; restrict deletions, block force pushes; no App on the bypass list. Nothing else "
@@ -61,59 +63,72 @@ def examine_branch(seen: Observations) -> Iterator[Finding]:
     closed = {_named(rule) for rule in rules if rule.bypass == "nobody"} | _classic(found, CLOSED)
     passing = {_named(rule) for rule in rules if rule.bypass not in ("nobody", "asker")}
     if not closed:
-        yield from _hidden(seen, "protected-branch", branch, found)
+        yield from _hidden(branch, found)
     if passing and not closed:
-        text = f"{branch} may be open to an App that passes {', '.join(sorted(passing))}"
-        yield Finding("protected-branch", "unknown", text, remedy)
+        yield unknown(f"{branch} may be open to an App that passes {', '.join(sorted(passing))}", remedy)
     if found.rules is None or (found.protection is None and not closed) or (passing and not closed):
         return
     open_to = [*([] if closed else ["changed by any job that may write contents"]), *_open_to(found)]
     if open_to:
-        text = f"{branch}, which every release's toolkit comes from, can be {' and '.join(open_to)}"
-        yield Finding("protected-branch", "problem", text, remedy)
+        yield problem(f"{branch}, which every release's toolkit comes from, can be {' and '.join(open_to)}", remedy)
     else:
-        yield Finding("protected-branch", "ok", f"jobs can't change {branch}: {', '.join(sorted(closed))}")
+        yield ok(f"jobs can't change {branch}: {', '.join(sorted(closed))}")
 
 
-def examine_pin_branches(seen: Observations) -> Iterator[Finding]:
+def pin_branches(repository: Repository) -> Iterator[Answer]:
     """Whether jobs may commit pins to their branches, and nobody can take back what was pinned."""
-    for branch, found in seen.pins.items():
-        yield from _examine_pin_branch(seen, branch, found)
-
-
-def _examine_pin_branch(seen: Observations, branch: str, found: BranchRules) -> Iterator[Finding]:
-    rules = [rule for rule in found.rules or () if rule.bypass != "asker"]
-    blocking = {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass == "nobody"}
-    unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY}
-    unclear |= {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"}
-    blocking, unclear = blocking | _classic(found, BLOCKING), unclear | _classic(found, CHOOSY)
-    remedy = (
-        f"exclude {branch} from that rule (Settings > Rules or Branches): a job's own token can't be put on a bypass "
-        "list, and what it commits there is checked before anything is built or published"
+    pins = repository.seen.pins
+    patterns = [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in pins]
+    keep = (
+        f"Settings > Rules > New branch ruleset: active, targets {' and '.join(patterns)}; restrict deletions "
+        "and block force pushes, nothing else, no bypass"
     )
-    if blocking:
-        text = f"jobs may not commit pins to {branch}: {', '.join(sorted(blocking))}"
-        yield Finding("pin-branch", "problem", text, remedy)
-        return
-    if unclear:
-        text = f"{branch} has rules that may block jobs: {', '.join(sorted(unclear))}"
-        yield Finding("pin-branch", "unknown", text, remedy)
-    yield from _hidden(seen, "pin-branch", branch, found)
-    if unclear or found.rules is None or found.protection is None:
-        return
-    open_to = _open_to(found)
-    shown = f"jobs may commit pins to {branch}"
-    yield verdict(
-        "pin-branch",
-        not open_to,
-        f"{shown}; it can be {' and '.join(open_to)}" if open_to else shown,
-        f"Settings > Rules > New branch ruleset: active, targets {' and '.join(_patterns(seen))}; restrict deletions "
-        "and block force pushes, nothing else, no bypass",
-    )
+    for branch, found in pins.items():
+        rules = [rule for rule in found.rules or () if rule.bypass != "asker"]
+        blocking = {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass == "nobody"}
+        blocking |= _classic(found, BLOCKING)
+        unclear = {_named(rule) for rule in rules if rule.kind in CHOOSY} | _classic(found, CHOOSY)
+        unclear |= {_named(rule) for rule in rules if rule.kind in BLOCKING and rule.bypass != "nobody"}
+        admit = (
+            f"exclude {branch} from that rule (Settings > Rules or Branches): a job's own token can't be put on a "
+            "bypass list, and what it commits there is checked before anything is built or published"
+        )
+        if blocking:
+            yield problem(f"jobs may not commit pins to {branch}: {', '.join(sorted(blocking))}", admit)
+            continue
+        if unclear:
+            yield unknown(f"{branch} has rules that may block jobs: {', '.join(sorted(unclear))}", admit)
+        yield from _hidden(branch, found)
+        if not unclear and found.rules is not None and found.protection is not None:
+            open_to = " and ".join(_open_to(found))
+            shown = f"jobs may commit pins to {branch}"
+            yield verdict(not open_to, f"{shown}; it can be {open_to}" if open_to else shown, keep)
 
 
-def _patterns(seen: Observations) -> list[str]:
-    return [f"{name.partition('/')[0]}/*" if name.startswith("release/") else name for name in seen.pins]
+def tags(repository: Repository) -> Iterator[Answer]:
+    """Whether tags of releases are protected, and new ones can be made."""
+    if repository.seen.tag_rules is None:
+        yield None
+        return
+    for pattern, sample in _KEPT_TAGS.items():
+        rules = [rule for rule in repository.seen.tag_rules if rule.covers(sample)]
+        kinds = {rule.kind for rule in rules}
+        for rule in rules:
+            if rule.kind == "creation" and rule.bypass != "asker":
+                sure = rule.bypass == "nobody"
+                yield (problem if sure else unknown)(
+                    f"a rule {'prevents' if sure else 'may prevent'} jobs from creating {pattern}: {_named(rule)}",
+                    "remove `Restrict creations` from that ruleset: a job's own token can't be put on a bypass list",
+                    check="tag-creation",
+                )
+        open_to = " and ".join(
+            word for kind, word in (("update", "moved"), ("deletion", "deleted")) if kind not in kinds
+        )
+        yield verdict(
+            not open_to,
+            f"{pattern} can be {open_to}" if open_to else f"{pattern} can't be moved or deleted",
+            f"Settings > Rules > New tag ruleset: active, target {pattern}, restrict updates and deletions, no bypass",
+        )
 
 
 def _open_to(found: BranchRules) -> list[str]:
@@ -122,11 +137,11 @@ def _open_to(found: BranchRules) -> list[str]:
     return [word for kind, allowed, word in _KEEPING if kind not in found.kinds and (not classic or allowed in classic)]
 
 
-def _hidden(seen: Observations, check: str, branch: str, found: BranchRules) -> Iterator[Finding]:
+def _hidden(branch: str, found: BranchRules) -> Iterator[Answer]:
     if found.rules is None:
-        yield hidden(seen, check, f"the rules for {branch}", asked="rules", usual="metadata: read")
+        yield Hidden(f"the rules for {branch}", "rules", "metadata: read")
     if found.protection is None:
-        yield hidden(seen, check, f"how {branch} is protected", asked="protection", usual="administration: read")
+        yield Hidden(f"how {branch} is protected", "protection", "administration: read")
 
 
 def _classic(found: BranchRules, kinds: AbstractSet[str]) -> set[str]:
@@ -135,29 +150,3 @@ def _classic(found: BranchRules, kinds: AbstractSet[str]) -> set[str]:
 
 def _named(rule: Rule) -> str:
     return f"{rule.kind} ({rule.ruleset})" if rule.ruleset else rule.kind
-
-
-def examine_tags(seen: Observations) -> Iterator[Finding]:
-    """Whether tags of releases are protected, and new ones can be made."""
-    if seen.tag_rules is None:
-        yield hidden(seen, "tag-rules", "the rulesets", asked="rulesets", usual="metadata: read")
-        return
-    for pattern, sample in _KEPT_TAGS.items():
-        rules = [rule for rule in seen.tag_rules if rule.covers(sample)]
-        kinds = {rule.kind for rule in rules}
-        open_to = [word for kind, word in (("update", "moved"), ("deletion", "deleted")) if kind not in kinds]
-        closed = [rule for rule in rules if rule.kind == "creation" and rule.bypass != "asker"]
-        for rule in closed:
-            sure = rule.bypass == "nobody"
-            yield Finding(
-                "tag-creation",
-                "problem" if sure else "unknown",
-                f"a rule {'prevents' if sure else 'may prevent'} jobs from creating {pattern}: {_named(rule)}",
-                "remove `Restrict creations` from that ruleset: a job's own token can't be put on a bypass list",
-            )
-        yield verdict(
-            "tag-rules",
-            not open_to,
-            f"{pattern} can be {' and '.join(open_to)}" if open_to else f"{pattern} can't be moved or deleted",
-            f"Settings > Rules > New tag ruleset: active, target {pattern}, restrict updates and deletions, no bypass",
-        )

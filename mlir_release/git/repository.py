@@ -14,7 +14,6 @@ import glob
 import ipaddress
 import os
 import re
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -24,11 +23,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mlir_release.errors import ConflictError, MachineError
+from mlir_release.host.process import run_bytes
 from mlir_release.host.surroundings import foreign_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from mlir_release.host.process import Finished
 
 #: The object id that git reads as "this ref must not exist yet".
 NO_OBJECT = "0" * 40
@@ -111,7 +113,7 @@ class Git:
         check: bool = True,
         pass_fds: tuple[int, ...] = (),
         remote: str | None = None,
-    ) -> subprocess.CompletedProcess[bytes]:
+    ) -> Finished:
         """Run one git command.
 
         :param env: more variables, for example credentials
@@ -139,7 +141,7 @@ class Git:
         input: bytes | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
-    ) -> subprocess.CompletedProcess[bytes]:
+    ) -> Finished:
         options = [word for setting in (*_NO_PROGRAMS, *reach.settings) for word in ("-c", setting)]
         inherited = os.environ if reach.secrets else _without_secrets()
         environment = {
@@ -150,14 +152,8 @@ class Git:
             **(env or {}),
         }
         try:
-            return subprocess.run(
-                ["git", "-C", str(self.directory), *options, *args],
-                input=input,
-                capture_output=True,
-                env=environment,
-                check=False,
-                pass_fds=pass_fds if sys.platform != "win32" else (),  # Windows has no way to
-            )
+            command = ["git", "-C", str(self.directory), *options, *args]
+            return run_bytes(command, environment=environment, input=input, pass_fds=pass_fds)
         except FileNotFoundError as error:
             raise MachineError(
                 "git-not-found",
@@ -167,7 +163,7 @@ class Git:
                 remedy="install git ≥ 2.34 and check the path",
             ) from error
 
-    def failure(self, args: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> GitError:
+    def failure(self, args: Sequence[str], done: Finished) -> GitError:
         """The error for a command that failed here."""
         return GitError(tuple(args), done.returncode, done.stderr.decode(errors="replace"), self.directory)
 
@@ -355,7 +351,7 @@ class Git:
         )
 
 
-def names_nothing(done: subprocess.CompletedProcess[bytes]) -> bool:
+def names_nothing(done: Finished) -> bool:
     """Whether git failed because a name that it was given names nothing here."""
     return done.returncode == 128 and _UNKNOWN.search(done.stderr) is not None
 

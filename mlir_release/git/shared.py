@@ -21,8 +21,9 @@ from mlir_release.git.repository import Git
 from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator, Mapping, Sequence
+
+    from mlir_release.host.process import Finished
 
 #: The toolkit's folder in a repository's own; it has its own locks.
 STATE = "mlir-release"
@@ -62,7 +63,7 @@ class SharedGit(Git):
         check: bool = True,
         pass_fds: tuple[int, ...] = (),
         remote: str | None = None,
-    ) -> subprocess.CompletedProcess[bytes]:
+    ) -> Finished:
         """Run one git command, under the lock if it writes. :raises GitError: if it fails and ``check`` is set."""
         if args[0] not in _WRITING or any(option.startswith("--get") for option in args):
             return super().run(*args, input=input, env=env, check=check, pass_fds=pass_fds, remote=remote)

@@ -15,10 +15,10 @@ from mlir_release.git.repository import Signature, names_nothing
 from mlir_release.host.tempdirs import scratch_folder
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable, Mapping, Sequence
 
     from mlir_release.git.repository import Git
+    from mlir_release.host.process import Finished
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def is_ancestor(git: Git, ancestor: str, descendant: str) -> bool:
     return _common(git, "--is-ancestor", ancestor, descendant).returncode == 0
 
 
-def _common(git: Git, *args: str) -> subprocess.CompletedProcess[bytes]:
+def _common(git: Git, *args: str) -> Finished:
     asked = ("merge-base", *args)
     done = git.run(*asked, check=False)
     if done.returncode not in (0, 1) and not names_nothing(done):

@@ -15,11 +15,11 @@ from mlir_release.host.surroundings import has_credentials
 from mlir_release.model.pin import SHA_PATTERN
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
     from mlir_release.git.repository import Git
     from mlir_release.git.shared import SharedGit
+    from mlir_release.host.process import Finished
 
 
 def changed_paths(git: Git) -> list[str]:
@@ -66,9 +66,7 @@ def place_slot(git: SharedGit, path: Path, commit: str, *, lock: int) -> None:
     in_slot(git, path, "clean", "-ffdq", pass_fds=(lock,))
 
 
-def in_slot(
-    git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds: tuple[int, ...] = ()
-) -> subprocess.CompletedProcess[bytes]:
+def in_slot(git: SharedGit, path: Path, *args: str, check: bool = True, pass_fds: tuple[int, ...] = ()) -> Finished:
     """Run git on the files of a slot, but from the folder of ``git``. :raises GitError: if it fails, and ``check``
 
     Of what is in the slot's own folder, it reads what git knows of the files.

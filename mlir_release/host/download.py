@@ -1,4 +1,4 @@
-"""Fetch files from the network."""
+"""The one downloader: bounded, hashed as it arrives, by the proxies and certificates of the environment."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.files import replacing, sha256_of
+from mlir_release.host.files import replacing
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import BinaryIO
 
 #: Seconds without an answer, or without more of it, after which an attempt has failed.
 TIMEOUT = 60.0
 
 #: Seconds before the second attempt, and before the third.
 PAUSES = (1.0, 5.0)
+
+#: Bytes that a file may have by default: more than a file of a release on GitHub can have.
+LIMIT = 4 << 30
 
 _CHUNK = 1 << 20
 
@@ -29,20 +34,20 @@ _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 
-def download(url: str, destination: Path, *, sha256: str = "", limit: int = 4 << 30) -> None:
+def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMIT) -> None:
     """Fetch ``url`` (``http:``, ``https:`` or ``file:``) into a file, which appears complete or not at all.
 
     Connections that break, and servers that are overloaded, are tried again. Proxies and certificates are those of the
     environment (``HTTPS_PROXY``, ``NO_PROXY``, ``REQUESTS_CA_BUNDLE``, ``SSL_CERT_FILE``).
 
     :param sha256: that the file must have, in hex; default: not checked
-    :param limit: bytes that it may have; default: more than a file of a release on GitHub can have
+    :param limit: bytes that it may have
     :raises MachineError: ``download-failed``
     :raises VerificationError: ``download-wrong``
     """
     with replacing(destination) as temporary:
-        _fetch(url, temporary, limit)
-        if sha256 and (found := sha256_of(temporary)) != sha256:
+        found = _patiently(url, temporary, limit)
+        if sha256 and found != sha256:
             raise VerificationError(
                 "download-wrong",
                 f"{destination.name} is not the file that it should be",
@@ -52,24 +57,44 @@ def download(url: str, destination: Path, *, sha256: str = "", limit: int = 4 <<
             )
 
 
-def _fetch(url: str, path: Path, limit: int) -> None:
+def receive(
+    url: str, file: BinaryIO, *, headers: Mapping[str, str] | None = None, limit: int = LIMIT, timeout: float = TIMEOUT
+) -> str:
+    """Write what a server answers into ``file``, in one attempt; returns its SHA-256 in hex.
+
+    :param headers: more of them; requests leaves ``Authorization`` out where the server redirects to another host
+    :raises requests.RequestException: no answer, or only a part of one; ``HTTPError``, with the answer: a refusal
+    :raises VerificationError: ``download-wrong``: it has more than ``limit`` bytes
+    """
+    import requests
+
+    verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
+    named = {"User-Agent": "mlir-release", **(headers or {})}
+    with requests.get(url, headers=named, stream=True, timeout=timeout, verify=verify) as response:
+        if not response.ok:
+            _ = response.content  # what the server says of it, read while the connection is open
+            response.raise_for_status()
+        return _write(url, file, response.iter_content(_CHUNK), limit)
+
+
+def _patiently(url: str, path: Path, limit: int) -> str:
+    """Write a file of this machine, or one that is served, which is tried again; returns its SHA-256."""
     import requests
 
     if url.startswith("file:"):
         try:
-            with Path(url2pathname(urlsplit(url).path)).open("rb") as source:
-                _write(url, path, iter(lambda: source.read(_CHUNK), b""), limit)
+            with Path(url2pathname(urlsplit(url).path)).open("rb") as source, path.open("wb") as file:
+                return _write(url, file, iter(lambda: source.read(_CHUNK), b""), limit)
         except OSError as error:
             raise _failed(url, str(error)) from error
-        return
-    verify = next((os.environ[name] for name in _CERTIFICATES if os.environ.get(name)), True)
     for pause in (*PAUSES, None):
         try:
-            with requests.get(url, stream=True, timeout=TIMEOUT, verify=verify) as response:
-                if response.ok:
-                    _write(url, path, response.iter_content(_CHUNK), limit)
-                    return
-            why, again = f"{response.status_code} {response.reason}", response.status_code in _TRANSIENT
+            with path.open("wb") as file:
+                return receive(url, file, limit=limit, timeout=TIMEOUT)
+        except requests.HTTPError as error:
+            answer = error.response
+            assert answer is not None
+            why, again = f"{answer.status_code} {answer.reason}", answer.status_code in _TRANSIENT
         except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
             why, again = str(error), True
         except requests.RequestException as error:
@@ -77,10 +102,11 @@ def _fetch(url: str, path: Path, limit: int) -> None:
         if pause is None or not again:
             raise _failed(url, why)
         time.sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
 
 
-def _write(url: str, path: Path, chunks: Iterator[bytes], limit: int) -> None:
-    with path.open("wb") as file:
+def _write(url: str, file: BinaryIO, chunks: Iterable[bytes], limit: int) -> str:
+    def written() -> Iterator[bytes]:
         for chunk in chunks:
             file.write(chunk)
             if file.tell() > limit:
@@ -91,6 +117,9 @@ def _write(url: str, path: Path, chunks: Iterator[bytes], limit: int) -> None:
                     why=f"it has more than {limit:,} bytes",
                     remedy="find out who put it there; no file of ours is that large",
                 )
+            yield chunk
+
+    return sha256_of(written())
 
 
 def _failed(url: str, why: str) -> MachineError:

@@ -1,9 +1,8 @@
-"""Files that readers see whole or not at all, and their digests."""
+"""Files that readers see whole or not at all."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import stat
@@ -18,7 +17,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.disk import room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 #: Seconds to wait for those who read a file on Windows, where it can't be replaced meanwhile.
@@ -73,20 +72,6 @@ def check_inside(folder: Path, path: Path) -> None:
             why=f"its folder is {parent}",
             remedy="remove the link, or find out who wrote that name; nothing there was changed",
         )
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file of any size, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sha256_of_all(paths: Iterable[Path]) -> str:
-    """SHA-256 over the contents of several small files, in hex; the caller decides their order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def remove_folder(folder: Path) -> None:

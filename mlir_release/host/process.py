@@ -1,4 +1,4 @@
-"""Run programs with a time limit: build steps, whose output goes into a log, and queries, whose output is captured.
+"""The one runner of programs: build steps, whose output goes into a log, queries, whose output is captured, and others.
 
 What runs is mostly foreign code, so a program gets only what :mod:`mlir_release.host.surroundings` lists, unless the
 caller gives it others.
@@ -7,6 +7,7 @@ caller gives it others.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from mlir_release.console import console
 from mlir_release.host.surroundings import foreign_environment, withheld
@@ -39,6 +40,17 @@ _SHOWN = 2000
 #: Names a folder that complete logs are copied to. A workflow job sets it, and uploads the folder as an artifact of the
 #: same name, because the files of a hosted runner end with the job.
 LOGS = "MLIR_RELEASE_LOGS"
+
+#: A program that has ended: its ``returncode``, and its ``stdout`` and ``stderr`` as bytes.
+Finished: TypeAlias = "subprocess.CompletedProcess[bytes]"
+
+#: A program that runs.
+Running: TypeAlias = "subprocess.Popen[bytes]"
+
+_GUARD = Path(__file__).with_name("guard.py")
+
+#: Seconds that a killed program is waited for: more only if it hangs in the kernel.
+_REACTION = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +300,8 @@ def capture(
             timeout=timeout,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
-        out, err = (_decoded(part) for part in (error.stdout, error.stderr))
+    except subprocess.TimeoutExpired as error:  # its output is bytes, whatever encoding was asked for
+        out, err = ((part or b"").decode(errors="replace") for part in (error.stdout, error.stderr))
         return Captured(returncode=None, stdout=out, stderr=err, ending=f"no answer within {timeout:g} s")
     except OSError as error:
         why = f"cannot run {words if isinstance(words, str) else words[0]}: {error.strerror or error}"
@@ -299,6 +311,121 @@ def capture(
     )
 
 
-def _decoded(partial: str | bytes | None) -> str:
-    """What a program had printed when it was killed: bytes, whatever encoding was asked for."""
-    return partial.decode(errors="replace") if isinstance(partial, bytes) else partial or ""
+def run_bytes(
+    command: Sequence[str], *, environment: Mapping[str, str], input: bytes | None = None, pass_fds: Sequence[int] = ()
+) -> Finished:
+    """Run a program to its end, without a limit; what it reads and prints are bytes.
+
+    :param input: given to it as standard input; default: ours
+    :param pass_fds: file descriptors that it inherits; none on Windows, which has no way to
+    :raises OSError: it can't be started
+    """
+    return subprocess.run(
+        command,
+        input=input,
+        capture_output=True,
+        env=dict(environment),
+        check=False,
+        pass_fds=pass_fds if sys.platform != "win32" else (),
+    )
+
+
+@contextmanager
+def running(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    output: IO[bytes] | None = None,
+    errors: IO[bytes] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Iterator[Running]:
+    """Start a program in a group of its own; at the end of the block the whole group is killed.
+
+    :param environment: default: :func:`~mlir_release.host.surroundings.foreign_environment`
+    :param output: file for what it prints; default: the caller reads it, and writes its standard input, through pipes
+    :param errors: file for its error output; default: where its output goes
+    :raises OSError: it can't be started
+    """
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.PIPE if output is None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE if output is None else output,
+        stderr=subprocess.STDOUT if errors is None else errors,
+        env=foreign_environment() if environment is None else dict(environment),
+        cwd=cwd,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what is still to be written has no reader any more
+                    pipe.close()
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def exit_code(process: Running, seconds: float) -> int | None:
+    """The exit code of a program, for which it is given some seconds; None if it still runs."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout=seconds)
+    return None
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A running program.
+
+    :param ended: a file descriptor that becomes readable when the program has ended
+    """
+
+    process: Running
+    ended: int
+
+    def wait(self) -> int:
+        """Its exit code; above 128: it was ended by a signal."""
+        return self.process.wait()
+
+
+@contextmanager
+def guarded(command: Sequence[str | Path], *, errors: Path) -> Iterator[Guarded]:
+    """Start a program that never outlives this process, however it ends: by SIGKILL, too. Not on Windows.
+
+    It is for programs that would wait for this process for ever (see :mod:`mlir_release.host.guard`). At the end of
+    the block it has ended: by itself, or killed.
+
+    :param command: the program by its path
+    :param errors: file for its error output; what it prints otherwise is dropped
+    """
+    ended, held = os.pipe()
+    try:
+        with errors.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_GUARD), *map(str, command)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+                env=foreign_environment(),
+                pass_fds=(held,),
+                start_new_session=True,  # one group with the program; and Ctrl+C reaches it through us only
+            )
+    finally:
+        os.close(held)
+    try:
+        yield Guarded(process, ended)
+    finally:
+        if not select.select([ended], [], [], 0)[0]:  # the program is alive, and with it its group
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            select.select([ended], [], [], _REACTION)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+        os.close(ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -17,6 +16,7 @@ from mlir_release.host.locked import choose
 from mlir_release.host.process import capture
 from mlir_release.host.surroundings import foreign_environment, withheld
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import executable_name
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def cached(folder: Path, python: Path, requirements: Iterable[str]) -> VirtualEn
     """
     chosen = choose(requirements)
     wanted = "\n".join([str(python), *chosen.lines, *chosen.unlocked]) + "\n"
-    root = folder / hashlib.sha256(wanted.encode()).hexdigest()[:16]
+    root = folder / sha256_of(wanted)[:16]
     marker = root / ".requirements"
     with locked(root.with_name(root.name + ".lock")):
         environment = VirtualEnvironment(root=root)

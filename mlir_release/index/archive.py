@@ -8,7 +8,6 @@ minutes too long lacks something, but is never wrong.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.host.archives import ArchiveError, gunzip
 from mlir_release.host.download import download
 from mlir_release.model.decode import MalformedError, from_large_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Known:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return sha256_of(self.text)
 
 
 class _Row(Struct, frozen=True, kw_only=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
+
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,6 +32,11 @@ def as_link(url: str) -> str:
     return url if url.startswith(("https://", "http://", "file://")) else ""
 
 
+def end_of_links(base_url: str) -> str:
+    """What a link to a folder ends in: a file system, unlike a server, shows no index.html by itself."""
+    return "index.html" if base_url.startswith("file:") else ""
+
+
 def style() -> str:
     """``style.css``."""
     return (resources.files(_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
@@ -43,11 +49,10 @@ def copy_script() -> str:
 
 def digest_of_code(*packages: str, text: str = "") -> str:
     """Digest of the code and templates of rooms that draw, and of a text: what another one drew is drawn again."""
-    digest = hashlib.sha256(text.encode())
+    pieces = [text.encode()]
     for name in packages:
         package = resources.files(name)
         for folder, suffixes in ((package, (".py",)), (package / "templates", (".j2", ".css", ".js"))):
-            for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-                if file.name.endswith(suffixes):
-                    digest.update(file.read_bytes())
-    return digest.hexdigest()
+            files = sorted(folder.iterdir(), key=lambda entry: entry.name)
+            pieces += [file.read_bytes() for file in files if file.name.endswith(suffixes)]
+    return sha256_of(pieces)

@@ -9,8 +9,8 @@
     snapshots/simple/[<distribution>/]        PEP 503 (index.html) and PEP 691 (index.json), of the same
     snapshots/<tag>/                          index.html, requirements-<tag>.txt, pylock.toml, release.json
     releases/…                                the same for numbered releases
-    releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the room apidocs)
-    releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the room conda)
+    releases/<tag>/api/, snapshots/latest/api/  the API of their wheels (the extra apidocs)
+    releases/conda/, snapshots/conda/         the index of conda packages that are elsewhere (the extra conda)
     docs/                                     the toolkit's documentation
     status/                                   what is going on: index.html, status.json
     manifests.json.gz                         all manifests, from which the next run begins (:mod:`.archive`)
@@ -23,12 +23,12 @@ it is drawn each time, and ``state.json`` does not know it.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
@@ -42,8 +42,9 @@ from mlir_release.index.documents import DOCUMENTS
 from mlir_release.index.drawing import copy_script, digest_of_code, style
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
-from mlir_release.index.site import Channel, read_conda, read_sections
+from mlir_release.index.site import Channel
 from mlir_release.model.decode import MalformedError, from_large_json, text
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.targets import LINKED_DAYS
@@ -53,12 +54,13 @@ from mlir_release.release.status import make_status
 from mlir_release.release.status_facts import observe_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from mlir_release.forge.base import Forge
     from mlir_release.index.archive import Known
     from mlir_release.index.documents import Documents
+    from mlir_release.index.sections import Section
     from mlir_release.index.site import Published
     from mlir_release.model.matrix import Matrix
     from mlir_release.release.signed import SignedBy
@@ -80,6 +82,7 @@ class IndexOutcome:
     written: tuple[str, ...]
     reused: int  #: pages that are as they were
     removed: tuple[str, ...]
+    links: Mapping[str, str] = field(default_factory=dict)  #: what extras added: titles, and folders of the newest
     dry_run: bool = False
 
     def text(self) -> str:
@@ -112,8 +115,8 @@ def generate(
     afresh: bool = False,
     linked_days: int = LINKED_DAYS,
     matrix: Matrix | None = None,
-    add_apis: Callable[[Sequence[Channel], Path, str], None] | None = None,
-    add_conda: Callable[[Sequence[Channel], Path], None] | None = None,
+    sections: Mapping[str, Section] = MappingProxyType({}),
+    given: Mapping[str, Any] = MappingProxyType({}),
     documents: Documents | None = None,
     dry_run: bool = False,
 ) -> IndexOutcome:
@@ -130,9 +133,8 @@ def generate(
     :param linked_days: days of snapshots that the shared pages link
     :param matrix: what the status page is about, and whether releases must be signed: the branch's; None: there is no
         such page, and those must be that say so
-    :param add_apis: makes API sections for what is published, in the folder of the pages, which are served at the URL;
-        the pages link those that are there
-    :param add_conda: writes the index of conda channels into the folder of the pages, which link what is there, again
+    :param sections: what extras add, by name
+    :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
     :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
     :raises UsageError: ``yanks-invalid``
@@ -153,17 +155,18 @@ def generate(
                 published, new = observe(forge, known, scratch, branch=branch, required=required, signed_by=signed_by)
                 snapshots = Channel.of("snapshot", published, linked_days=linked_days)
                 channels = (snapshots, Channel.of("numbered", published))
-                if add_apis is not None and not dry_run:
-                    add_apis(channels, output, base_url)
-                if add_conda is not None and not dry_run:
-                    add_conda(channels, output)
+                if not dry_run:
+                    for section in sections.values():
+                        section.provide(channels, output, base_url, given)
                 pages = Pages(
                     base_url=base_url,
                     title=title,
                     has_status=matrix is not None,
                     has_documents=documents is not None,
-                    sections=read_sections(output, channels),
-                    conda=read_conda(output, channels),
+                    sections={
+                        (name, section.title): section.show(channels, output, base_url)
+                        for name, section in sections.items()
+                    },
                 )
                 plan = _plan(pages, channels, core_metadata, _source(forge), documents)
                 written, removed = _apply(plan, output, scratch, dry_run=dry_run)
@@ -187,6 +190,7 @@ def generate(
         written=written,
         reused=len(plan) - len(written),
         removed=removed,
+        links=pages.links,
         dry_run=dry_run,
     )
 
@@ -251,7 +255,7 @@ def _apply(
 
 def _sha256(content: bytes | None) -> str:
     """Hex digest; empty for a file that is not there."""
-    return "" if content is None else hashlib.sha256(content).hexdigest()
+    return "" if content is None else sha256_of(content)
 
 
 class _Drawn(Struct, frozen=True, kw_only=True):
@@ -279,7 +283,7 @@ def _read_state(output: Path) -> Mapping[str, _Drawn]:
 
 
 def _digest(*values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(values, sort_keys=True))
 
 
 def _identity(release: Published) -> str:
@@ -296,7 +300,7 @@ def _plan(
     snapshots, numbered = channels
     # Every page's navigation shows which channels there are.
     present = [bool(channel.releases) for channel in channels]
-    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.newest_api)
+    site = (pages.url, pages.title, pages.has_status, pages.has_documents, pages.links)
     code = digest_of_code("mlir_release.index", text=inspect.getsource(lockfiles))
     common = _digest(code, *site, core_metadata, present, snapshots.linked_days)
     identities = {release.tag: _identity(release) for channel in channels for release in channel.releases}
@@ -307,8 +311,8 @@ def _plan(
     for channel in channels:
         for release in channel.releases:
             previous = channel.previous(release)
-            added = pages.sections.get(release.tag, ""), pages.conda.get(release.tag, ())
-            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", *added)
+            added = [(name, asdict(shown)) for name, _, shown in pages.shown(release.tag)]
+            inputs = _digest(common, identities[release.tag], previous.digest if previous else "", added)
             files = _release_files(pages, channel, release, channels)
             plan |= {f"{channel.folder}/{release.tag}/{name}": _Page(inputs, draw) for name, draw in files.items()}
     for channel in channels:
@@ -316,7 +320,8 @@ def _plan(
             inputs = _digest(common, [identities[release.tag] for release in channel.releases])
             files = _channel_files(pages, channel, channels, core_metadata)
             plan |= {f"{channel.folder}/{name}": _Page(inputs, draw) for name, draw in files.items()}
-    whole = _digest(common, identities, dict(pages.sections))
+    links = [(shown.link, shown.about) for section in pages.sections.values() for shown in section.values()]
+    whole = _digest(common, identities, links)
     published = [release for channel in channels for release in channel.releases]
     plan[ARCHIVE_NAME] = _Page(whole, partial(pack, source, published))
     plan["feed.xml"] = _Page(whole, partial(pages.feed, *channels))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from mlir_release.console import console
@@ -11,10 +10,11 @@ from mlir_release.forge.files import read_yanks
 from mlir_release.host.files import read_document
 from mlir_release.index.archive import Known
 from mlir_release.index.site import Published
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
-from mlir_release.release.remote import asset_corrupt, parse_manifest
+from mlir_release.release.release_assets import asset_corrupt, parse_manifest
 from mlir_release.release.signed import AS_DECLARED, Manifests
 from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
@@ -160,7 +160,7 @@ def _needed(manifest: Manifest) -> set[str]:
 
 def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
     asset = release.asset(MANIFEST_NAME)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = sha256_of(content)
     if asset is not None and asset.sha256 != digest:
         raise asset_corrupt(release.tag, asset, digest)
     if missing := sorted(_needed(manifest) - {asset.name for asset in release.assets}):

@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import format_bytes
-from mlir_release.index.drawing import as_link, make_templates
+from mlir_release.index.drawing import as_link, end_of_links, make_templates
 from mlir_release.index.simple import anchor
-from mlir_release.index.site import CONDA_FOLDER, FOLDERS
+from mlir_release.index.site import FOLDERS
 from mlir_release.index.status_page import status_values
 from mlir_release.model.cpython import ANY_PYTHON, python_order
 from mlir_release.model.manifest import format_time
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
-from mlir_release.release import commands
+from mlir_release.release import install_snippets
 from mlir_release.release.lockfiles import pylock_name, requirements_name
 from mlir_release.release.notes import (
     STABLE_ABI_LOSS,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from mlir_release.index.documents import Document, Documents
+    from mlir_release.index.sections import Shown
     from mlir_release.index.site import Channel, Published, WheelLink
     from mlir_release.release.status import Status
 
@@ -59,8 +60,8 @@ class Pages:
     title: str = "MLIR wheels"
     has_status: bool = False  #: whether there is a status page to link
     has_documents: bool = False  #: whether there is documentation of the toolkit to link
-    sections: Mapping[str, str] = field(default_factory=dict)  #: the API sections: a tag -> a folder of the site
-    conda: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: a tag -> its packages in a conda channel
+    #: What extras add: a section's name and title -> what it shows of a release, by tag.
+    sections: Mapping[tuple[str, str], Mapping[str, Shown]] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -68,14 +69,22 @@ class Pages:
         return self.base_url.rstrip("/") + "/"
 
     @property
-    def newest_api(self) -> str:
-        """The API section that every page links: of the newest snapshot, else of the newest numbered release."""
-        return max(self.sections.values(), key=lambda folder: folder.startswith(FOLDERS["snapshot"]), default="")
+    def links(self) -> Mapping[str, str]:
+        """What every page links: the titles of sections, and the newest release's folder; empty if there is none."""
+        return {
+            title: next((shown.link for shown in section.values() if shown.link), "")
+            for (_, title), section in self.sections.items()
+            if title
+        }
+
+    def shown(self, tag: str) -> list[tuple[str, str, Shown]]:
+        """What extras show of a release: each section's name, title and content."""
+        return [(name, title, shown[tag]) for (name, title), shown in self.sections.items() if tag in shown]
 
     @property
     def end(self) -> str:
-        """What a link to a folder ends in: a file system, unlike a server, shows no index.html by itself."""
-        return "index.html" if self.url.startswith("file:") else ""
+        """What a link to a folder ends in."""
+        return end_of_links(self.url)
 
     @cached_property
     def _templates(self) -> Environment:
@@ -88,7 +97,7 @@ class Pages:
             "end": self.end,
             "has_status": self.has_status,
             "has_documents": self.has_documents,
-            "api": self.newest_api,
+            "links": self.links,
             "channels": [
                 {"folder": channel.folder, "heading": _HEADINGS[channel.kind]}
                 for channel in channels
@@ -175,7 +184,7 @@ class Pages:
     def _by_page(self, channel: Channel) -> str:
         """The command that installs the newest release on a channel's page of links."""
         name = channel.newest.manifest.distributions[0] if channel.newest else "mlir"
-        return commands.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
+        return install_snippets.by_page(self.where(f"{channel.folder}/latest"), channel.kind, name).text
 
     def _channel(self, channel: Channel, rows: int | None) -> dict[str, Any]:
         latest = channel.latest
@@ -187,10 +196,10 @@ class Pages:
             "latest": self._release(latest, channel.previous(latest)) if latest else None,
             "rows": [self._row(release) for release in channel.releases[:rows]],
             "more": rows is not None and len(channel.releases) > rows,
-            "install": commands.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
+            "install": install_snippets.newest(f"{self.url}{channel.folder}/latest/requirements.txt").text,
             "by_page": self._by_page(channel),
-            "by_index": commands.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
-            "explicit_index": commands.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
+            "by_index": install_snippets.by_index(f"{self.url}{channel.folder}/simple/", channel.kind, "mlir").text,
+            "explicit_index": install_snippets.explicit_index(f"{self.url}{channel.folder}/simple/", "mlir"),
             "distributions": sorted(channel.files()),
         }
 
@@ -223,9 +232,12 @@ class Pages:
             {
                 "distribution": name,
                 "forms": self._forms(here, release, name),
+                "also": [extra for extra, _, shown in self.shown(release.tag) if name in shown.forms],
                 "imported": name not in (SDK, SDK_TOOLS),
-                "by_version": commands.exact(self.where(here), name, manifest.version).text,
-                "pin": commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}").text,
+                "by_version": install_snippets.exact(self.where(here), name, manifest.version).text,
+                "pin": install_snippets.pinned(
+                    f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}"
+                ).text,
                 "requirements": requirements_name(manifest, name, tag=release.tag),
                 "pylock": pylock_name(manifest, name),
             }
@@ -234,9 +246,10 @@ class Pages:
         compare = f"{upstream}/compare/{manifest.previous_revision}...{manifest.revision}" if upstream else ""
         return {
             **self._row(release),
-            "api": self.sections.get(release.tag, ""),
-            "conda": self.conda.get(release.tag, ()),
-            "conda_channel": f"{self.url}{FOLDERS[manifest.kind]}/{CONDA_FOLDER}",
+            "sections": [
+                {"title": title, "html": Markup(shown.html), "link": shown.link, "about": shown.about}
+                for _, title, shown in self.shown(release.tag)
+            ],
             "llvm_version": manifest.llvm_version,
             "previous": manifest.previous_tag,
             "previous_revision": manifest.previous_revision,
@@ -274,12 +287,13 @@ class Pages:
     def _forms(self, here: str, release: Published, name: str) -> list[tuple[str, str]]:
         """Title and text of the other forms that pin one distribution of a release, each file by its hash."""
         manifest = release.manifest
-        pinned = commands.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
+        pinned = install_snippets.pinned(f"{self.url}{here}/{requirements_name(manifest, name, tag=release.tag)}")
         # Pages in a folder have none: these take a page from a server only.
-        every = () if self.end else commands.projects(self.where(here), name, manifest.version)
+        every = () if self.end else install_snippets.projects(self.where(here), name, manifest.version)
         return [
             ("uv, without a project", pinned.by_uv),
             *((f"{form.title}: pyproject.toml, the first line in [project]", form.lines) for form in every),
+            *(form for _, _, shown in self.shown(release.tag) for form in shown.forms.get(name, ())),
         ]
 
     def _group(self, release: Published, previous: Published | None, name: str, pythons: list[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
-from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_known
@@ -19,7 +18,8 @@ from mlir_release.index.pages import Pages
 from mlir_release.index.probe_outcome import ProbeOutcome, ProbeStep
 from mlir_release.index.probe_projects import try_projects
 from mlir_release.index.site import FOLDERS, Channel
-from mlir_release.release import commands
+from mlir_release.model.digests import sha256_of
+from mlir_release.release import install_snippets
 from mlir_release.release.install_check import best_wheel, check_import, run_pip
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.release_tags import Kind
-    from mlir_release.release.commands import Command
+    from mlir_release.release.install_snippets import Command
 
 
 @dataclass(kw_only=True)
@@ -58,20 +58,20 @@ class Patience:
 def documented(manifest: Manifest, base_url: str, *, own: Iterable[Command] = (), newest: bool = True) -> list[Command]:
     """The commands that the pages at ``base_url`` give for a release's main distribution.
 
-    :param own: what the release's own page on the forge shows (:func:`~mlir_release.release.commands.own_commands`)
+    :param own: what the release's own page on the forge shows (``install_snippets.own_commands``)
     :param newest: also those that name no version, which lead to the newest release
     """
     pages, folder, name = Pages(base_url=base_url), FOLDERS[manifest.kind], manifest.distributions[0]
     here = f"{folder}/{manifest.tag}"
     found = [
-        commands.pinned(f"{pages.url}{here}/requirements-{manifest.tag}.txt"),
-        commands.exact(pages.where(here), name, manifest.version),
+        install_snippets.pinned(f"{pages.url}{here}/requirements-{manifest.tag}.txt"),
+        install_snippets.exact(pages.where(here), name, manifest.version),
     ]
     if newest:
         found += [
-            commands.newest(f"{pages.url}{folder}/latest/requirements.txt"),
-            commands.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
-            commands.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
+            install_snippets.newest(f"{pages.url}{folder}/latest/requirements.txt"),
+            install_snippets.by_page(pages.where(f"{folder}/latest"), manifest.kind, name),
+            install_snippets.by_index(f"{pages.url}{folder}/simple/", manifest.kind, name),
         ]
     return [*found, *own]
 
@@ -108,7 +108,7 @@ def probe_published(
         release.manifest,
         base_url,
         pythons=pythons,
-        own=commands.own_commands(forge, release.manifest),
+        own=install_snippets.own_commands(forge, release.manifest),
         newest=release in channel.offered[:1],
         older=[link.wheel.filename for other in channel.offered[1:] for link in other.links],
         pip_options=pip_options,
@@ -148,7 +148,7 @@ def probe(
         raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
     tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
-    forms = commands.projects(page, manifest.distributions[0], manifest.version)
+    forms = install_snippets.projects(page, manifest.distributions[0], manifest.version)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
     patience = patience or Patience()

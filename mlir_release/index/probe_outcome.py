@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import format_seconds
 
 if TYPE_CHECKING:
-    from mlir_release.release.commands import Command, Project
+    from mlir_release.release.install_snippets import Command, Project
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import WheelEntry
-    from mlir_release.release.commands import Project
+    from mlir_release.release.install_snippets import Project
 
 #: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
 LIMIT = 600

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import Struct
 from packaging.version import Version
 
-from mlir_release.host.files import read_document, read_if_there
-from mlir_release.model.api_section import SECTION_NAME, ApiSection
-from mlir_release.model.decode import PlainName, convert, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.release_tags import Kind, ReleaseTag, parse_release_tag
 from mlir_release.model.targets import LINKED_DAYS
 from mlir_release.model.yanks import Yank, yank_reason
@@ -22,18 +17,11 @@ from mlir_release.provenance.policy import BUNDLE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.model.manifest import Manifest, WheelEntry
 
 #: Each kind's folder on the site.
 FOLDERS: Mapping[Kind, str] = {"snapshot": "snapshots", "numbered": "releases"}
-
-#: The folder of an API section.
-API_FOLDER = "api"
-
-#: The folder of a conda channel, and the index of each platform in it.
-CONDA_FOLDER, REPODATA = "conda", "repodata.json"
 
 #: New releases of each kind that are probed at most: where nothing was served before, every release is new.
 PROBED = 3
@@ -43,53 +31,6 @@ def to_probe(tags: Iterable[str]) -> list[str]:
     """The newest of some releases, a few of each kind, to be tried in clean environments."""
     orders = sorted((parse_release_tag(tag) for tag in tags), key=lambda order: (order.kind, order), reverse=True)
     return [str(order) for order in orders if order in [o for o in orders if o.kind == order.kind][:PROBED]]
-
-
-def api_folder(kind: Kind, tag: str) -> str:
-    """Where the API section of a release is, below the site. All snapshots share one place, which is the newest's."""
-    return f"{FOLDERS[kind]}/{'latest' if kind == 'snapshot' else tag}/{API_FOLDER}"
-
-
-def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
-    """The API sections in the folder of a site: a release's tag -> its section's folder, below the site."""
-    found = {}
-    for channel in channels:
-        for release in channel.releases if channel.kind == "numbered" else filter(None, [channel.latest]):
-            folder = api_folder(channel.kind, release.tag)
-            section = ApiSection.parse(read_if_there(site / folder / SECTION_NAME))
-            if section is not None and section.tag == release.tag:
-                found[release.tag] = folder
-    return found
-
-
-class _Record(Struct, frozen=True):
-    name: PlainName
-    version: PlainName
-
-
-class _Repodata(Struct, frozen=True):
-    info: dict[str, Any]
-    packages: dict[str, _Record] = msgspec.field(name="packages.conda")
-
-
-def read_repodata(path: Path) -> dict[str, Any]:
-    """The index of a folder of conda packages. :raises MalformedError: :raises OSError:"""
-    data: dict[str, Any] = parse_json(read_document(path))
-    convert(data, _Repodata)
-    return data
-
-
-def read_conda(site: Path, channels: Iterable[Channel]) -> Mapping[str, tuple[str, ...]]:
-    """The conda channels in the folder of a site: a release's tag -> the packages that they have of it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for channel in channels:
-        names: dict[str, set[str]] = {}
-        for path in site.glob(f"{channel.folder}/{CONDA_FOLDER}/*/{REPODATA}"):
-            for record in read_repodata(path)["packages.conda"].values():
-                names.setdefault(record["version"], set()).add(record["name"])
-        versions = {release.tag: release.manifest.version for release in channel.offered}
-        found |= {tag: tuple(sorted(names[version])) for tag, version in versions.items() if version in names}
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +65,7 @@ class Published:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of its release.json."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return sha256_of(self.text)
 
     @cached_property
     def order(self) -> ReleaseTag:

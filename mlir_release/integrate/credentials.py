@@ -7,9 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import subprocess
-
     from mlir_release.git.repository import Git
+    from mlir_release.host.process import Finished
     from mlir_release.integrate.config import ExportTarget
 
 #: Holds the token. Smoke tests don't see it.
@@ -44,7 +43,7 @@ def export_ref(target: ExportTarget) -> str:
     return f"refs/mlir-release/export/{target.branch}"
 
 
-def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> subprocess.CompletedProcess[bytes]:
+def fetch_export(git: Git, target: ExportTarget, *, into: str = "") -> Finished:
     """Fetch an export branch into a local ref. The caller judges the exit code."""
     refspec = f"+refs/heads/{target.branch}:{into or export_ref(target)}"
     fetch = ("fetch", "--quiet", "--no-tags", "--", target.remote, refspec)

@@ -6,14 +6,12 @@ Slots (folders of work trees) are reused by later probes, so that builds in igno
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +22,11 @@ from mlir_release.git.shared import STATE
 from mlir_release.git.trees import commit_tree
 from mlir_release.git.worktrees import place_slot
 from mlir_release.host.cache import cache_directory
+from mlir_release.host.process import exit_code, running
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.integrate.strategy import Verdict
 from mlir_release.integrate.submodules import populate
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def prepared(project: Project, outer_commit: str, llvm: str) -> Iterator[ProbeSl
 
 def slots(project: Project) -> Path:
     """The folder that a downstream's slots are in."""
-    name = hashlib.sha256(os.fsencode(project.outer.common / STATE)).hexdigest()[:16]
+    name = sha256_of(os.fsencode(project.outer.common / STATE))[:16]
     return cache_directory() / "integrate" / name
 
 
@@ -165,29 +165,21 @@ def _run(
 ) -> int | None:
     """Exit code; None after ``timeout`` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+    with log.open("wb") as output, ExitStack() as stack:
+        test = running(command, environment=environment, cwd=slot.outer, output=output, pass_fds=(slot.lock,))
         try:
-            process = subprocess.Popen(
-                list(command),
-                cwd=slot.outer,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(slot.lock,),
-                start_new_session=True,  # so that a timeout ends the compilers, too
-            )
+            process = stack.enter_context(test)
         except OSError as error:
             raise _no_command(command, str(error)) from error
-        try:
-            code = _wait(process, timeout, needed)
-        except subprocess.TimeoutExpired:
-            output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
-            return None
-        finally:  # end whatever the command left running
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        code, deadline = None, time.monotonic() + timeout
+        while code is None:
+            if not needed():
+                raise SmokeCancelled
+            left = deadline - time.monotonic()
+            code = exit_code(process, min(_LOOK_EVERY, left))
+            if code is None and left <= _LOOK_EVERY:
+                output.write(f"\nmlir-release: no result after {timeout:g} seconds; stopped\n".encode())
+                return None
     if code in (126, 127):
         raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
     if code < 0:
@@ -199,18 +191,6 @@ def _run(
             remedy="run again; what was recorded before is kept",
         )
     return code
-
-
-def _wait(process: subprocess.Popen[bytes], timeout: float, needed: Callable[[], bool]) -> int:
-    deadline = time.monotonic() + timeout
-    while needed():
-        left = deadline - time.monotonic()
-        try:
-            return process.wait(timeout=min(_LOOK_EVERY, left))
-        except subprocess.TimeoutExpired:
-            if left <= _LOOK_EVERY:
-                raise
-    raise SmokeCancelled
 
 
 def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:

@@ -22,6 +22,7 @@ from mlir_release.git.trees import Entry, commit_files, commit_tree, is_ancestor
 from mlir_release.host.races import Races
 from mlir_release.integrate.strategy import BreakRate, Verdict
 from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -79,9 +80,7 @@ def setting_of(smoke: SmokeTable) -> str:
 
 
 def _hash(text: str) -> str:
-    import hashlib  # here, because a look at an integrate without verdicts takes less time than this import
-
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    return sha256_of(text)[:40]
 
 
 class ProbeStore:

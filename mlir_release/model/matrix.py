@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mlir_release.model.llvm_facts import LlvmFacts
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.platforms import Platform
     from mlir_release.model.requirements import Override
 
@@ -167,11 +167,11 @@ class Matrix:
 
         return self.excluding(reason_of)
 
-    def without(self, reasons: Mapping[str, str]) -> Matrix:
-        """The matrix without the places (:attr:`WheelTarget.place`) for which a tag gives a reason."""
-        return self.excluding(lambda wheel: reasons.get(wheel.place, ""), claimed=True)
+    def drop_unresolvable(self, reasons: Mapping[str, str]) -> Matrix:
+        """The matrix without the places (:attr:`WheelTarget.platform_python`) for which a tag gives a reason."""
+        return self.excluding(lambda wheel: reasons.get(wheel.platform_python, ""), claimed=True)
 
-    def sharing(self, facts: LlvmFacts | None) -> Matrix:
+    def with_abi3(self, facts: LlvmFacts | None) -> Matrix:
         """The matrix with one wheel for the stable ABI in the place of several, where a revision and the file allow it.
 
         All rows of an LLVM configuration on a runtime are taken together: two such wheels would compete for users.
@@ -179,9 +179,9 @@ class Matrix:
         :param facts: None: not known, and nothing is shared
         :raises UsageError: ``stable-abi-unavailable``
         """
-        return self if facts is None else self.joined(lambda configuration: _may_share(configuration, facts))
+        return self if facts is None else self.merge_abi3(lambda configuration: _may_share(configuration, facts))
 
-    def joined(self, may_share: Callable[[Configuration], bool]) -> Matrix:
+    def merge_abi3(self, may_share: Callable[[Configuration], bool]) -> Matrix:
         """The matrix with one wheel for the stable ABI in the place of several of the configurations that may share."""
         wheels: dict[str, WheelTarget] = {}
         for wheel in self.wheels:
@@ -211,7 +211,7 @@ class Matrix:
             )
         return chosen
 
-    def due(self, tag: ReleaseTag) -> Matrix:
+    def for_tag(self, tag: ReleaseTag) -> Matrix:
         """The matrix of one release: weekly configurations only in Monday's snapshots and in numbered releases."""
         every = isinstance(tag, NumberedTag) or tag.date.weekday() == 0
         return self._where(lambda wheel, _: every or wheel.configuration.cadence == "always")
@@ -271,7 +271,7 @@ def expand(file: Targets, row: TargetRow) -> list[WheelTarget]:
 def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
     """Refuse two wheels of one name, or of one file name. :raises UsageError:"""
     names: dict[str, WheelTarget] = {}
-    files: dict[Slot, WheelTarget] = {}
+    files: dict[WheelKey, WheelTarget] = {}
     for wheel in wheels:
         if wheel.name in names:
             raise mistake(

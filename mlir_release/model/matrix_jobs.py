@@ -8,12 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython
-from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.job_names import EXPERIMENTAL, group_name
+from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, SdkOrder, TestOrder, WheelOrder
 from mlir_release.model.suites import CORE_MINUTES
 from mlir_release.model.wheel_target import TestTarget, WheelTarget
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mlir_release.model.matrix import Matrix
-    from mlir_release.model.targets import Runtime
+    from mlir_release.model.targets import ReleaseConfig, Runtime
 
 Kind = Literal["platforms", "sdk", "wheels", "tests"]
 Row = dict[str, str]
@@ -30,6 +29,9 @@ T = TypeVar("T", bound=WheelTarget | TestTarget)
 
 #: The CPython of jobs that need just any: what the toolkit itself runs with.
 DEFAULT_PYTHON = CPython(3, 12)
+
+#: What orders say that are for no release.
+NO_RELEASE: Mapping[str, str] = {"tag": LOCAL_TAG, "version": LOCAL_VERSION, "revision": ""}
 
 #: Jobs that GitHub makes of one matrix at most.
 MAX_JOBS = 256
@@ -49,36 +51,24 @@ WHEEL_CORE_MINUTES = 4.0
 CORES, MINUTES_A_TARGET = 2, 0.5
 
 
-class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A test target, for a job that has no right to look it up in the release: ``wheels test --orders``."""
-
-    name: str
-    suite: str
-    python: str  #: ``cp312``; empty: any
-    wheel: str  #: the wheel's target; empty for a suite that needs none
-
-
-def read_orders(text: str) -> list[Order]:
-    """What a row of ``tests`` has as its ``orders``. :raises UsageError: ``orders-malformed``"""
-    try:
-        return from_json(text, list[Order])
-    except MalformedError as error:
-        raise UsageError(
-            "orders-malformed",
-            "what --orders gives can't be read",
-            why=str(error),
-            remedy="give the orders of a job of tests, as mlir-release matrix --kind platforms prints them",
-        ) from None
-
-
-def job_rows(matrix: Matrix, kind: Kind) -> list[Row]:
+def job_rows(matrix: Matrix, kind: Kind, *, release: Mapping[str, str] = NO_RELEASE) -> list[Row]:
     """One row for each SDK, wheel or test target; ``platforms``: for each platform, with its jobs."""
     wheels, tests = ({target.name for target in targets} for targets in (matrix.wheels, matrix.tests))
-    return missing_rows(matrix, kind, wheels=wheels, tests=tests)
+    return missing_rows(matrix, kind, wheels=wheels, tests=tests, release=release)
 
 
-def missing_rows(matrix: Matrix, kind: Kind, *, wheels: Collection[str], tests: Collection[str]) -> list[Row]:
-    """The rows of what is missing: the named wheels and tests, and the SDKs that these need."""
+def missing_rows(
+    matrix: Matrix,
+    kind: Kind,
+    *,
+    wheels: Collection[str],
+    tests: Collection[str],
+    release: Mapping[str, str] = NO_RELEASE,
+) -> list[Row]:
+    """The rows of what is missing: the named wheels and tests, and the SDKs that these need.
+
+    :param release: the ``tag``, ``version`` and ``revision`` that the jobs' orders are of
+    """
     lacking = [wheel for wheel in matrix.wheels if wheel.name in wheels]
     untested = [test for test in matrix.tests if test.name in tests]
     if kind == "wheels":
@@ -94,19 +84,32 @@ def missing_rows(matrix: Matrix, kind: Kind, *, wheels: Collection[str], tests: 
             runtime,
             [wheel for wheel in lacking if wheel.runtime == runtime],
             [test for test in untested if test.runtime == runtime],
+            config=matrix.release,
+            release=release,
         )
         for runtime in runtimes
     ]
 
 
-def _platform(runtime: Runtime, wheels: Sequence[WheelTarget], tests: Sequence[TestTarget]) -> Row:
-    """The jobs of one platform, as JSON. ``fetch``: targets whose wheels are not built but are to be tested."""
+def _platform(
+    runtime: Runtime,
+    wheels: Sequence[WheelTarget],
+    tests: Sequence[TestTarget],
+    *,
+    config: ReleaseConfig,
+    release: Mapping[str, str],
+) -> Row:
+    """The jobs of one platform, as JSON.
+
+    ``order``: of its SDK; ``fetch``: targets whose wheels are not built but are to be tested
+    """
     built = {wheel.name for wheel in wheels}
     needed = {test.wheels[0] for test in tests if test.needs_wheel}
     return {
         "runtime": runtime.name,
         "runner": runtime.runner,
-        "wheels": _as_json(jobs_of_wheels(wheels)),
+        "order": _text(SdkOrder.of(runtime, config, release["revision"])),
+        "wheels": _as_json(jobs_of_wheels(wheels, release)),
         "tests": _as_json(jobs_of_tests(tests)),
         "fetch": " ".join(sorted(needed - built)),
     }
@@ -123,10 +126,17 @@ def _row(target: Target) -> Row:
     }
 
 
-def jobs_of_wheels(wheels: Sequence[WheelTarget]) -> list[Row]:
-    """The jobs that build a platform's wheels. ``tools``: whether one takes the SDK's tools, too."""
+def jobs_of_wheels(wheels: Sequence[WheelTarget], release: Mapping[str, str] = NO_RELEASE) -> list[Row]:
+    """The jobs that build a platform's wheels.
+
+    ``orders``: what :func:`~.orders.read_orders` reads; ``tools``: whether one takes the SDK's tools, too
+    """
     return [
-        _job(name, group) | {"tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower()}
+        _job(name, group)
+        | {
+            "orders": _text([WheelOrder.of(wheel, **release) for wheel in group]),
+            "tools": str(any(wheel.configuration.has_sdk for wheel in group)).lower(),
+        }
         for name, group in groups(wheels).items()
     ]
 
@@ -134,13 +144,12 @@ def jobs_of_wheels(wheels: Sequence[WheelTarget]) -> list[Row]:
 def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
     """The jobs that test a platform.
 
-    ``orders``: what :func:`read_orders` reads; ``wheel``, ``sdk``: whether one takes wheels, and more of the SDK than
-    its description
+    ``orders``: as of wheels; ``wheel``, ``sdk``: whether one takes wheels, and more of the SDK than its description
     """
     return [
         _job(name, group)
         | {
-            "orders": msgspec.json.encode([_order(test) for test in group]).decode(),
+            "orders": _text([TestOrder.of(test) for test in group]),
             "wheel": str(any(test.needs_wheel for test in group)).lower(),
             "sdk": str(any(test.suite not in {"smoke", "sdk"} for test in group)).lower(),
         }
@@ -148,13 +157,8 @@ def jobs_of_tests(tests: Sequence[TestTarget]) -> list[Row]:
     ]
 
 
-def _order(test: TestTarget) -> Order:
-    return Order(
-        name=test.name,
-        suite=test.suite,
-        python=test.python.tag if test.python else "",
-        wheel=test.wheels[0] if test.needs_wheel else "",
-    )
+def _text(orders: object) -> str:
+    return msgspec.json.encode(orders).decode()
 
 
 def _job(name: str, targets: Sequence[Target]) -> Row:

@@ -47,7 +47,7 @@ def named(filename: str) -> tuple[str, Version] | None:
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Slot:
+class WheelKey:
     """What a file name says it is for, a wheel's or a source distribution's; two in one slot would compete for users.
 
     A row of the build matrix fills one, too: see :class:`mlir_release.model.wheel_target.WheelTarget`.
@@ -59,7 +59,7 @@ class Slot:
     stable_abi: bool = False  #: for this CPython and later ones
 
     @classmethod
-    def of_file(cls, filename: str) -> Slot | None:
+    def of_file(cls, filename: str) -> WheelKey | None:
         """The slot of the file name of a wheel or a source distribution; None of any other."""
         if filename.endswith(SOURCE_SUFFIX):
             try:
@@ -80,6 +80,6 @@ class Slot:
         )
 
     @classmethod
-    def of_source(cls, distribution: str) -> Slot:
+    def of_source(cls, distribution: str) -> WheelKey:
         """That of a source distribution."""
         return cls(distribution=canonicalize_name(distribution), python="source", platform=Platform("any", "any"))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Annotated
 
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mlir_release.model.decode import Sha256, doc, from_json, text
+from mlir_release.model.digests import sha256_of
 
 #: The folder's description.
 DESCRIPTION = "model.json"
@@ -68,7 +68,7 @@ class ModelDescription(RegallocModel, frozen=True, kw_only=True, forbid_unknown_
     @property
     def key(self) -> str:
         """Names what is compiled, for builds and caches."""
-        return hashlib.sha256(" ".join(self.files[name] for name in SOURCES).encode()).hexdigest()[:12]
+        return sha256_of(" ".join(self.files[name] for name in SOURCES))[:12]
 
     def to_text(self) -> str:
         """The file's content."""

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
 from mlir_release.model.filters import TAG
-from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, Slot
+from mlir_release.model.names import SOURCE_PREFIX, SOURCE_SUFFIX, WheelKey
 from mlir_release.model.platforms import PlatformTag
 from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import SOURCE, Configuration, Profile, Runtime
@@ -44,7 +44,7 @@ class WheelTarget:
     @property
     def name(self) -> str:
         """``mlir-linux-x86_64-cp312``, ``mlir-linux-x86_64-cp312-abi3``, or ``mlir-sdk-linux-x86_64-py3``."""
-        name = f"{self.configuration.name}-{self.place}"
+        name = f"{self.configuration.name}-{self.platform_python}"
         return f"{name}-{STABLE_ABI}" if self.serves else name
 
     @property
@@ -63,7 +63,7 @@ class WheelTarget:
         return self.python.tag if self.python is not None else ANY_PYTHON
 
     @property
-    def place(self) -> str:
+    def platform_python(self) -> str:
         """Where it is installed: ``linux-x86_64-cp312``."""
         return f"{self.runtime.name}-{self.interpreter}"
 
@@ -78,11 +78,11 @@ class WheelTarget:
         return self.configuration.profile
 
     @property
-    def slot(self) -> Slot:
+    def slot(self) -> WheelKey:
         """What its file's name will say that it is for."""
         if self.profile == SOURCE:
-            return Slot.of_source(self.distribution)
-        return Slot(
+            return WheelKey.of_source(self.distribution)
+        return WheelKey(
             distribution=canonicalize_name(self.distribution),
             python=self.interpreter,
             platform=self.runtime.tag.platform,

@@ -5,15 +5,19 @@ Nothing that is signed is opened here, but to take its digest.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.console import console
-from mlir_release.errors import ForgeError, NeedsPersonError, UsageError, VerificationError
-from mlir_release.host.files import read_if_there, sha256_of, write_atomically
+from mlir_release.errors import ForgeError, NeedsPersonError, ReleaseError, UsageError, VerificationError
+from mlir_release.host.files import read_if_there, write_atomically
+from mlir_release.model.decode import parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.pep740 import publish_provenance
@@ -51,6 +55,9 @@ DISTRIBUTIONS = KINDS["wheels"]
 
 #: Seconds to wait before each further attempt, where a service does not answer or asks for patience.
 PAUSES = (2.0, 5.0, 15.0, 45.0)
+
+#: A certificate that expires sooner is renewed before it is used again.
+_MARGIN = timedelta(minutes=1)
 
 _BUILD_TYPE = "https://actions.github.io/buildtypes/workflow/v1"
 
@@ -175,6 +182,7 @@ class Signatory:
     upstream: str = ""
     _context: SigningContext | None = None
     _signer: Signer | None = None
+    _renew_at: datetime | None = None  #: that the certificate needs to be renewed; None: not known yet
     _claims: dict[str, Any] = field(default_factory=dict)
 
     def sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
@@ -182,15 +190,19 @@ class Signatory:
 
         :raises ForgeError: ``sigstore-failed``
         """
-        from sigstore._internal.fulcio import ExpiredCertificate
         from sigstore.oidc import ExpiredIdentity
 
         def once() -> bytes:
+            if self._renew_at is not None and datetime.now(UTC) > self._renew_at:
+                self._signer = None
             try:
                 return self._sign(subject)
-            except (ExpiredCertificate, ExpiredIdentity):
+            except ExpiredIdentity:
                 self._signer = None
                 return self._sign(subject)
+            except Exception:
+                self._signer = None  # its certificate may have expired, which sigstore-python has no public error for
+                raise
 
         return _patiently(once)
 
@@ -203,15 +215,20 @@ class Signatory:
             statement = _statement(subject, self._claims, revision=self.policy.revision, upstream=self.upstream)
         else:
             statement = Statement(json.dumps(subject).encode())
-        return self._signer.sign_dsse(statement).to_json().encode()
+        bundle = self._signer.sign_dsse(statement)
+        self._renew_at = bundle.signing_certificate.not_valid_after_utc - _MARGIN
+        return bundle.to_json().encode()
 
     def _new_signer(self) -> Signer:
         from sigstore.oidc import IdentityToken
         from sigstore.sign import Signer as SigstoreSigner
         from sigstore.sign import SigningContext
 
-        token = IdentityToken(_ambient_token(self.environ))
-        self._claims = dict(token._unverified_claims, server=_server(self.environ))
+        raw = _ambient_token(self.environ)
+        token = IdentityToken(raw)
+        # A JSON Web Token (RFC 7519): header.payload.signature. Whoever issues the certificate verifies it.
+        claims = parse_json(base64.urlsafe_b64decode(raw.split(".")[1] + "=="))
+        self._claims = {**claims, "server": _server(self.environ)}
         _check_visibility(self._claims, self.environ)
         _check_identity(self._claims, self.policy)
         if self._context is None:
@@ -220,6 +237,7 @@ class Signatory:
                 # PEP 740 has no place for timestamps of others, so the log itself has to date the signature.
                 config.force_tlog_version = 1
             self._context = SigningContext.from_trust_config(config)
+        self._renew_at = None
         return SigstoreSigner(token, self._context, cache=True)
 
 
@@ -325,15 +343,12 @@ def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> by
 
     :raises ForgeError: ``sigstore-failed``
     """
-    from requests import RequestException
-    from sigstore._internal.fulcio.client import FulcioClientError
-    from sigstore._internal.rekor import RekorClientError
-    from sigstore.errors import Error
-
     for pause in (*pauses, None):
         try:
             return act()
-        except (FulcioClientError, RekorClientError, RequestException, Error) as error:
+        except ReleaseError:
+            raise
+        except Exception as error:  # sigstore-python's errors of its services have no public class
             if pause is None or not _is_passing(error):
                 raise ForgeError(
                     "sigstore-failed",

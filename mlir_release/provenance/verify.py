@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import ReleaseError, VerificationError
-from mlir_release.host.files import sha256_of
+from mlir_release.model.decode import parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.provenance.bundle import PAYLOAD_TYPE, malformed, parse_bundle, read_statement
 from mlir_release.provenance.policy import Policy, Signer, Subject, check_signer, check_statement
 
@@ -126,8 +127,10 @@ def _times(bundle: Bundle) -> Iterator[datetime]:
     """When a bundle says that it was signed: by the log, and by timestamp authorities."""
     from datetime import UTC, datetime
 
-    if integrated := bundle.log_entry._inner.integrated_time:
-        yield datetime.fromtimestamp(integrated, tz=UTC)
+    # sigstore-python has no public property for the log's time; the bundle's format, which it writes, has.
+    for entry in parse_json(bundle.to_json())["verificationMaterial"]["tlogEntries"]:
+        if integrated := int(entry.get("integratedTime") or 0):
+            yield datetime.fromtimestamp(integrated, tz=UTC)
     if stamps := bundle.verification_material.timestamp_verification_data:
         yield from (stamp.tst_info.gen_time for stamp in stamps.rfc3161_timestamps)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.download import receive
+from mlir_release.model.decode import MalformedError, from_large_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +23,13 @@ _SIMPLE = {PYPI_UPLOAD: "https://pypi.org/simple/", "https://test.pypi.org/legac
 
 #: Seconds for an answer of the index.
 _TIMEOUT = 60
+
+#: Bytes of what PyPI's JSON API says of a project: it lists the files of all versions.
+_ANSWER_LIMIT = 64 << 20
+
+
+class _Answer(Struct):
+    ownership: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,20 +113,20 @@ def read_project(index_url: str, name: str) -> IndexProject:
 
 def _owners(index_url: str, name: str) -> frozenset[str] | None:
     """``ownership`` of PyPI's JSON API (docs.pypi.org/api/json): the roles' users, and the organization."""
-    import requests
+    from requests import ConnectionError, RequestException
 
     if not index_url.rstrip("/").endswith("/simple"):
         return None
     address = f"{index_url.rstrip('/').removesuffix('/simple')}/pypi/{name}/json"
+    content = io.BytesIO()
     try:
-        answer = requests.get(address, timeout=_TIMEOUT)
-        data: Any = answer.json() if answer.ok else None
-    except requests.ConnectionError as error:
+        receive(address, content, limit=_ANSWER_LIMIT)
+        ownership = from_large_json(content.getvalue(), _Answer).ownership
+    except ConnectionError as error:
         raise _unreachable(index_url, error) from None
-    except (ValueError, requests.RequestException):
+    except (RequestException, VerificationError, MalformedError):
         return None
-    ownership = data.get("ownership") if isinstance(data, dict) else None
-    if not isinstance(ownership, dict):
+    if ownership is None:
         return None
     roles = [role for role in ownership.get("roles") or [] if isinstance(role, dict)]
     found = {str(role.get("user")) for role in roles if role.get("role") == "Owner"}

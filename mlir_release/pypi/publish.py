@@ -30,7 +30,7 @@ from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, 
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
-from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 from mlir_release.snapshot.pinned import check_facts
 from mlir_release.snapshot.state import find_state

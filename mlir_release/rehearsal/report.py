@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mlir_release.wheels.build import BuiltWheel
 
@@ -23,7 +23,7 @@ class Report:
     wheels: list[BuiltWheel] = field(default_factory=list)
     tag: str = ""
     index: str = ""
-    api: str = ""  #: the documentation of the wheels' API; empty if what makes it is not installed
+    links: Mapping[str, str] = field(default_factory=dict)  #: what extras added to the pages: titles, and pages or ""
     command: str = ""
 
     @contextmanager
@@ -40,7 +40,7 @@ class Report:
         return {
             "tag": self.tag,
             "index": self.index,
-            "api": self.api,
+            **{title.lower(): page for title, page in self.links.items()},
             "command": self.command,
             "steps": [{"step": s, "result": r, "seconds": round(t, 2)} for s, r, t in self.rows],
             "wheels": [{**wheel.to_json(), "file": wheel.path.name} for wheel in self.wheels],
@@ -53,5 +53,5 @@ class Report:
             console.table(["step", "result", ">time"], rows)
             if self.wheels:
                 console.table(self.wheels[0].COLUMNS, [wheel.row() for wheel in self.wheels])
-        pages = f"published {self.tag}; pages: {self.index}" + (f"; API: {self.api}" if self.api else "")
-        console.result(f"{pages}\n\n    {self.command}\n", self.to_json())
+        links = "".join(f"; {title}: {page}" for title, page in self.links.items() if page)
+        console.result(f"published {self.tag}; pages: {self.index}{links}\n\n    {self.command}\n", self.to_json())

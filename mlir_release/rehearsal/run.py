@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mlir_release.apidocs.published import make_sections
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.files import matrix_of_branch
-from mlir_release.host import venv
+from mlir_release.host import plugins, venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.process import capture
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import probe_published
-from mlir_release.index.site import FOLDERS, api_folder
-from mlir_release.model.names import Slot
+from mlir_release.index.site import FOLDERS
+from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
-from mlir_release.rehearsal.downstream import build_downstream
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
-from mlir_release.release.commands import newest
 from mlir_release.release.draft import Draft
+from mlir_release.release.install_snippets import newest
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
@@ -36,11 +33,13 @@ from mlir_release.wheels.request import WheelRequest, common_target
 from mlir_release.wheels.sdk_wheels import write_release_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from mlir_release.index.sections import Section
     from mlir_release.model.targets import Profile
     from mlir_release.model.wheel_target import TestTarget, WheelTarget
+    from mlir_release.sdk.upstream import UpstreamSource
 
 #: A user's first program.
 FIRST_PROGRAM = """
@@ -51,6 +50,26 @@ with Context():
     assert "arith.constant 42" in str(module)
 print("MLIR", release.LLVM_VERSION, "of", release.TAG, "works")
 """
+
+
+class Step(Protocol):
+    """What an extra does when everything is published: the hook ``mlir_release.rehearsal`` (docs/extras.md).
+
+    A module with these names is one.
+    """
+
+    @property
+    def options(self) -> Sequence[Callable[[Any], Any]]:
+        """Decorators of click's that add options to ``mlir-release rehearsal``."""
+
+    def profiles(self, given: Mapping[str, Any]) -> tuple[Profile, ...]:
+        """What must be released for it, beside what is asked for.
+
+        :param given: the values of all steps' options, by their parameters' names
+        """
+
+    def run(self, rehearsal: Rehearsal, given: Mapping[str, Any]) -> None:
+        """Do it, each part in a step of ``rehearsal.report``; nothing if the options do not ask for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +85,15 @@ class Options:
     from_source: bool = False  #: compile LLVM, even if there are packages of it
     floor: str = ""  #: the oldest platform that it is compiled for
     sdk: Path | None = None  #: an SDK that was made before
-    downstream: bool = False  #: release the wheels of the SDK, too, and build projects on the release
     jobs: int | None = None
     force: bool = False  #: another snapshot of a revision that has one
 
-    @property
-    def released(self) -> tuple[Profile, ...]:
-        """What is built: projects need ``mlir`` itself, and the wheels of its SDK."""
-        needed: tuple[Profile, ...] = ("host", "sdk", "sdk-tools")
-        return tuple(dict.fromkeys((*self.profiles, *needed))) if self.downstream else self.profiles
+    given: Mapping[str, Any] = field(default_factory=dict)  #: the options of steps that extras add
+
+    def released(self, steps: Iterable[Step]) -> tuple[Profile, ...]:
+        """The profiles to build: those that are asked for, and those that steps of extras need."""
+        needed = [profile for step in steps for profile in step.profiles(self.given)]
+        return tuple(dict.fromkeys((*self.profiles, *needed)))
 
 
 def rehearse(options: Options) -> Report:
@@ -86,19 +105,22 @@ def rehearse(options: Options) -> Report:
             f"{' and '.join(chosen)} exclude each other",
             remedy="give one: an installed LLVM, one to be compiled, or an SDK that was made before",
         )
-    return _Rehearsal(options).run()
+    return Rehearsal(options).run()
 
 
-class _Rehearsal:
-    """One run, and what its steps pass to later ones."""
+class Rehearsal:
+    """One run, and what its steps pass to later ones: ``pythons``, the interpreters; ``outcome``, the release."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.workspace = options.workspace.absolute()
         self.cache = cache_directory()
         self.report = Report()
+        self.steps: list[Step] = list(plugins.hooks(plugins.REHEARSAL).values())
+        self.profiles = options.released(self.steps)
 
     def run(self) -> Report:
+        """All steps, in order."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         console.say(f"workspace: {self.workspace} (re-running resumes at the first unfinished step)")
         console.say(f"cache:     {self.cache}")
@@ -107,11 +129,12 @@ class _Rehearsal:
         self.build_and_test()
         self.publish()
         self.install_cleanly()
-        if self.options.downstream:
-            self.build_downstream()
+        for step in self.steps:
+            step.run(self, self.options.given)
         return self.report
 
     def prepare(self) -> None:
+        """Choose what is built, and make the repositories."""
         options = self.options
         with self.report.step("inspect the machine") as results:
             available = available_releases(
@@ -123,7 +146,7 @@ class _Rehearsal:
         with self.report.step("make upstream and release repository") as results:
             tree = source_of(self.release, cache=self.cache, directory=self.source)
             older = make_upstream(self.workspace / "upstream.git", self.release, tree)
-            self.forge = make_forge(self.workspace, older, self.pythons, options.released)
+            self.forge = make_forge(self.workspace, older, self.pythons, self.profiles)
             results.append(f"llvm-project at {self.release.version}; the pin starts at {older.version}")
 
     def snapshot(self) -> None:
@@ -141,10 +164,11 @@ class _Rehearsal:
         """Build and test only what the draft lacks."""
         self.draft = Draft.load(self.forge, self.outcome.tag)
         self.matrix = self.draft.matrix
-        if self.options.downstream and not any(wheel.configuration.has_sdk for wheel in self.matrix.wheels):
+        profiles = {wheel.configuration.profile for wheel in self.matrix.wheels}
+        if lacking_profiles := set(self.profiles) - profiles:
             raise UsageError(
                 "rehearsed-without-sdk",
-                f"{self.outcome.tag} was made without the wheels of its SDK",
+                f"{self.outcome.tag} was made without wheels of the profile {' and '.join(sorted(lacking_profiles))}",
                 where=str(self.workspace),
                 why="an earlier rehearsal in this workspace released the same revision",
                 remedy="make another snapshot with --force, or give another --workspace",
@@ -192,6 +216,7 @@ class _Rehearsal:
         )
 
     def request(self, target: WheelTarget) -> WheelRequest:
+        """What a target's build is asked for."""
         made = WheelRequest.of_target(
             target,
             sdk=self.sdk,
@@ -250,15 +275,17 @@ class _Rehearsal:
         if asset is not None:  # the draft's takes precedence: it is what will be published
             self.dist.mkdir(parents=True, exist_ok=True)
             return self.draft.fetch(asset, self.dist)
-        return next(path for path in sorted(self.dist.glob("*.whl")) if Slot.of_file(path.name) == slot)
+        return next(path for path in sorted(self.dist.glob("*.whl")) if WheelKey.of_file(path.name) == slot)
 
     # -- the world ----------------------------------------------------------------------------------------------
 
     def upload(self) -> None:
+        """Put what was made into the draft."""
         with self.report.step("upload to the draft") as results:
             results.append(upload(self.draft, self.dist).text().splitlines()[0])
 
     def publish(self) -> None:
+        """Verify and publish, draw the pages, and try their commands."""
         interpreters = [python.executable for python in self.pythons]
         with self.report.step("verify from the draft's assets, publish") as results:
             outcome = publish(self.draft)
@@ -267,13 +294,14 @@ class _Rehearsal:
         site = self.site
         with self.report.step("generate the index") as results:
             matrix = matrix_of_branch(self.forge)
-            # The extra for it is not needed to make a release.
-            add_apis = make_sections if find_spec("griffe") else None
-            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix, add_apis=add_apis)
+            sections: Mapping[str, Section] = plugins.hooks(plugins.PAGES)
+            given = {name: value for section in sections.values() for name, value in section.in_rehearsal().items()}
+            pages = generate(self.forge, site, base_url=site.as_uri(), matrix=matrix, sections=sections, given=given)
             results.append(pages.text())
             self.report.index = str(site / "index.html")
-            api = site / api_folder("snapshot", self.outcome.tag) / "index.html"
-            self.report.api = str(api) if api.is_file() else ""
+            self.report.links = {
+                title: str(site / folder / "index.html") if folder else "" for title, folder in pages.links.items()
+            }
         with self.report.step("probe the installation commands") as results:
             probed = probe_published(
                 self.forge, site, self.outcome.tag, base_url=site.as_uri(), branch="main", pythons=interpreters
@@ -311,16 +339,13 @@ class _Rehearsal:
                 )
             results.append(done.stdout.strip())
 
-    def build_downstream(self) -> None:
-        """Build projects on the release, with nothing of it but its page."""
-        given = self.options.source  # an SDK's own sources have no examples
-        build_downstream(
-            self.report,
-            self.workspace / "downstream",
-            self.site / FOLDERS["snapshot"] / self.outcome.tag,
-            version=self.outcome.wheel_version,
-            python=self.pythons[0],
-            find_source=lambda: fetch_source(
-                self.release, cache=self.cache, directory=given, upstream=LLVM_PROJECT, whole=True
-            ),
+    @property
+    def page(self) -> Path:
+        """The folder of the release's page, which has all that users know of it."""
+        return self.site / FOLDERS["snapshot"] / self.outcome.tag
+
+    def find_source(self) -> UpstreamSource:
+        """The whole source tree of llvm-project that the release was made from: an SDK's own has no examples."""
+        return fetch_source(
+            self.release, cache=self.cache, directory=self.options.source, upstream=LLVM_PROJECT, whole=True
         )

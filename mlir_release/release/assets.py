@@ -3,7 +3,6 @@ uploaded."""
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,10 +12,11 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.files import read_document, sha256_of
+from mlir_release.host.files import read_document
 from mlir_release.model.decode import MalformedError, builtins, convert
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
-from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, Slot, parse_source
+from mlir_release.model.names import DISTRIBUTION_SUFFIXES, SOURCE_SUFFIX, WheelKey, parse_source
 from mlir_release.model.test_report import REPORT_SUFFIX, TestReport
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -57,7 +57,7 @@ class Wheel(WheelEntry, frozen=True, kw_only=True):
     """A wheel on disk whose archive, RECORD, metadata and release information are sound: its row, and its content."""
 
     path: Path
-    slot: Slot
+    slot: WheelKey
     version: str
     metadata: bytes  #: METADATA as it is in the wheel
     info: WheelInfo
@@ -72,7 +72,7 @@ class Source(SourceEntry, frozen=True, kw_only=True):
     """A source distribution on disk whose archive, metadata and release information are sound."""
 
     path: Path
-    slot: Slot
+    slot: WheelKey
     version: str
     info: WheelInfo
 
@@ -104,7 +104,7 @@ def read_wheel(path: Path) -> Wheel:
     from installer.exceptions import InstallerError
     from installer.sources import WheelFile
 
-    slot = Slot.of_file(path.name)
+    slot = WheelKey.of_file(path.name)
     if slot is None:
         raise corrupt(path, "its file name is not a wheel's")
     try:
@@ -145,7 +145,7 @@ def read_wheel(path: Path) -> Wheel:
             size=path.stat().st_size,
             sha256=sha256_of(path),
             metadata=metadata,
-            metadata_sha256=hashlib.sha256(metadata).hexdigest(),
+            metadata_sha256=sha256_of(metadata),
             info=wheel_info,
         )
         convert(builtins(wheel.entry()), WheelEntry)
@@ -157,7 +157,7 @@ def read_source(path: Path) -> Source:
 
     :raises VerificationError: ``wheel-corrupt`` or ``wheel-not-ours``
     """
-    slot = Slot.of_file(path.name)
+    slot = WheelKey.of_file(path.name)
     if slot is None:
         raise corrupt(path, "its file name is not a source distribution's")
     metadata, info = read_members(path)

@@ -13,7 +13,7 @@ from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import Subject
 from mlir_release.provenance.sign import attest
-from mlir_release.release.remote import parse_manifest
+from mlir_release.release.release_assets import parse_manifest
 from mlir_release.snapshot.installable import confirm
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import find_state, matrix_of
@@ -64,7 +64,7 @@ def attest_release(
     """
     state = find_state(forge, tag)
     config = check_pinned(forge, state)
-    matrix = matrix_of(forge, state).due(state.tag)
+    matrix = matrix_of(forge, state).for_tag(state.tag)
     jobs = None if handed_over is None else read_handed_over(handed_over)
 
     def choose(files: Sequence[Subject]) -> list[Subject]:

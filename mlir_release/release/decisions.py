@@ -15,14 +15,14 @@ from mlir_release.forge.files import head_of
 from mlir_release.host.races import Races
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver, format_time
 from mlir_release.model.matrix import unknown_target
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.assets import files_of_wheel
 from mlir_release.release.draft import Draft, tag_abandoned
-from mlir_release.release.remote import WAIVER_PREFIX, WAIVER_SUFFIX
+from mlir_release.release.release_assets import WAIVER_PREFIX, WAIVER_SUFFIX
 from mlir_release.snapshot.state import abandon_tag, find_state
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _check_file(forge: Forge, state: TagState, file: str) -> None:
             "file-unknown",
             f"{state.name} has no file called {file!r}",
             where=forge.description,
-            remedy=f"files: {', '.join(name for name in names if Slot.of_file(name)) or ', '.join(names)}",
+            remedy=f"files: {', '.join(name for name in names if WheelKey.of_file(name)) or ', '.join(names)}",
         )
 
 
@@ -302,7 +302,7 @@ def _files_of(release: Release, target: str, matrix: Matrix) -> list[Asset]:
         names += [test.name + REPORT_SUFFIX for test in wheel.tests if test.python is not None]
         slot = wheel.slot
         for asset in release.assets:
-            if Slot.of_file(asset.name) == slot:
+            if WheelKey.of_file(asset.name) == slot:
                 names += files_of_wheel(asset.name)
     names += [name + BUNDLE_SUFFIX for name in names if name.endswith((MANIFEST_NAME, REPORT_SUFFIX))]
     return [asset for asset in map(release.asset, dict.fromkeys(names)) if asset is not None]

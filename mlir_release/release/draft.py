@@ -13,7 +13,8 @@ from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
 from mlir_release.release.assets import Expected
-from mlir_release.release.remote import RemoteRelease, draft_missing, fetch
+from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch
+from mlir_release.release.scorecard import Scorecard, score
 from mlir_release.release.signed import Signatures, is_required, repository_of
 from mlir_release.snapshot.pinned import check_pinned
 from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mlir_release.forge.base import Asset, Forge, Release, Tag
+    from mlir_release.forge.base import Asset, Forge, Release, RunJob, Tag
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.matrix_jobs import Kind, Row
-    from mlir_release.model.names import Slot
+    from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
     from mlir_release.snapshot.state import TagState
 
@@ -80,7 +81,7 @@ class Draft(RemoteRelease):
     @property
     def due(self) -> Matrix:
         """The part of the matrix that this release is to have."""
-        return self.matrix.due(self.state.tag)
+        return self.matrix.for_tag(self.state.tag)
 
     @property
     def expected(self) -> Expected:
@@ -105,7 +106,7 @@ class Draft(RemoteRelease):
         """Whether a file has a bundle beside it, if it has to; what the bundle says is checked before publication."""
         return self.signatures is None or self._is_complete(name + BUNDLE_SUFFIX)
 
-    def wheels(self) -> dict[Slot, Asset]:
+    def wheels(self) -> dict[WheelKey, Asset]:
         """As :meth:`RemoteRelease.wheels`, but a wheel that nobody signed does not count: nothing can sign it later."""
         return {slot: asset for slot, asset in super().wheels().items() if self.is_signed(asset.name)}
 
@@ -126,38 +127,33 @@ class Draft(RemoteRelease):
         """The manifest of the newest published release of the same kind that is older; downloaded into ``folder``."""
         return previous_manifest(self.forge, (tag.name for tag in self.tags), self.tag, folder)
 
+    def card(self, *, jobs: Mapping[str, RunJob] | None = None, read: bool = True) -> Scorecard:
+        """Where its targets stand, by its assets.
+
+        :param jobs: as :func:`~mlir_release.release.scorecard.score` takes them
+        :param read: False: take each complete report for a passing one, and download none
+        """
+        reports: Mapping[str, TestReport | None] = self.reports() if read else dict.fromkeys(self._reported())
+        return score(self.due, wheels=self.wheels(), reports=reports, waivers=self.waived(), jobs=jobs)
+
+    def _reported(self) -> list[str]:
+        """The tests that there are complete reports of."""
+        names = [asset.name for asset in self.release.assets if asset.complete]
+        return [name.removesuffix(REPORT_SUFFIX) for name in names if name.endswith(REPORT_SUFFIX)]
+
     def missing(self) -> Missing:
         """What it still lacks; waived targets are not asked for again, and a published release lacks nothing."""
         if not self.release.draft:
             return Missing(wheels=(), tests=())
-        waived, reports, wheels = self.waived(), self.reports(), self.wheels()
-        return Missing(
-            wheels=tuple(
-                target.name for target in self.due.wheels if target.slot not in wheels and not target.is_waived(waived)
-            ),
-            tests=tuple(
-                test.name
-                for test in self.due.tests
-                if not test.is_waived(waived) and not self._passes(reports, test.name)
-            ),
-        )
+        card = self.card()
+        return Missing(wheels=card.lacking_wheels, tests=card.lacking_tests)
 
     def lacking_required(self, *, quick: bool = False) -> tuple[str, ...]:
         """The required targets that keep it from being published: wheels that are not there, tests of those that are.
 
         :param quick: where any is missing altogether, name only those, and read no reports
         """
-        waived, wheels = self.waived(), self.wheels()
-        required = [wheel for wheel in self.due.wheels if wheel.required and not wheel.is_waived(waived)]
-        absent = [wheel.name for wheel in required if wheel.slot not in wheels]
-        there = [test for wheel in required if wheel.name not in absent for test in wheel.tests]
-        gates = {test.name for test in there if test.required and not test.is_waived(waived)}
-        tests = [test.name for test in self.due.tests if test.name in gates]
-        missing = [*absent, *(name for name in tests if not self._is_complete(name + REPORT_SUFFIX))]
-        if quick and missing:
-            return tuple(missing)
-        failing = set(self.missing().tests)
-        return (*absent, *(name for name in tests if name in failing))
+        return (quick and self.card(read=False).lacking_required) or self.card().lacking_required
 
     def _is_complete(self, name: str) -> bool:
         asset = self.release.asset(name)
@@ -173,11 +169,8 @@ class Draft(RemoteRelease):
         if only:
             self.matrix = self.due.only(only)
         lacking = self.missing()
-        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests)
-
-    def _passes(self, reports: Mapping[str, TestReport], name: str) -> bool:
-        report = reports.get(name)
-        return report is not None and report.passed and self.is_tested_by(report)
+        release = self.state.of_release
+        return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
         """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``target-not-uploaded``"""

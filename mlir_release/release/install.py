@@ -22,7 +22,7 @@ from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS
 from mlir_release.model.yanks import yank_reason
 from mlir_release.release.install_check import best_wheel, check_import
 from mlir_release.release.latest import follow_pointer
-from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 
 if TYPE_CHECKING:

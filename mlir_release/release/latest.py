@@ -7,7 +7,6 @@ delete it, which the signed manifests give away, and the memory of whoever has s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from contextlib import suppress
@@ -24,6 +23,7 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.races import Races
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
@@ -182,7 +182,7 @@ class _Seen:
     """The newest pointer of a repository that this user has seen, by which going back is noticed."""
 
     def __init__(self, repository: str) -> None:
-        name = hashlib.sha256(repository.encode()).hexdigest()[:24]
+        name = sha256_of(repository)[:24]
         self._path = cache_directory() / "latest" / f"{name}.json"
         self.tag, self.issued = self._read()
 

@@ -8,11 +8,11 @@ A last line has the markers of all other machines and a wheel that does not fit 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.model.cpython import ANY_PYTHON, STABLE_ABI, CPython
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import LockEntry
 from mlir_release.model.platforms import PlatformTag
 
@@ -55,9 +55,7 @@ def lock_files(manifest: Manifest, url: Callable[[str], str]) -> dict[str, bytes
 
 def lock_entries(files: Mapping[str, bytes]) -> tuple[LockEntry, ...]:
     """The rows of :func:`lock_files` in the manifest."""
-    return tuple(
-        LockEntry(filename=name, sha256=hashlib.sha256(content).hexdigest()) for name, content in sorted(files.items())
-    )
+    return tuple(LockEntry(filename=name, sha256=sha256_of(content)) for name, content in sorted(files.items()))
 
 
 @dataclass(frozen=True)

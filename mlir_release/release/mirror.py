@@ -22,12 +22,12 @@ from mlir_release.model.release_tags import TRAILER_REVISION, TRAILER_WHEEL_VERS
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message, parse_trailers
 from mlir_release.model.yanks import YANKS_PATH
-from mlir_release.release.commands import own_commands
+from mlir_release.release.check import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.draft import previous_manifest
+from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.latest import copy_pointer
-from mlir_release.release.listed import fetch_listed, need_its_tag, need_listed
 from mlir_release.release.notes import notes, title
-from mlir_release.release.remote import RemoteRelease, release_of
+from mlir_release.release.release_assets import RemoteRelease, release_of
 from mlir_release.release.signed import AS_DECLARED, read_trusted
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mlir_release.model.manifest import Manifest, TestedRelaxed, Waiver, WheelEntry
-    from mlir_release.release.commands import Command
+    from mlir_release.release.install_snippets import Command
 
 #: Bytes of a body. GitHub takes 125,000 characters; its documentation doesn't say so (scikit-build/github-release#65).
 LIMIT = 124_000

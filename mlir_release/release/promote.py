@@ -19,7 +19,7 @@ from mlir_release.forge.files import head_of, targets_at
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.matrix import expand
 from mlir_release.model.targets import TARGETS_FILE, Targets
-from mlir_release.release.remote import fetch_manifest
+from mlir_release.release.release_assets import fetch_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -2,11 +2,14 @@
 
 It can be killed anywhere and run again, also by two processes at once: what is complete in the draft wins, and
 everything else follows from it.
+
+Where releases are signed, two jobs do it, and wheels are downloaded by the first alone. It hands over one digest of the
+names and digests that it has checked. The second compares that with the forge's listing: GitHub computes the digests
+there itself.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +17,15 @@ from mlir_release.console import console, format_bytes
 from mlir_release.errors import ConflictError, NeedsPersonError, ReleaseError
 from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
-from mlir_release.release.commands import own_commands
+from mlir_release.release.draft import previous_manifest
+from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.notes import notes, title
-from mlir_release.release.remote import fetch_manifest
-from mlir_release.release.verify import Verified, verify
+from mlir_release.release.release_assets import fetch_manifest, parse_manifest
+from mlir_release.release.verify import Verified, not_published, verify
 from mlir_release.snapshot.state import read_states
 
 if TYPE_CHECKING:
@@ -44,6 +49,7 @@ class PublishOutcome:
     already: bool  #: it was published before, and nothing was done
     dry_run: bool = False
     unsigned: bool = False  #: it was not published: the manifest is in the draft, and is to be signed first
+    checked: str = ""  #: of an unsigned one: :func:`digest_of` the draft as it was checked, with the manifest
 
     def text(self) -> str:
         """A line, and one for each thing that is not as it should be."""
@@ -81,6 +87,7 @@ def publish(
     *,
     dist: Path | None = None,
     manifest_to: Path | None = None,
+    checked: str = "",
     dry_run: bool = False,
 ) -> PublishOutcome:
     """Verify a draft from its own assets and publish it, once.
@@ -90,9 +97,12 @@ def publish(
 
     :param dist: a folder that may hold the bundle of the manifest
     :param manifest_to: a folder that gets the manifest if it is to be signed
+    :param checked: what the call before the signature handed over (:attr:`PublishOutcome.checked`); a draft that is
+        still so is not verified again
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify` and :meth:`Draft.need_pinned`
     :raises NeedsPersonError: ``version-published``
+    :raises ConflictError: ``draft-changed``, also if what was signed is not what is in the draft now
     """
     draft.refresh()
     draft.need_pending()
@@ -103,11 +113,15 @@ def publish(
     rivals = _rivals(draft)
     _check_version(draft, rivals)
     try:
-        verified = verify(draft)
+        before = _checked_before(draft, checked) if checked else None
+        verified = before or verify(draft)
         bundle = _bundle_of_manifest(draft, verified, dist)
         unsigned = draft.signatures is not None and bundle is None
+        if unsigned and checked and before is None:  # what was signed is another manifest
+            raise _changed(draft.release, draft.tag)
+        handed_out = ""
         if unsigned and not dry_run:
-            _hand_out(draft, verified, manifest_to)
+            handed_out = _hand_out(draft, verified, manifest_to)
         elif not dry_run:
             with console.step(f"publish {draft.tag}"):
                 _complete(draft, verified, rivals, bundle)
@@ -123,6 +137,46 @@ def publish(
         already=False,
         dry_run=dry_run,
         unsigned=unsigned and not dry_run,
+        checked=handed_out,
+    )
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """One digest of the names and digests of a draft's files.
+
+    Without the bundle of the manifest, which comes last, so that a job which was killed after it can be run again.
+    """
+    rows = [f"{sha256} {name}\n" for name, sha256 in sorted(files.items()) if name != MANIFEST_NAME + BUNDLE_SUFFIX]
+    return sha256_of("".join(rows))
+
+
+def _listed(release: Release) -> dict[str, str]:
+    """The digests of a release's files, as the forge lists them; of one whose upload was cut off it is empty."""
+    return {asset.name: asset.sha256 for asset in release.assets}
+
+
+def _checked_before(draft: Draft, checked: str) -> Verified | None:
+    """What an earlier call checked, from the manifest that it left in the draft; None if something has changed since.
+
+    Nothing is downloaded but that manifest, which the bundle has to be about.
+    """
+    asset = draft.release.asset(MANIFEST_NAME)
+    if asset is None or digest_of(_listed(draft.release)) != checked:
+        return None
+    manifest, state = parse_manifest(draft.content(asset), draft.tag, where=asset.url), draft.state
+    if (manifest.version, manifest.revision, manifest.commit) != (state.wheel_version, state.revision, state.commit):
+        return None  # the tag was made again
+    excluded = not_published(
+        draft, {file.filename for file in manifest.files}, {lock.filename for lock in manifest.locks}
+    )
+    gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
+    with scratch_folder("publish") as folder:
+        previous = previous_manifest(draft.forge, [manifest.previous_tag], draft.tag, folder)
+    return Verified(
+        manifest=manifest,
+        previous=previous,
+        digests={name: sha256 for name, sha256 in _listed(draft.release).items() if name not in gone},
+        excluded=excluded,
     )
 
 
@@ -133,7 +187,7 @@ def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> 
     """
     if draft.signatures is None:
         return None
-    digest = hashlib.sha256(verified.manifest.to_text().encode()).hexdigest()
+    digest = sha256_of(verified.manifest.to_text())
     given = dist / (MANIFEST_NAME + BUNDLE_SUFFIX) if dist is not None else None
     for bundle in (read_if_there(given) if given is not None else None, draft.signatures.bundle(MANIFEST_NAME)):
         if bundle is not None and is_about(bundle, digest):
@@ -142,12 +196,25 @@ def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> 
     return None
 
 
-def _hand_out(draft: Draft, verified: Verified, folder: Path | None) -> None:
-    """Write the manifest into the draft, and into a folder, for whoever signs it."""
-    content = verified.manifest.to_text().encode()
-    draft.put_bytes(MANIFEST_NAME, content, replace=lambda _: True)
+def _hand_out(draft: Draft, verified: Verified, folder: Path | None) -> str:
+    """Write the manifest into a folder, for whoever signs it, and all that is to be published into the draft.
+
+    Returns :func:`digest_of` what the draft then holds, if nobody else has changed it since it was verified.
+    """
+    seen = _listed(draft.release)
+    seen |= _add(draft, verified)
     if folder is not None:
-        write_atomically(folder / MANIFEST_NAME, content)
+        write_atomically(folder / MANIFEST_NAME, verified.manifest.to_text().encode())
+    return digest_of(seen)
+
+
+def _add(draft: Draft, verified: Verified) -> dict[str, str]:
+    """Add what a draft still lacks, the manifest last. Returns the digests that these files have there."""
+    puts = [draft.put_bytes(name, content) for name, content in verified.restored.items()]
+    # In the place of an earlier try's, from before a waiver or another report.
+    made = {**verified.locks, MANIFEST_NAME: verified.manifest.to_text().encode()}
+    puts += [draft.put_bytes(name, content, replace=lambda _: True) for name, content in made.items()]
+    return {put.name: put.sha256 for put in puts}
 
 
 def _published_already(draft: Draft, url: str) -> PublishOutcome:
@@ -193,16 +260,7 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
     for asset in verified.excluded:
         forge.delete_asset(draft.release, asset)
     draft.refresh()
-    for name, content in verified.restored.items():
-        draft.put_bytes(name, content)
-    for name, content in verified.locks.items():
-        draft.put_bytes(name, content, replace=lambda _: True)  # as for the manifest
-    added = draft.put_bytes(
-        MANIFEST_NAME,
-        manifest.to_text().encode(),
-        replace=lambda _: True,  # an earlier run's, from before a waiver or another report
-    )
-    digests = {**verified.digests, MANIFEST_NAME: added.sha256}
+    digests = {**verified.digests, MANIFEST_NAME: _add(draft, verified)[MANIFEST_NAME]}
     if bundle is not None:
         name = MANIFEST_NAME + BUNDLE_SUFFIX
         digests[name] = draft.put_bytes(name, bundle, replace=lambda _: True).sha256
@@ -226,13 +284,16 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
 
 def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:
     """Refuse to publish what is not what was verified. :raises ConflictError: ``draft-changed``"""
-    found = {asset.name: asset.sha256 for asset in release.assets}
-    changed = sorted({name for name, _ in found.items() ^ verified.items()})
+    changed = sorted({name for name, _ in _listed(release).items() ^ verified.items()})
     if changed:
-        raise ConflictError(
-            "draft-changed",
-            f"the draft of {release.tag} changed while it was verified",
-            where=", ".join(changed),
-            why="another run uploads to it or removes from it",
-            remedy="wait for the other run to end, then publish again; nothing was published",
-        )
+        raise _changed(release, ", ".join(changed))
+
+
+def _changed(release: Release, where: str) -> ConflictError:
+    return ConflictError(
+        "draft-changed",
+        f"the draft of {release.tag} changed while it was verified",
+        where=where,
+        why="another run uploads to it or removes from it",
+        remedy="wait for the other run to end, then publish again; nothing was published",
+    )

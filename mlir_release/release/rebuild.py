@@ -15,14 +15,15 @@ from mlir_release.errors import UsageError
 from mlir_release.git.repository import Git
 from mlir_release.host.cache import cache_directory
 from mlir_release.host.containers import find_engine, unusable, why_unusable
-from mlir_release.host.files import sha256_of
 from mlir_release.host.pythons import find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import alternatives
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
+from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
-from mlir_release.release.listed import need_its_tag
-from mlir_release.release.remote import fetch_published_wheel, need_published
+from mlir_release.release.check import need_its_tag
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached, provide_pinned
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.snapshot.state import TagState
     from mlir_release.wheels.backends import Backend
 
@@ -81,9 +81,11 @@ def rebuild(
         matrix = matrix_of(forge, state)
         if from_source:
             runtime = matrix.wheel(target).runtime
-            cache = cache_directory()
-            sdk = provide_pinned(matrix, runtime, state.revision, cache=cache, repository=CHECKOUT, jobs=jobs).root
-        request = _request(matrix.wheel(target), state, find_sdk(row, manifest, sdk))
+            order = SdkOrder.of(runtime, matrix.release, state.revision)
+            sdk = provide_pinned(order, cache=cache_directory(), repository=CHECKOUT, jobs=jobs).root
+        request = WheelRequest.of_target(
+            matrix.wheel(target), sdk=find_sdk(row, manifest, sdk), repository=CHECKOUT, **state.of_release
+        )
         with console.step(f"make {row.filename} again"):
             made = _make(request, row, pythons, output=output, cache=scratch / "cache", jobs=jobs)
         published = fetch_published_wheel(forge, release, row, scratch)
@@ -183,17 +185,6 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
         )
     sdk.verify()
     return sdk
-
-
-def _request(target: WheelTarget, state: TagState, sdk: Sdk) -> WheelRequest:
-    return WheelRequest.of_target(
-        target,
-        sdk=sdk,
-        repository=CHECKOUT,
-        tag=state.name,
-        version=state.wheel_version,
-        revision=state.revision,
-    )
 
 
 def _make(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from mlir_release.console import console
 from mlir_release.errors import UsageError
 from mlir_release.forge.files import matrix_of_branch
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy, Signer, Subject, need_provenance
 from mlir_release.provenance.trust import Trust, load_trust
 from mlir_release.provenance.verify import verify_file
-from mlir_release.release.remote import RemoteRelease, fetch_manifest
+from mlir_release.release.release_assets import RemoteRelease, fetch_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,7 +169,7 @@ def read_trusted(
     :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
         attest.yml looks before it signs.
     :param warn: say so if only the release itself names who signed it
-    :raises VerificationError: ``provenance-…``, and what :func:`~.remote.fetch_manifest` raises
+    :raises VerificationError: ``provenance-…``, and what :func:`~.release_assets.fetch_manifest` raises
     :raises UsageError: ``provenance-repository-unknown``
     """
     manifest = fetch_manifest(forge, release, folder)
@@ -239,5 +239,5 @@ class Manifests:
         """Check the manifest's text against its bundle. :raises VerificationError: ``provenance-…``"""
         policy = self._policy(manifest)
         if policy is not None:
-            subject = Subject(name=MANIFEST_NAME, sha256=hashlib.sha256(content).hexdigest())
+            subject = Subject(name=MANIFEST_NAME, sha256=sha256_of(content))
             verify_file(subject, bundle, policy, self._trust)

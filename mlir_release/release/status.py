@@ -246,7 +246,7 @@ def _release(facts: TagFacts, names: Sequence[str], matrix: Matrix) -> ReleaseLi
 def _excluded(state: TagState, matrix: Matrix) -> set[str]:
     """Targets that its revision can't be made into: that they are not there says nothing about their platforms."""
     try:
-        return {row.name for row in matrix.of_revision(state.facts).without(state.excluded).excluded}
+        return {row.name for row in matrix.of_revision(state.facts).drop_unresolvable(state.excluded).excluded}
     except NeedsPersonError:  # someone made that tag by hand
         return set()
 

@@ -13,7 +13,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.release.draft import Draft
-from mlir_release.release.remote import parse_manifest
+from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.status import Facts, TagFacts
 from mlir_release.snapshot.state import RECENT, matrix_of, newest_states
 
@@ -100,7 +100,7 @@ class _Observer:
         facts = TagFacts(
             state=state,
             began=tag.created_at,
-            matrix=matrix.due(state.tag),
+            matrix=matrix.for_tag(state.tag),
             runs=tuple(runs),
             jobs=tuple(job for run in reversed(runs[:MAX_RUNS]) for job in self.jobs(run)),
         )

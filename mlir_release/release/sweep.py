@@ -18,7 +18,7 @@ from mlir_release.forge.files import matrix_of_branch, read_yanks
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
-from mlir_release.release.remote import find_release
+from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
 from mlir_release.release.sweep_plan import PATIENCE, Item, Limits, Observed, Pending, make_plan
 from mlir_release.snapshot.pinned import check_pinned

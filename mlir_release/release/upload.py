@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mlir_release.console import console, format_bytes
 from mlir_release.errors import ForgeError, UsageError
-from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
@@ -22,7 +22,7 @@ from mlir_release.release.assets import (
     read_dist,
     read_wheel,
 )
-from mlir_release.release.remote import Put
+from mlir_release.release.release_assets import Put
 
 if TYPE_CHECKING:
     from pathlib import Path

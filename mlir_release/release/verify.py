@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import LOCK_NAME
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, format_time
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.targets import OVERRIDES_NEED
@@ -32,7 +32,7 @@ from mlir_release.release.assets import (
 )
 from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.policy import Judgement, judge
-from mlir_release.release.remote import WAIVER_PREFIX
+from mlir_release.release.release_assets import WAIVER_PREFIX
 from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Verified:
     previous: Manifest | None  #: of the newest older release of the same kind
     digests: Mapping[str, str]  #: asset -> sha256, of all that is to be published, without the manifest
     excluded: tuple[Asset, ...]  #: to be deleted first: wheels that failed, of experimental or waived targets; halves
-    locks: Mapping[str, bytes]  #: the files that pin its distributions, which publication makes
-    restored: Mapping[str, bytes]  #: to be added: metadata files that an upload which was stopped did not come to
+    locks: Mapping[str, bytes] = field(default_factory=dict)  #: to be added: the files that pin its distributions
+    restored: Mapping[str, bytes] = field(default_factory=dict)  #: and metadata files that a stopped upload left out
 
 
 def verify(draft: Draft) -> Verified:
@@ -80,7 +80,7 @@ def verify(draft: Draft) -> Verified:
         previous = draft.previous(folder)
     manifest = _manifest(draft, judgement, previous)
     locks = lock_files(manifest, partial(draft.forge.file_url, draft.tag))
-    excluded = _excluded(draft, judgement, locks)
+    excluded = not_published(draft, {wheel.filename for wheel in judgement.wheels}, locks)
     gone = {asset.name for asset in excluded} | {MANIFEST_NAME, MANIFEST_NAME + BUNDLE_SUFFIX}
     kept = {wheel.filename + suffix for wheel in judgement.wheels for suffix in (METADATA_SUFFIX, PROVENANCE_SUFFIX)}
     restored = {name: content for name, content in restored.items() if name in kept}
@@ -89,7 +89,7 @@ def verify(draft: Draft) -> Verified:
         previous=previous,
         digests={
             **{asset.name: asset.sha256 for asset in draft.release.assets if asset.name not in gone},
-            **{name: hashlib.sha256(content).hexdigest() for name, content in {**restored, **locks}.items()},
+            **{name: sha256_of(content) for name, content in {**restored, **locks}.items()},
         },
         excluded=excluded,
         locks=locks,
@@ -164,7 +164,7 @@ def _lacks_metadata(draft: Draft, wheel: Wheel) -> bool:
     beside = draft.release.asset(wheel.filename + METADATA_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return True
-    if beside is None or beside.sha256 != hashlib.sha256(wheel.metadata).hexdigest():
+    if beside is None or beside.sha256 != sha256_of(wheel.metadata):
         raise VerificationError(
             "metadata-mismatch",
             f"the metadata file of {wheel.filename} is {'missing' if beside is None else 'not the one in the wheel'}",
@@ -183,7 +183,7 @@ def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
     beside = draft.release.asset(wheel.filename + PROVENANCE_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return made
-    if beside is None or beside.sha256 != hashlib.sha256(made).hexdigest():
+    if beside is None or beside.sha256 != sha256_of(made):
         raise VerificationError(
             "provenance-file-mismatch",
             f"the provenance file of {wheel.filename} is not made from its bundle",
@@ -205,21 +205,24 @@ def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
     )
 
 
-def _excluded(draft: Draft, judgement: Judgement, locks: Collection[str]) -> tuple[Asset, ...]:
-    gone = {wheel.filename for wheel in judgement.excluded}
-    gone |= {asset.name for asset in draft.release.assets if not _may_stay(draft, asset, locks)}
+def not_published(draft: Draft, kept: Collection[str], locks: Collection[str]) -> tuple[Asset, ...]:
+    """The assets of a draft that are deleted before it is published, whatever belongs to a wheel after it.
+
+    :param kept: the wheels and source distributions that are published
+    :param locks: the files that pin them; others are of an earlier try
+    """
+
+    def stays(name: str) -> bool:
+        if re.fullmatch(LOCK_NAME, name):
+            return name in locks
+        if name.endswith(DISTRIBUTION_SUFFIXES):
+            return name in kept
+        # A report that nobody signed did not count.
+        return not name.endswith(REPORT_SUFFIX) or draft.is_signed(name)
+
+    gone = {asset.name for asset in draft.release.assets if not stays(asset.name)}
     names = {name for file in gone for name in files_of_wheel(file)}
     return tuple(asset for asset in draft.release.assets if asset.name in names or not asset.complete)
-
-
-def _may_stay(draft: Draft, asset: Asset, locks: Collection[str]) -> bool:
-    """Whether an asset is published: not a wheel or a report that nobody signed and that therefore did not count.
-
-    Nor a file that pins a distribution which is left out, from an earlier try.
-    """
-    if re.fullmatch(LOCK_NAME, asset.name):
-        return asset.name in locks
-    return not asset.name.endswith((*DISTRIBUTION_SUFFIXES, REPORT_SUFFIX)) or draft.is_signed(asset.name)
 
 
 def _manifest(draft: Draft, judgement: Judgement, previous: Manifest | None) -> Manifest:

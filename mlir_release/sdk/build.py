@@ -8,7 +8,6 @@ the SDK is complete, so a stopped build can be resumed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from mlir_release.errors import UsageError
 from mlir_release.host.cache import cache_directory, locked
 from mlir_release.host.needs import Needs
 from mlir_release.host.process import capture
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import executable_name
 from mlir_release.model.regalloc_model import MODEL
 from mlir_release.projects.mlir import REGALLOC_MODEL
@@ -204,7 +204,7 @@ def prepare(
     facts = [str(upstream.root), upstream.version, configuration, floor, json.dumps(settings)]
     if regalloc is not None:
         facts.append(regalloc.about.key)
-    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
+    key = sha256_of("\0".join(facts))[:12]
     folder = output.parent / f".{output.name}.build-{key}"
     environment = choose_environment(upstream.root, folder, floor=floor, cache=cache_directory())
     environment.check()

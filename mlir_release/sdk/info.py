@@ -16,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.host.files import read_document, sha256_of
+from mlir_release.host.files import read_document
 from mlir_release.model.decode import PlainName, builtins, convert, parse_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
 from mlir_release.model.regalloc_model import RegallocModel
 from mlir_release.sdk.parts import DESCRIPTION, Part, list_files, list_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from pathlib import Path
 
+from mlir_release.model.digests import sha256_of
 from mlir_release.projects.mlir import PYTHON_SOURCES, REGALLOC_MODEL
 
 #: Modules of this room that decide when and where an SDK is made, what is said meanwhile and what its wheels leave out,
@@ -22,7 +22,7 @@ def code_digest() -> str:
     texts = [normalised(path.read_text(encoding="utf-8")) for path in modules]
     for folder in (PYTHON_SOURCES, REGALLOC_MODEL):
         texts += [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*")) if path.is_file()]
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return sha256_of("\0".join(texts))
 
 
 def normalised(code: str) -> str:

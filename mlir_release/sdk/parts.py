@@ -8,7 +8,6 @@ unpacked into one folder are the whole SDK.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.sdk.programs import RUNNER_LIBRARIES, is_elf, needed_libraries
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def _describe(files: list[tuple[str, int]]) -> Part:
 
 
 def _digest(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"sha256:{sha256_of(text)}"
 
 
 def _part_of(path: PurePosixPath, shared: frozenset[str]) -> str:

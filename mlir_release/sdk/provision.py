@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from msgspec.structs import replace as replace_fields
 from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
+from mlir_release.model.digests import sha256_of
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -32,8 +32,7 @@ from mlir_release.snapshot.upstream import Upstream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.model.matrix import Matrix
-    from mlir_release.model.targets import Runtime
+    from mlir_release.model.orders import SdkOrder
     from mlir_release.sdk.upstream import UpstreamSource
     from mlir_release.snapshot.upstream import Revision
 
@@ -154,7 +153,7 @@ def _build_release(
 @contextmanager
 def _reserved(cache: Path, name: str, facts: list[str]) -> Iterator[Path]:
     """The folder of a cached SDK, locked: by another lock than the importer's, this one also covers the fetching."""
-    key = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:12]
+    key = sha256_of(" ".join(facts))[:12]
     root = cache / "sdks" / f"{name}-{key}"
     with locked(cache / "sdks" / f".{root.name}.provide.lock"):
         if not (root / DESCRIPTION).is_file():
@@ -199,29 +198,28 @@ def _link(origin: str, target: str) -> None:
 
 
 def provide_pinned(
-    matrix: Matrix,
-    runtime: Runtime,
-    sha: str,
+    order: SdkOrder,
     *,
     cache: Path,
     repository: Path = Path(),
     budget: float | None = None,
     jobs: int | None = None,
 ) -> Sdk:
-    """The SDK of a pinned revision, for a runtime of its matrix: :func:`provide_for`, whose parameters these are.
+    """The SDK that a release orders: :func:`provide_for`, whose parameters these are.
+
+    Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
+    to it was asked by whoever ordered it (:func:`~mlir_release.snapshot.pinned.check_pinned`).
 
     :param repository: what paths of ``targets.toml`` are relative to
     """
-    regalloc = ModelFolder.load(repository / runtime.regalloc_model) if runtime.regalloc_model else None
+    regalloc = ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None
     if regalloc is not None:
         regalloc.check_better()
-    revision = Upstream.of(matrix.release).resolve(sha)
-    configuration = "release+asserts" if runtime.assertions else "release"
     return provide_for(
-        revision,
-        floor=runtime.floor,
+        Upstream(order.upstream).resolve(order.revision),
+        floor=order.floor,
         cache=cache,
-        configuration=configuration,
+        configuration="release+asserts" if order.assertions else "release",
         budget=budget,
         jobs=jobs,
         regalloc=regalloc,

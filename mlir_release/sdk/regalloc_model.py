@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.host.files import sha256_of
 from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, EVALUATION, SOURCES, ModelDescription, Verdict
 
 if TYPE_CHECKING:

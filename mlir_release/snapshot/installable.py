@@ -57,9 +57,9 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
     if any(BINDINGS in wheel.suites for wheel in matrix.wheels):
         requirements = with_tests(requirements)
     places = {
-        wheel.place: Wanted(wheel.python, wheel.runtime.tag)
+        wheel.platform_python: Wanted(wheel.python, wheel.runtime.tag)
         for wheel in matrix.wheels
-        if wheel.python and (only is None or wheel.place in only)
+        if wheel.python and (only is None or wheel.platform_python in only)
     }
     found = resolve_all(requirements, places.values())
     reasons = {place: found[wanted].why for place, wanted in places.items() if found[wanted].installable is False}
@@ -84,7 +84,7 @@ def confirm(matrix: Matrix, facts: LlvmFacts | None) -> Matrix:
 
     :param facts: of its revision, as its own tree says them; None: not known, and nothing can be confirmed
     """
-    claimed = {row.wheel.place: row.wheel for row in matrix.excluded if row.claimed}
+    claimed = {row.wheel.platform_python: row.wheel for row in matrix.excluded if row.claimed}
     if not claimed or facts is None:
         return matrix
     asked = replace(matrix, wheels=(*matrix.wheels, *claimed.values()))
@@ -94,7 +94,8 @@ def confirm(matrix: Matrix, facts: LlvmFacts | None) -> Matrix:
     return replace(
         matrix,
         excluded=tuple(
-            replace(row, claimed=row.claimed and row.wheel.place not in answers.reasons) for row in matrix.excluded
+            replace(row, claimed=row.claimed and row.wheel.platform_python not in answers.reasons)
+            for row in matrix.excluded
         ),
     )
 

@@ -72,6 +72,11 @@ class TagState:
         return str(self.tag)
 
     @property
+    def of_release(self) -> dict[str, str]:
+        """What every order of a job says of the release."""
+        return {"tag": self.name, "version": self.wheel_version, "revision": self.revision}
+
+    @property
     def facts(self) -> LlvmFacts | None:
         """What the tag records about its revision; None for the tags of older toolkits.
 
@@ -247,7 +252,9 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
     :raises UsageError: ``targets-missing``, ``stable-abi-unavailable``, and for a mistake in ``targets.toml``
     :raises NeedsPersonError: ``tag-facts-invalid``
     """
-    return matrix_at(forge, state.commit).of_revision(state.facts).without(state.excluded).sharing(state.facts)
+    return (
+        matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
+    )
 
 
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:

@@ -258,7 +258,7 @@ class _Transaction:
         :raises UsageError: ``revision-demands-newer-tools``, ``no-target-for-revision``, ``stable-abi-unavailable``
         """
         unread = check_tools(self.matrix, self.facts, self.revision.sha)
-        matrix = self.matrix.of_revision(self.facts).without(self.answers.reasons).sharing(self.facts)
+        matrix = self.matrix.of_revision(self.facts).drop_unresolvable(self.answers.reasons).with_abi3(self.facts)
         reasons: dict[str, dict[str, None]] = {}
         for row in matrix.excluded:
             reasons.setdefault(row.reason, {})[row.wheel.interpreter] = None

@@ -6,7 +6,6 @@ commit's own tree says (:meth:`Revision.facts`) costs two more, of trees and a f
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from mlir_release.git.remotes import upstream_unreachable
 from mlir_release.git.repository import Git, GitError
 from mlir_release.git.shared import SharedGit
 from mlir_release.host.cache import cache_directory, locked
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.llvm_facts import FACT_FILES, TRAILER_VERSION, FactsError, LlvmFacts
 from mlir_release.model.pin import SHA_PATTERN
 from mlir_release.model.trailers import parse_trailers
@@ -54,7 +54,7 @@ class Upstream:
         self.branch = branch
         folder = cache if cache is not None else cache_directory()
         # One bare repository an upstream: it holds the few commits that were ever selected.
-        place = folder / "revisions" / hashlib.sha256(url.encode()).hexdigest()[:16]
+        place = folder / "revisions" / sha256_of(url)[:16]
         self._git = SharedGit(place)
         self._history = SharedGit(place.with_suffix(".history"))
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from mlir_release.console import console
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host import venv
-from mlir_release.host.files import sha256_of
 from mlir_release.host.needs import Needs
 from mlir_release.host.pythons import Python, find_pythons
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import ANY_PYTHON, split_target
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.requirements import required_names
 from mlir_release.model.sdk_wheel_info import SDK, SDK_TOOLS

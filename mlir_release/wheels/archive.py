@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
 import stat
 import time
@@ -20,6 +18,7 @@ from installer.records import Hash, RecordEntry
 
 import mlir_release
 from mlir_release.host.files import replacing
+from mlir_release.model.digests import record_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,8 +120,7 @@ def write_wheel(
 
 def _row(name: str, data: bytes) -> str:
     """A line of ``RECORD``."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    entry = RecordEntry(name, Hash("sha256", digest), len(data))
+    entry = RecordEntry(name, Hash("sha256", record_digest(data)), len(data))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(entry.to_row())
     return text.getvalue()

@@ -7,15 +7,14 @@ import shutil
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mlir_release.errors import VerificationError
 from mlir_release.host import venv
-from mlir_release.host.build_tools import BUILD_TOOLS, compiler_launchers
+from mlir_release.host.build_tools import compiler_launchers
 from mlir_release.host.compiler import find_compiler
 from mlir_release.host.process import StepFailed, Usage, run_logged
 from mlir_release.host.surroundings import foreign_environment
-from mlir_release.model.decode import parse_toml
 from mlir_release.model.platforms import PlatformTag
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ LINKS = "links"
 class BuildJob:
     """One wheel to build.
 
+    :param requirements: what the project needs to be built, and the build tools
+    :param dependencies: what the wheel requires where it is installed
     :param workdir: folder of this build, emptied before it; the same path each time, so that compiler caches hit
     :param cache: folder of what builds share: environments, the compiler cache
     :param log: where all output goes
@@ -51,22 +52,11 @@ class BuildJob:
     workdir: Path
     cache: Path
     log: Path
+    requirements: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     slots: Mapping[str, str] = field(default_factory=dict)
     addon: bool = False
     floor: str = ""
-
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """What the project needs to be built, and the build tools."""
-        return (*BUILD_TOOLS, *self._project()["build-system"]["requires"])
-
-    @property
-    def dependencies(self) -> tuple[str, ...]:
-        """What the wheel requires where it is installed."""
-        return tuple(self._project()["project"]["dependencies"])
-
-    def _project(self) -> dict[str, Any]:
-        return parse_toml((self.project / "pyproject.toml").read_bytes())
 
     def fresh(self, name: str) -> Path:
         """An empty folder in ``workdir``."""

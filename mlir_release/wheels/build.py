@@ -6,7 +6,6 @@ not affect the others. Builds can be repeated and run at the same time: each has
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -20,21 +19,23 @@ from packaging.utils import parse_wheel_filename
 
 from mlir_release.console import console, format_bytes, format_seconds
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.cache import build_folder, cache_directory, locked
 from mlir_release.host.containers import find_engine, image_name, unusable, why_unusable
 from mlir_release.host.disk import disk_full
-from mlir_release.host.files import replacing, sha256_of_all
+from mlir_release.host.files import replacing
 from mlir_release.host.needs import Needs
 from mlir_release.host.process import StepFailed, tail, whole_log
 from mlir_release.host.pythons import OLDEST, too_old
 from mlir_release.model.cpython import STABLE_ABI, CPython, split_target
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
 from mlir_release.projects.mlir import WHEEL
 from mlir_release.wheels import jobserver
 from mlir_release.wheels.backends import Backend, BuildBackend, BuildJob
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import stage
+from mlir_release.wheels.stage import build_requirements, dependencies, stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +178,8 @@ def _built_for(wheel: Path) -> CPython:
 def _code_digest() -> str:
     """Of the wheel project and of the code that fills it in, so that newer code's add-on is built again."""
     files = [path for path in WHEEL.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    return sha256_of_all([*sorted(files), *sorted(Path(__file__).parent.glob("*.py"))])
+    code = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256_of(path.read_bytes() for path in (*sorted(files), *code))
 
 
 def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> Backend:
@@ -218,7 +220,7 @@ def key(request: WheelRequest) -> str:
     facts = [request.sdk.info.digest, request.profile, str(request.plain)]
     if request.regalloc is not None:
         facts.append(request.regalloc.about.key)
-    return f"{request.project_name}-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:10]}"
+    return f"{request.project_name}-{sha256_of(' '.join(facts))[:10]}"
 
 
 def for_python(request: WheelRequest, python: Python) -> WheelRequest:
@@ -288,12 +290,13 @@ def _build_one(
     with locked(workdir.with_suffix(".lock")):
         start = time.monotonic()
         log.unlink(missing_ok=True)
+        staged = replace(for_python(request, python), floor=backend.floor(request.floor))
         job = BuildJob(
             sdk=request.sdk,
             python=python,
-            project=stage(
-                replace(for_python(request, python), floor=backend.floor(request.floor)), workdir / "project"
-            ),
+            project=stage(staged, workdir / "project"),
+            requirements=(*BUILD_TOOLS, *build_requirements(staged)),
+            dependencies=dependencies(staged),
             profile=request.profile,
             workdir=workdir,
             cache=cache,

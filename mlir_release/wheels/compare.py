@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.names import SOURCE_SUFFIX
 from mlir_release.model.rebuilt import Difference
 from mlir_release.sdk.elf import ELF_MAGIC

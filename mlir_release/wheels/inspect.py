@@ -5,19 +5,17 @@ Works for any wheel, not only for ours.
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_release.errors import UsageError, VerificationError
 from mlir_release.host.archives import ArchiveError, open_zip
-from mlir_release.host.files import sha256_of
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.cpython import STABLE_ABI
 from mlir_release.model.decode import MalformedError
+from mlir_release.model.digests import record_digest, sha256_of
 from mlir_release.model.sdk_wheel_info import SDK_WHEEL_INFO, SdkWheelInfo
 from mlir_release.model.wheel_info import WheelInfo, wheel_info_in
 from mlir_release.sdk.elf import ELF_MAGIC, ElfFacts, read_elf
@@ -205,12 +203,17 @@ def _inspect(
 
 def _hash(chunks: Iterator[bytes]) -> tuple[bytes, tuple[str, int]]:
     """The first bytes of a member; its digest as ``RECORD`` has it, and its size."""
-    begin, digest, size = b"", hashlib.sha256(), 0
-    for chunk in chunks:
-        begin = begin or chunk[:8]
-        digest.update(chunk)
-        size += len(chunk)
-    return begin, (base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode(), size)
+    begin, size = b"", 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal begin, size
+        for chunk in chunks:
+            begin = begin or chunk[:8]
+            size += len(chunk)
+            yield chunk
+
+    digest = record_digest(counted())
+    return begin, (digest, size)
 
 
 def group(files: tuple[WheelFile, ...], dist_info: str, elf: dict[str, ElfFacts]) -> tuple[Part, ...]:

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from mlir_release.errors import UsageError
+from mlir_release.model.cpython import CPython
+from mlir_release.model.orders import LOCAL_TAG, LOCAL_VERSION, WheelOrder
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, SOURCE
 from mlir_release.sdk.regalloc_model import ModelFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.model.cpython import CPython
     from mlir_release.model.regalloc_model import RegallocModel
     from mlir_release.model.requirements import Override
     from mlir_release.model.targets import Profile
     from mlir_release.model.wheel_target import WheelTarget
     from mlir_release.sdk.info import Sdk
-
-#: Of wheels that belong to no release.
-LOCAL_TAG = "local"
-LOCAL_VERSION = "20200101.dev0"
 
 
 def common_target(targets: Sequence[WheelTarget]) -> WheelTarget:
@@ -68,28 +65,32 @@ class WheelRequest:
         :param revision: of the release; empty: the SDK's
         :raises UsageError: ``sdk-wrong-assertions``, ``sdk-of-two-versions``, ``sdk-wrong-revision``
         """
-        model = target.configuration.regalloc_model
-        if target.runtime.assertions != sdk.info.assertions:
+        return cls.of_order(WheelOrder.of(target, tag=tag, version=version, revision=revision), sdk, repository)
+
+    @classmethod
+    def of_order(cls, order: WheelOrder, sdk: Sdk, repository: Path = Path()) -> WheelRequest:
+        """As :meth:`of_target`, of a target that the plan of a release has looked up."""
+        if order.assertions != sdk.info.assertions:
             raise UsageError(
                 "sdk-wrong-assertions",
-                f"the SDK is not the one of the runtime {target.runtime.name}",
+                f"the SDK is not the one of the runtime {order.runtime}",
                 where=str(sdk.root),
                 why=f"the SDK's configuration is {sdk.info.configuration}, and assertions in targets.toml is "
-                f"{str(target.runtime.assertions).lower()} for that runtime",
+                f"{str(order.assertions).lower()} for that runtime",
                 remedy="take that runtime's SDK; sdk build --configuration release+asserts makes one with assertions",
             )
         return cls(
-            distribution=target.distribution,
-            profile=target.profile,
-            version=Version(version),
-            tag=tag,
-            target=target.name,
-            revision=revision or sdk.info.revision,
+            distribution=order.distribution,
+            profile=order.profile,
+            version=Version(order.version),
+            tag=order.tag,
+            target=order.target,
+            revision=order.revision or sdk.info.revision,
             sdk=sdk,
-            floor="" if target.profile == SOURCE else str(target.runtime.tag),
-            overrides=target.overrides,
-            serves=target.pythons if target.serves else (),
-            regalloc=ModelFolder.load(repository / model) if model else None,
+            floor=order.floor,
+            overrides=order.overrides,
+            serves=tuple(map(CPython.of_tag, order.serves)),
+            regalloc=ModelFolder.load(repository / order.regalloc_model) if order.regalloc_model else None,
         )
 
     @classmethod

@@ -109,9 +109,7 @@ def fill_in(template: dict[str, Any], request: WheelRequest) -> dict[str, Any]:
         "version": str(request.version),
         "description": _description(request),
         "requires-python": _requires_python(request),
-        "dependencies": []
-        if request.test_addon
-        else [*wheel_requirements(info.runtime_requirements, request.overrides)],
+        "dependencies": list(dependencies(request)),
     }
     if info.revision:
         project["urls"] = {
@@ -150,6 +148,11 @@ def _requires_python(request: WheelRequest) -> str:
     if not request.serves:
         return f">={max(Version(request.sdk.info.minimum_python), Version('3.9'))}"
     return f">={request.serves[0].marker},<{request.serves[-1].next.marker}"
+
+
+def dependencies(request: WheelRequest) -> tuple[str, ...]:
+    """What the wheel requires where it is installed."""
+    return () if request.test_addon else wheel_requirements(request.sdk.info.runtime_requirements, request.overrides)
 
 
 def build_requirements(request: WheelRequest) -> list[str]:

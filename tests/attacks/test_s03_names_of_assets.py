@@ -13,7 +13,7 @@ from mlir_release.errors import ForgeError
 from mlir_release.forge.base import Asset, Release
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.release.remote import fetch
+from mlir_release.release.release_assets import fetch
 from tests.attacks.hostile_mirror import FILES, Mirror, run
 from tests.integration.release.signed_stage import TAG
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.apidocs.published import make_sections
-from mlir_release.conda.channel import serve_channels
 from mlir_release.errors import ReleaseError, UsageError, VerificationError
+from mlir_release.extras.apidocs.published import ApiSection, make_sections
+from mlir_release.extras.conda.channel import REPODATA, serve_channels
 from mlir_release.index.generate import STATE_NAME
-from mlir_release.index.site import REPODATA, Channel
-from mlir_release.model.api_section import ApiSection
+from mlir_release.index.site import Channel
 from tests.paper_forge import PaperForge, make_index, make_manifest
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from mlir_release.issues.failures import Failure, Findings
 from mlir_release.issues.job_logs import Evidence, excerpts
 from mlir_release.issues.tracking import plan_changes
 from mlir_release.model.manifest import LeftOut, TestedRelaxed, Waiver
-from mlir_release.release import commands, promote
+from mlir_release.release import install_snippets, promote
 from mlir_release.release.notes import notes
 from mlir_release.release.sweep import Row, SweepOutcome
 from mlir_release.release.sweep_plan import Item
@@ -143,7 +143,9 @@ def test_the_notes_of_a_release() -> None:
     )
     base = "https://forge.example/dl/"
     urls = {wheel.filename: f"{base}{wheel.filename}" for wheel in manifest.wheels}
-    text = notes(manifest, shown=[commands.exact("https://forge.example/page", "mlir", "1")], urls=urls, previous=None)
+    text = notes(
+        manifest, shown=[install_snippets.exact("https://forge.example/page", "mlir", "1")], urls=urls, previous=None
+    )
     upstream = "https://github.com/llvm/llvm-project"
     links = [f"{base}{wheel.filename}#sha256={wheel.sha256}" for wheel in manifest.wheels]
     links += [f"{upstream}/commit/{manifest.revision}", f"{upstream}/compare/{'f' * 40}...{manifest.revision}"]

@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zstandard
 
-from mlir_release.conda import channel
-from mlir_release.conda.write import write_recipe
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
+from mlir_release.extras.apidocs.published import ApiSection
+from mlir_release.extras.conda import channel
+from mlir_release.extras.conda.write import write_recipe
 from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
-from mlir_release.host.files import sha256_of, write_all
+from mlir_release.host.files import write_all
 from mlir_release.index.archive import unpack as unpack_archive
 from mlir_release.integrate.state import LogFinding, ProbeStore, Record
 from mlir_release.integrate.strategy import Verdict
-from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest, Waiver
 from mlir_release.model.test_report import TestReport
 from mlir_release.model.wheel_info import WheelInfo
@@ -84,8 +85,15 @@ READERS: dict[str, Callable[[bytes, Path], object]] = {
     "API section": lambda content, _: _refuse_none(ApiSection.parse(content)),
     "archive": lambda content, _: _refuse_none(unpack_archive(gzip.compress(content, 1), "local")),
     "what it is about": lambda content, _: _refuse_none(is_about(content, "a" * 64)),
-    "conda channel": lambda content, folder: channel._read(_file(folder, content)),
+    "conda channel": lambda content, folder: channel.serve_channels(_channel(folder, content), None, (), folder),
 }  # fmt: skip
+
+
+def _channel(folder: Path, content: bytes) -> Path:
+    place = folder / "channels" / "releases" / "linux-64"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / channel.REPODATA).write_bytes(content)
+    return folder / "channels"
 
 
 def _file(folder: Path, content: bytes) -> Path:
@@ -177,7 +185,7 @@ WHEELS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", WHEELS)
 def test_a_damaged_wheel_is_refused_by_every_reader(tmp_path: Path, damage: str) -> None:
-    from mlir_release.apidocs.read import read_wheel
+    from mlir_release.extras.apidocs.read import read_wheel
 
     wheel = make_wheel(tmp_path, platform="manylinux_2_28_x86_64")
     WHEELS[damage](wheel)
@@ -262,7 +270,7 @@ def test_a_record_that_cannot_be_read_is_a_problem_of_the_wheel(tmp_path: Path) 
 
 
 def test_sources_that_python_cannot_parse_are_no_bindings(tmp_path: Path) -> None:
-    from mlir_release.apidocs.read import read_wheel
+    from mlir_release.extras.apidocs.read import read_wheel
 
     for source in (b"a = '\0'", b"(" * 100_000, b"-" * 100_000 + b"1", b"\xff", b"x = 1" + b"0" * 5000, b"def"):
         with pytest.raises(VerificationError) as caught:
@@ -380,7 +388,7 @@ def test_a_full_disk_leaves_the_recipe_as_it_was(tmp_path: Path, monkeypatch: py
     forge, folder, manifest = PaperForge(), tmp_path / "recipe", make_manifest("snapshot-20261120.01")
     forge.add(manifest)
     trusted = SimpleNamespace(manifest=manifest)
-    monkeypatch.setattr("mlir_release.conda.write.read_trusted", lambda *_: trusted)
+    monkeypatch.setattr("mlir_release.extras.conda.write.read_trusted", lambda *_: trusted)
     write_all(folder, {"recipe.yaml": "old", "variants.yaml": "old"})
     fill_after(monkeypatch, writes)
     with pytest.raises(MachineError) as caught:
@@ -390,7 +398,7 @@ def test_a_full_disk_leaves_the_recipe_as_it_was(tmp_path: Path, monkeypatch: py
 
 
 def test_a_full_disk_leaves_the_documentation_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlir_release.apidocs.make import make_section
+    from mlir_release.extras.apidocs.published import make_section
 
     wheel = make_wheel(tmp_path, content="def f() -> int: ...\n")
     make_section(wheel, tmp_path / "pages")

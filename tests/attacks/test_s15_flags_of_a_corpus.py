@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from mlir_release.cli.mlgo import mlgo
 from mlir_release.errors import UsageError
-from mlir_release.mlgo import corpus as corpora
-from mlir_release.mlgo.cc1 import clang_flags
-from mlir_release.mlgo.problems import EVICTION, INLINING
-from mlir_release.mlgo.toolchain import Toolchain
+from mlir_release.extras.mlgo import corpus as corpora
+from mlir_release.extras.mlgo.cc1 import clang_flags
+from mlir_release.extras.mlgo.command import mlgo
+from mlir_release.extras.mlgo.problems import EVICTION, INLINING
+from mlir_release.extras.mlgo.toolchain import Toolchain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlir_release.apidocs.make import make_section
+from mlir_release.extras.apidocs.published import make_section
 from tests.html_links import dangling, repeated_ids
 
 if TYPE_CHECKING:

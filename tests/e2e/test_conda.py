@@ -10,15 +10,15 @@ import os
 import platform
 import shutil
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import tomli_w
 
-from mlir_release.conda.channel import package_release, serve_channels
-from mlir_release.conda.write import write_recipe
+from mlir_release.extras.conda import pages as conda_pages
+from mlir_release.extras.conda.channel import package_release
+from mlir_release.extras.conda.write import write_recipe
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.model.cpython import CPython
@@ -140,8 +140,8 @@ def test_the_channel_of_the_pages_is_installed_from(rehearsed: Rehearsed, channe
     forge = LocalForge(rehearsed.options.workspace / "forge")
     packaged = package_release(forge, rehearsed.report.tag, tmp_path / "channels")
     with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
-        add = partial(serve_channels, tmp_path / "channels", f"{files.url}/{{folder}}")
-        generate(forge, tmp_path / "site", base_url=site.url, add_conda=add)
+        given = {"conda": tmp_path / "channels", "conda_url": f"{files.url}/{{folder}}"}
+        generate(forge, tmp_path / "site", base_url=site.url, sections={"conda": conda_pages}, given=given)
         check_mlir([f"{site.url}/snapshots/conda", channel.url], f"mlir-python-bindings={packaged.version}", tmp_path)
         assert len(files.paths(".conda")) == 1
 
@@ -153,8 +153,8 @@ def test_pixi_locks_and_installs_from_the_pages(rehearsed: Rehearsed, channel: C
     project = tmp_path / "project"
     project.mkdir()
     with serve(tmp_path / "channels") as files, serve(tmp_path / "site") as site:
-        add = partial(serve_channels, tmp_path / "channels", f"{files.url}/{{folder}}")
-        generate(forge, tmp_path / "site", base_url=site.url, add_conda=add)
+        given = {"conda": tmp_path / "channels", "conda_url": f"{files.url}/{{folder}}"}
+        generate(forge, tmp_path / "site", base_url=site.url, sections={"conda": conda_pages}, given=given)
         form = pixi_form(tmp_path / "site" / "snapshots" / packaged.tag / "index.html")
         channels = [channel.url if name == "conda-forge" else name for name in form["workspace"]["channels"]]
         content = {

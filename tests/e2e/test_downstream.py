@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host import venv
-from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
-from mlir_release.host.cache import cache_directory
-from mlir_release.model.platforms import PlatformTag
-from mlir_release.rehearsal.downstream import (
+from mlir_release.extras.downstream.projects import (
     STANDALONE_PROGRAM,
     backend_constraint,
     build_project,
@@ -22,6 +18,10 @@ from mlir_release.rehearsal.downstream import (
     run_program,
     sdk_variables,
 )
+from mlir_release.host import venv
+from mlir_release.host.build_tools import cmake_and_ninja, compiler_launchers
+from mlir_release.host.cache import cache_directory
+from mlir_release.model.platforms import PlatformTag
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source
 from mlir_release.testing.run import run_suites

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.extras.downstream.projects import EXTENSION, build_project, copy_extension
 from mlir_release.host import venv
-from mlir_release.rehearsal.downstream import EXTENSION, build_project, copy_extension
 from mlir_release.wheels.inspect import inspect
 from tests.processes import run
 

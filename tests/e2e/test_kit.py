@@ -13,12 +13,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from mlir_release.downstream.write import write_kit
+from mlir_release.extras.downstream.projects import EXTENSION, copy_standalone
+from mlir_release.extras.downstream.write import write_kit
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.host import venv
 from mlir_release.host.cache import cache_directory
 from mlir_release.index.generate import generate
-from mlir_release.rehearsal.downstream import EXTENSION, copy_standalone
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.sdk.provision import LLVM_PROJECT
 from mlir_release.sdk.source import fetch_source

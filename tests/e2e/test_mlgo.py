@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from mlir_release.errors import VerificationError
+from mlir_release.extras.mlgo.compiling import Compiler
+from mlir_release.extras.mlgo.corpus import load_corpus
+from mlir_release.extras.mlgo.embed import compare, embed
+from mlir_release.extras.mlgo.evaluate import load_policy
+from mlir_release.extras.mlgo.toolchain import Toolchain
 from mlir_release.host.cache import cache_directory
-from mlir_release.mlgo.compiling import Compiler
-from mlir_release.mlgo.corpus import load_corpus
-from mlir_release.mlgo.embed import compare, embed
-from mlir_release.mlgo.evaluate import load_policy
-from mlir_release.mlgo.toolchain import Toolchain
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.releases import find_release
 from mlir_release.sdk.source import fetch_source
-from tests.integration.mlgo.conftest import make_build, mlgo, said, use_clang
+from tests.integration.extras.mlgo.conftest import make_build, mlgo, said, use_clang
 
 ROOT = Path(__file__).parents[2]
 

@@ -32,7 +32,7 @@ def test_a_stranger_gets_a_working_mlir(rehearsed: Rehearsed) -> None:
     assert report.rows[-1][1].endswith(" works")
     assert report.command.endswith("snapshots/latest/requirements.txt")  # addresses with hashes
     assert len(report.wheels) == 1
-    assert Path(report.api).is_file()
+    assert Path(report.links["API"]).is_file()
 
 
 def test_the_pin_moved_and_the_tag_names_it(rehearsed: Rehearsed) -> None:
@@ -104,7 +104,7 @@ def test_the_command_line_inspects_it(rehearsed: Rehearsed) -> None:
 def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: Rehearsed) -> None:
     """After those that look at the rehearsal's repository, whose build matrix it changes."""
     with pytest.raises(UsageError) as caught:
-        rehearse(replace(rehearsed.options, downstream=True))
+        rehearse(replace(rehearsed.options, given={"downstream": True}))
     assert caught.value.id == "rehearsed-without-sdk"
 
 
@@ -120,7 +120,7 @@ def test_the_other_llvms_that_the_distribution_has_are_released_too(release: Rel
 
 @pytest.mark.slow  # it packs the SDK, and compiles upstream's bindings once more
 def test_projects_are_built_on_what_the_releases_page_links(rehearsed: Rehearsed, tmp_path: Path) -> None:
-    report = rehearse(replace(rehearsed.options, workspace=tmp_path, downstream=True))
+    report = rehearse(replace(rehearsed.options, workspace=tmp_path, given={"downstream": True}))
     results = {step: result for step, result, _ in report.rows}
     assert "mlir-sdk " in results["pip install mlir mlir-sdk from the release's page alone"]
     assert "two kinds of contexts" in results["run the standalone example"]

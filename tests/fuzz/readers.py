@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING
 from pypi_attestations import ConversionError
 from sigstore.models import InvalidBundle
 
-from mlir_release.apidocs.read import read_wheel as read_sources
 from mlir_release.errors import ReleaseError
+from mlir_release.extras.apidocs.published import ApiSection
+from mlir_release.extras.apidocs.read import read_wheel as read_sources
+from mlir_release.extras.mlgo.corpus import load_corpus, read_commands
+from mlir_release.extras.mlgo.documents import Trace, Training, read_document
+from mlir_release.extras.mlgo.evaluate import load_policy
+from mlir_release.extras.mlgo.instructions import load_programs
+from mlir_release.extras.mlgo.report import EvaluationResult, load_result
+from mlir_release.extras.mlgo.trace import load_decisions
 from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index import archive
@@ -24,15 +31,8 @@ from mlir_release.integrate.report import findings_in
 from mlir_release.integrate.simulate import load_walks
 from mlir_release.integrate.state import Record
 from mlir_release.issues.job_logs import excerpts
-from mlir_release.mlgo.corpus import load_corpus, read_commands
-from mlir_release.mlgo.evaluate import load_policy
-from mlir_release.mlgo.instructions import load_programs
-from mlir_release.mlgo.report import EvaluationResult, load_result
-from mlir_release.mlgo.trace import load_decisions
-from mlir_release.model.api_section import ApiSection
 from mlir_release.model.decode import MalformedError, from_json
 from mlir_release.model.manifest import Manifest, Waiver
-from mlir_release.model.mlgo import Trace, Training, read_document
 from mlir_release.model.pin import parse_pin
 from mlir_release.model.regalloc_model import ModelDescription
 from mlir_release.model.release_tags import parse_tag

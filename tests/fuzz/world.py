@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from mlir_release.apidocs.published import make_sections
 from mlir_release.console import console
+from mlir_release.extras.apidocs import pages
+from mlir_release.extras.mlgo.features import Decision
+from mlir_release.extras.mlgo.trace import save_decisions
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.integrate.start import start
-from mlir_release.mlgo.features import Decision
-from mlir_release.mlgo.trace import save_decisions
 from mlir_release.model.manifest import format_time
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.targets import LATEST_BRANCH
@@ -55,9 +55,9 @@ from tests.prefix_factory import make_sdk
 from tests.release_stage import NOW, WHO, Stage
 from tests.sigstore.instance import REPOSITORY, MadeSigstore, branch_claims, statement_of, workflow_claims
 from tests.targets_factory import make_row, make_targets
-from tests.unit.mlgo.policy_factory import policy
-from tests.unit.mlgo.test_evaluate import LESS, SAME, evaluation
-from tests.unit.mlgo.test_report import CORPUS, TRACE, TRAINING
+from tests.unit.extras.mlgo.policy_factory import policy
+from tests.unit.extras.mlgo.test_evaluate import LESS, SAME, evaluation
+from tests.unit.extras.mlgo.test_report import CORPUS, TRACE, TRAINING
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report, make_wheel
 
 if TYPE_CHECKING:
@@ -166,7 +166,13 @@ def _forge(root: Path, revision: str) -> None:
 def _pages(root: Path) -> None:
     """Pages as they were made before, whose state the next run reads; an empty mirror; documents and a channel."""
     forge = LocalForge(root / "forge")
-    generate(forge, root / "out" / "site", base_url=(root / "out" / "site").as_uri(), add_apis=make_sections)
+    generate(
+        forge,
+        root / "out" / "site",
+        base_url=(root / "out" / "site").as_uri(),
+        sections={"api": pages},
+        given={"api": True},
+    )
     LocalForge.create(root / "mirror", {"README": b"a mirror\n"}, identity="Mirror <m@example.org>")
     (root / "in" / "docs").mkdir()
     (root / "in" / "docs" / "a.md").write_text("# A\n\n[b](b.md)\n")

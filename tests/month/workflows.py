@@ -16,7 +16,7 @@ from mlir_release.errors import ReleaseError
 from mlir_release.index.generate import generate
 from mlir_release.issues.tracking import track_release
 from mlir_release.model.job_names import heading, sdk_jobs
-from mlir_release.model.matrix_jobs import Order, read_orders
+from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import PUBLISH_ONLY, sweep
@@ -237,7 +237,7 @@ class Workflows:
         self._each(targets, lambda target: self._build_wheel(run, target, dist))
 
     def _run_tests(self, run: Run, group: Row, dist: Path, reports: Path) -> None:
-        orders = {order.name: order for order in read_orders(group["orders"])}
+        orders = {order.name: order for order in read_orders(group["orders"], list[TestOrder])}
         self._each(list(orders), lambda target: self._test(run, orders[target], dist, reports))
 
     def _each(self, targets: Sequence[str], act: Callable[[str], None]) -> None:
@@ -266,7 +266,7 @@ class Workflows:
         )  # fmt: skip
         world.built[run.ref, name] += 1
 
-    def _test(self, run: Run, order: Order, dist: Path, reports: Path) -> None:
+    def _test(self, run: Run, order: TestOrder, dist: Path, reports: Path) -> None:
         world = self.world
         wheel = next((dist / order.wheel).glob("*.whl"), None) if order.wheel else None
         if wheel is None and order.wheel:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from mlir_release.host.files import sha256_of
 from mlir_release.host.resolver import wheel_options
 from mlir_release.model.cpython import CPython
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import Manifest
 from mlir_release.release.lockfiles import newest_requirements, pylock, requirements
 from tests.paper_forge import make_manifest

@@ -12,7 +12,7 @@ from packaging.markers import Marker
 from packaging.utils import parse_wheel_filename
 
 from mlir_release.host.resolver import wheel_options
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from tests.platforms.runtimes import RUNTIMES, UV_PLATFORMS, make_wheels, pythons_of
 from tests.wheel_factory import VERSION
 
@@ -44,7 +44,7 @@ def test_names_are_read_back(runtime: Runtime, wheels: Path) -> None:
         _, version, _, tags = parse_wheel_filename(name)
         assert str(version) == VERSION
         assert {tag.platform for tag in tags} == {str(runtime.tag)}
-        slot = Slot.of_file(name)
+        slot = WheelKey.of_file(name)
         assert slot is not None
         assert (slot.platform, slot.python) == (runtime.platform, python.tag)
 

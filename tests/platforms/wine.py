@@ -21,8 +21,8 @@ import lief
 from packaging.requirements import Requirement
 
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.files import sha256_of, sha256_of_all
 from mlir_release.host.venv import VirtualEnvironment
+from mlir_release.model.digests import sha256_of
 from mlir_release.sdk.provision import available_releases, provide_sdk
 from tests.platforms.runtimes import ROOT
 
@@ -134,7 +134,7 @@ def provide() -> Windows:
     """
     cache = cache_directory() / "wine"
     made_of = [Path(__file__), ROOT / "pyproject.toml", ROOT / "requirements/toolkit.txt"]
-    folder = cache / f"cpython-{sha256_of_all(made_of)[:12]}"
+    folder = cache / f"cpython-{sha256_of(path.read_bytes() for path in made_of)[:12]}"
     found = Windows(folder / "python.exe", cache / "machine")
     with locked(cache / ".lock"):
         if not folder.is_dir():

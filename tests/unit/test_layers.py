@@ -16,18 +16,14 @@ PACKAGE = Path(__file__).parents[2] / "mlir_release"
 
 #: Top to bottom.
 FLOORS = (
+    "extras",
     "__main__",
     "cli",
     "rehearsal",
     "doctor",
     "integrate",
-    "cost",
-    "mlgo",
     "issues",
-    "downstream",
-    "conda",
     "pypi",
-    "apidocs",
     "index",
     "release",
     "testing",
@@ -49,9 +45,16 @@ FLOORS = (
 APART = {
     "integrate": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk"},
     "wheels": {"snapshot", "forge"},
-    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "snapshot", "provenance", "forge"},
     "sdk": {"forge"},
     "testing": {"snapshot", "forge"},
+}
+
+#: Extras are above the trunk. What one knows of another is declared here: nothing.
+BESIDE: dict[str, set[str]] = {}
+
+#: What an extra may not use although it is below. Its command may, as those of the trunk.
+EXTRAS_APART = {
+    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "snapshot", "provenance", "forge"},
 }
 
 
@@ -106,6 +109,30 @@ def test_no_import_goes_upward(floor: str) -> None:
         if room(module) == floor and room(other) not in below
     )
     assert upward == []
+
+
+def extra(module: str) -> str:
+    return module.split(".")[1] if module.startswith("extras.") else ""
+
+
+def test_extras_are_apart_from_each_other() -> None:
+    crossing = sorted(
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in others
+        if extra(module) and extra(other) not in {"", extra(module), *BESIDE.get(extra(module), set())}
+    )
+    assert crossing == []
+
+
+@pytest.mark.parametrize("name", EXTRAS_APART)
+def test_an_extra_keeps_away_from_what_it_need_not_know(name: str) -> None:
+    mine = {module for module in IMPORTS if extra(module) == name and module != f"extras.{name}.command"}
+    known = {
+        f"{module} imports {other}" for module in mine for other in IMPORTS[module] if room(other) in EXTRAS_APART[name]
+    }
+    assert len(mine) > 5
+    assert sorted(known) == []
 
 
 def test_no_module_is_in_a_circle() -> None:

@@ -19,7 +19,8 @@ def named_paths() -> list[str]:
 
 
 def test_every_room_is_named_once() -> None:
-    rooms = {f"{folder.relative_to(ROOT)}/" for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
+    folders = [*PACKAGE.iterdir(), *(PACKAGE / "extras").iterdir()]
+    rooms = {f"{folder.relative_to(ROOT)}/" for folder in folders if (folder / "__init__.py").exists()}
     named = [path for path in named_paths() if path.startswith("mlir_release/") and path.endswith("/")]
     assert len(rooms) > 15
     assert sorted(named) == sorted(rooms)
@@ -32,7 +33,8 @@ def test_every_loose_module_is_named() -> None:
 
 @pytest.mark.parametrize("kind", ["unit", "integration"])
 def test_tests_are_filed_by_room(kind: str) -> None:
-    folders = {folder.name for folder in (ROOT / "tests" / kind).iterdir() if any(folder.glob("test_*.py"))}
+    tests = ROOT / "tests" / kind
+    folders = {path.parent.relative_to(tests) for path in tests.glob("**/test_*.py")}
     assert len(folders) > 10
     assert [name for name in sorted(folders) if not (PACKAGE / name).is_dir()] == []
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.forge.github.refusals import Unavailable, graphql_refusal, refusal, translated
+from mlir_release.host.download import receive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -260,13 +261,13 @@ def fetch_public(url: str, destination: Path) -> None:
 
 
 def _fetch(url: str, destination: Path, headers: Mapping[str, str]) -> None:
-    import requests
+    from requests import HTTPError
 
-    with requests.get(url, headers={"User-Agent": "mlir-release", **headers}, stream=True, timeout=TIMEOUT) as response:
-        if not response.ok:
-            raise refusal(response, url)
+    try:
         with destination.open("wb") as file:
-            file.writelines(response.iter_content(1 << 20))
+            receive(url, file, headers=headers, timeout=TIMEOUT)
+    except HTTPError as error:
+        raise refusal(error.response, url) from error
 
 
 def _session(token: str | None, api: str) -> Github:

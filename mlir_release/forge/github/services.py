@@ -10,7 +10,7 @@ from mlir_release.forge.github.issues import GitHubTracker
 from mlir_release.forge.github.pulls import GitHubPullRequests
 from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.forge.github.scratch import Scratch
-from mlir_release.forge.github.settings import Setup
+from mlir_release.forge.github.settings import SettingsReader
 from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class GitHubServices:
 
     def settings(self, files: Iterable[str], branch: str | None) -> Observations:
         """See :class:`~mlir_release.forge.base.Services`."""
-        return Setup(self._client).observe(files, branch)
+        return SettingsReader(self._client).observe(files, branch)
 
     def file_of(self, repository: str, path: str, *, ref: str) -> bytes | None:
         """See :class:`~mlir_release.forge.base.Services`."""
-        return Setup(self._client.beside(repository)).file(path, ref)
+        return SettingsReader(self._client.beside(repository)).file(path, ref)
 
     def keep_attestation(self, bundle: bytes) -> bool:
         """See :class:`~mlir_release.forge.base.Services`. A twin of a statement does no harm."""

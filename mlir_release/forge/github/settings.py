@@ -41,7 +41,7 @@ _PASSES = ("always", "exempt")
 SAMPLE_VERSION = "22.1.8"
 
 
-class Setup:
+class SettingsReader:
     """Asks for settings one by one; a refusal or an absence is an answer."""
 
     def __init__(self, client: GitHubClient) -> None:

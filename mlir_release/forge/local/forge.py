@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import getpass
 import glob
-import hashlib
 import os
 import re
 import weakref
@@ -47,6 +46,7 @@ from mlir_release.git.repository import NO_OBJECT, Git, Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.host.files import replacing, sync_folder
 from mlir_release.model.decode import is_plain_name
+from mlir_release.model.digests import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -443,13 +443,16 @@ def _opened(source: Path) -> IO[bytes]:
 
 def _copy(source: IO[bytes], target: IO[bytes]) -> str:
     """Copy to the end, durably; returns the sha256."""
-    digest = hashlib.sha256()
-    while block := source.read(1 << 20):
-        digest.update(block)
-        target.write(block)
+
+    def copied() -> Iterator[bytes]:
+        while block := source.read(1 << 20):
+            target.write(block)
+            yield block
+
+    found = sha256_of(copied())
     target.flush()
     os.fsync(target.fileno())
-    return digest.hexdigest()
+    return found
 
 
 def _tag(ref: Ref) -> Tag:

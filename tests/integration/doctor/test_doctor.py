@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from mlir_release.cli.app import app
 from mlir_release.console import console
-from mlir_release.doctor.examine import examine as findings_of
-from mlir_release.doctor.repository_files import WORKFLOWS
+from mlir_release.doctor import lint
+from mlir_release.doctor.files import WORKFLOWS
 from mlir_release.errors import ReleaseError
 from mlir_release.forge.github.client import GitHubClient
-from mlir_release.forge.github.settings import Setup
+from mlir_release.forge.github.settings import SettingsReader
 from tests import healthy
 from tests.github_server import GitHubServer
 from tests.github_server.records import Fault, Record
@@ -29,7 +29,7 @@ from tests.healthy import (
     COMPOSITE,
     INTEGRATE,
     ROOT,
-    read_used,
+    examined,
 )  # fmt: skip
 from tests.pin_factory import make_pin
 from tests.serving import make_stub, package_index, serve
@@ -126,6 +126,7 @@ def doctor(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Doctor:
     monkeypatch.delenv("GH_TOKEN", raising=False)
     monkeypatch.delenv("MLIR_RELEASE_PYPI_OWNER", raising=False)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.setattr(lint, "capture", lambda *_, **__: healthy.NOTHING_LINTED)  # test_linters.py runs zizmor
     return Doctor(github, monkeypatch)
 
 
@@ -153,7 +154,8 @@ def test_a_new_repository(github: GitHubServer, doctor: Doctor) -> None:
     )
     found, code = doctor.ask(github.token(scopes=ADMINISTRATOR, kind="ghp"))
     tokens = {"token-contents", "token-actions", "token-issues", "token-pull-requests"}
-    assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "integrate-caller",
+    assert well(found) == {*tokens, "actions", "allowed-actions", "default-permissions", "triggers", "workflow-lint",
+                           "integrate-caller",
                            "job-permissions", "pinned-actions", "action-runtimes"}  # fmt: skip
     assert set(found.values()) == {"ok", "problem"}
     assert code == 7
@@ -236,12 +238,10 @@ def test_a_question_that_is_too_much_for_github_is_unknown(github: GitHubServer)
     github.faults = lambda record: Fault(status=502) if record.path.endswith("/generate-notes") else None
     waits: list[float] = []
     client = GitHubClient(REPOSITORY, token=github.token(), api=github.api_url, server=github.url, sleep=waits.append)
-    seen = Setup(client).observe(FILES)
+    seen = SettingsReader(client).observe(FILES)
     assert waits
     assert seen.token.writes is None
-    assert [finding.level for finding in findings_of(seen, read_used)[1] if finding.check == "token-contents"] == [
-        "unknown"
-    ]
+    assert [finding.level for finding in examined(seen) if finding.check == "token-contents"] == ["unknown"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.doctor.repository_files import REQUIRED
-from mlir_release.doctor.reviews import SECURITY_FILE
+from mlir_release.doctor.files import REQUIRED, SECURITY_FILE
 from tests.healthy import ROOT
 from tests.integration.doctor.test_doctor import ADMINISTRATOR, REPOSITORY, Doctor, doctor, github, pypi
 

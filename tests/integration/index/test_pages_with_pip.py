@@ -17,10 +17,10 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.index.generate import generate
 from mlir_release.index.probe import Patience, documented, probe, probe_published
-from mlir_release.release.commands import own_commands, projects
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install_check import run_pip
+from mlir_release.release.install_snippets import own_commands, projects
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
 from tests import installers
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from mlir_release.index.probe_outcome import ProbeOutcome
     from mlir_release.model.manifest import Manifest
-    from mlir_release.release.commands import Command
+    from mlir_release.release.install_snippets import Command
 
 #: Snapshots that are published, oldest first, before and after :data:`TAG`.
 OLDER, NEWER, DRAFT = "snapshot-20261120.01", "snapshot-20261121.01", "snapshot-20261122.01"
@@ -182,11 +182,11 @@ def test_without_a_fitting_wheel_every_documented_command_fails(world: World) ->
 
 
 def test_the_probe_notices_the_stub(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlir_release.release import commands
+    from mlir_release.release import install_snippets
 
     manifest = world.publish(TAG, VERSION, OTHER_PYTHON)
     world.index()
-    monkeypatch.setitem(commands.FLOORS, "snapshot", "")  # somebody documents it without the floor
+    monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
     with pytest.raises(VerificationError) as caught:
         probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
     assert caught.value.id == "probe-failed"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -250,6 +251,14 @@ def test_an_identity_that_expires_is_renewed(job: Job) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Signer, "sign_dsse", ageing)
         assert len(job.attest().signed) == 2
+    assert job.services.requests.count(CERTIFICATES) == 2
+
+
+def test_a_certificate_that_is_about_to_expire_is_renewed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.add(WHEEL)
+    job.add(REPORT)
+    monkeypatch.setattr(sign, "_MARGIN", timedelta(days=1))
+    assert len(job.attest().signed) == 2
     assert job.services.requests.count(CERTIFICATES) == 2
 
 

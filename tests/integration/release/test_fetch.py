@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ForgeError, UsageError
-from mlir_release.model.matrix_jobs import read_orders
+from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.release.draft import Draft
 from mlir_release.release.upload import upload
 from tests.release_stage import Stage, make_stage
@@ -50,7 +50,7 @@ def planned(stage: Stage) -> dict[str, Any]:
 def test_a_wheel_of_an_earlier_run_is_not_built_but_fetched_and_tested(stage: Stage, tmp_path: Path) -> None:
     row = planned(stage)
     assert [wheels["targets"] for wheels in row["wheels"]] == [NEW, EXPERIMENTAL]
-    assert [[order.wheel for order in read_orders(tests["orders"])] for tests in row["tests"]] == [
+    assert [[order.wheel for order in read_orders(tests["orders"], list[TestOrder])] for tests in row["tests"]] == [
         [OLD, NEW],
         [EXPERIMENTAL],
     ]

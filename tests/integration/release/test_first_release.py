@@ -37,7 +37,7 @@ def due(stage: Stage) -> Matrix:
     """Without what is built weekly."""
     tag = parse_tag(TAG)
     assert tag is not None
-    return stage.matrix.due(tag)
+    return stage.matrix.for_tag(tag)
 
 
 def build(stage: Stage, targets: tuple[WheelTarget, ...]) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from mlir_release.doctor.latest import examine_latest
+from mlir_release.doctor.releases import pointer
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.forge.local.forge import LocalForge
@@ -226,15 +226,15 @@ def test_a_forged_pointer_that_never_expires_does_not_stop_the_renewal(world: Wo
 def test_the_doctor_says_what_install_latest_would_refuse(world: World) -> None:
     forge = world.stage.forge
     config = matrix_of_branch(forge, "main").release
-    (missing,) = examine_latest(forge, config)
+    (missing,) = pointer(forge, config)
     assert (missing.level, "latest.yml" in missing.remedy) == ("problem", True)
     world.point(NEW, forge=forge, age=20)
-    (expired,) = examine_latest(forge, config)
+    (expired,) = pointer(forge, config)
     assert "expired on" in expired.text
     world.point(NEW, forge=forge)
-    (good,) = examine_latest(forge, config)
+    (good,) = pointer(forge, config)
     assert (good.level, good.text.startswith(f"{NEW} is the newest snapshot")) == ("ok", True)
-    assert list(examine_latest(forge, replace(config, provenance="none"))) == []
+    assert list(pointer(forge, replace(config, provenance="none"))) == []
 
 
 # -- the mirror --------------------------------------------------------------------------------------------------------

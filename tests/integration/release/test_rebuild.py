@@ -34,8 +34,7 @@ from tests.wheel_factory import PYTHON, REVISION, TAG, VERSION, make_report
 
 if TYPE_CHECKING:
     from mlir_release.model.manifest import Manifest
-    from mlir_release.model.matrix import Matrix
-    from mlir_release.model.targets import Runtime
+    from mlir_release.model.orders import SdkOrder
     from mlir_release.sdk.info import Sdk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the miniature programs are Linux's /bin/true")
@@ -85,13 +84,13 @@ def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
     made = {"again": sdk}
     asked = []
 
-    def provide(matrix: Matrix, runtime: Runtime, sha: str, **others: object) -> Sdk:
-        asked.append((runtime.name, sha))
+    def provide(order: SdkOrder, **others: object) -> Sdk:
+        asked.append((order.floor, order.revision))
         return made["again"]
 
     monkeypatch.setattr(module, "provide_pinned", provide)
     assert rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True).equal
-    assert asked == [("linux-x86_64", REVISION)]
+    assert asked == [("manylinux_2_28", REVISION)]
     made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
     with pytest.raises(UsageError) as caught:
         rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True)

@@ -15,9 +15,9 @@ import pytest
 
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
-from mlir_release.host.files import sha256_of
 from mlir_release.host.locked import Chosen, choose
 from mlir_release.model.cpython import ANY_PYTHON
+from mlir_release.model.digests import sha256_of
 from tests.wheel_factory import make_wheel
 
 ROOT = Path(__file__).parents[3]

@@ -21,12 +21,13 @@ from msgspec import structs
 
 from mlir_release.errors import MachineError
 from mlir_release.host import venv
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.cache import cache_directory, locked
-from mlir_release.host.files import sha256_of
 from mlir_release.host.locked import choose
 from mlir_release.host.process import StepFailed
 from mlir_release.host.pythons import find_pythons
 from mlir_release.model.cpython import CPython
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.platforms import Platform
 from mlir_release.sdk import build, cmake_exports
 from mlir_release.sdk.build import configure, prepare
@@ -39,7 +40,7 @@ from mlir_release.sdk.stages import StageLog
 from mlir_release.sdk.upstream import read_source
 from mlir_release.wheels.backends import BuildBackend, BuildJob
 from mlir_release.wheels.request import WheelRequest
-from mlir_release.wheels.stage import stage
+from mlir_release.wheels.stage import build_requirements, stage
 from tests.platforms import wine
 from tests.platforms.zig import ZIG
 
@@ -128,6 +129,7 @@ class Machine:
             sdk=sdk,
             python=python,
             project=stage(request, workdir / "project"),
+            requirements=(*BUILD_TOOLS, *build_requirements(request)),
             profile=request.profile,
             workdir=workdir,
             cache=cache_directory(),

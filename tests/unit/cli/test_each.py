@@ -16,7 +16,9 @@ from mlir_release.cli.app import app
 from mlir_release.cli.each import each
 from mlir_release.console import console
 from mlir_release.errors import ExitCode, VerificationError
+from mlir_release.forge.checkout import matrix_of_checkout
 from mlir_release.model.job_names import heading
+from mlir_release.model.matrix_jobs import jobs_of_wheels
 from mlir_release.model.platforms import Platform
 from mlir_release.testing.report import TestOutcome, TestResult, TestRun
 from mlir_release.wheels import build, request
@@ -57,8 +59,9 @@ def run(*words: str) -> Result:
 
 
 @pytest.mark.parametrize("how", ["an error of ours", "a bug"])
+@pytest.mark.parametrize("ordered", [True, False])
 def test_the_other_wheels_are_built_and_handed_over(
-    how: str, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ordered: bool, how: str, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build_wheels(request: Any, pythons: Any, *, output: Path, **_: Any) -> list[Any]:
         if output.name == TARGETS[1]:
@@ -70,9 +73,13 @@ def test_the_other_wheels_are_built_and_handed_over(
     sdk = SimpleNamespace(info=SimpleNamespace(platform=Platform("linux", "x86_64")))
     monkeypatch.setattr("mlir_release.sdk.info.Sdk.load", lambda _: sdk)
     monkeypatch.setattr("mlir_release.host.pythons.find_pythons", lambda wanted: list(wanted))
-    monkeypatch.setattr(request.WheelRequest, "of_target", lambda target, **_: target)
+    monkeypatch.setattr(request.WheelRequest, "of_order", lambda order, *_: order)
     monkeypatch.setattr(build, "build_wheels", build_wheels)
     options = [word for target in TARGETS for word in ("--target", target)]
+    if ordered:  # by the plan: no forge is asked
+        monkeypatch.setattr("mlir_release.forge.open.open_forge", lambda _: pytest.fail("a forge is opened"))
+        rows = jobs_of_wheels([matrix_of_checkout(ROOT).wheel(target) for target in TARGETS])
+        options = ["--orders", rows[0]["orders"]]
     done = run("build", "--sdk", "sdk", "-C", str(ROOT), *options)
     assert done.return_value == int(ExitCode.VERIFICATION)
     assert done.output.index(heading(TARGETS[1])) < done.output.index("error[") < done.output.index(heading(TARGETS[2]))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.doctor.examine import examine
+from mlir_release.doctor.files import SECURITY_FILE
 from mlir_release.doctor.results import Finding, count, summary, to_do
-from mlir_release.doctor.reviews import SECURITY_FILE
 from mlir_release.forge.codeowners import CODEOWNERS_FILE
 from mlir_release.forge.github.observations import (
     AllowedActions,
@@ -22,7 +21,7 @@ from mlir_release.forge.github.observations import (
     Token,
     WorkflowDefaults,
 )
-from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, KEPT, TAG_RULES, WELL, read_used, signed_by
+from tests.healthy import CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, KEPT, TAG_RULES, WELL, examined, signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -44,16 +43,16 @@ def rules_of(*rules: Rule, classic: Collection[str] = ()) -> BranchRules:
 
 
 def findings(seen: Observations, level: str) -> list[Finding]:
-    return [finding for finding in examine(seen, read_used)[1] if finding.level == level]
+    return [finding for finding in examined(seen) if finding.level == level]
 
 
 def test_nothing_is_wrong_where_nothing_is_wrong() -> None:
-    found = examine(WELL, read_used)[1]
+    found = examined(WELL)
     assert [finding for finding in found if finding.level != "ok"] == []
     assert {finding.check for finding in found} == {
         "token-contents", "token-actions", "token-issues", "token-pull-requests", "files", "triggers",
-        "job-permissions", "actions", "allowed-actions", "workflows", "default-permissions", "protected-branch",
-        "pin-branch", "tag-rules",
+        "job-permissions", "workflow-lint", "actions", "allowed-actions", "workflows", "default-permissions",
+        "protected-branch", "pin-branch", "tag-rules",
         "immutable-releases", "issues", "pages", "pages-environment", "environment", "environment-reviewers",
         "pull-request-token",
         "integrate-caller", "pinned-actions", "action-runtimes",
@@ -175,7 +174,7 @@ def test_one_thing_wrong_is_one_problem(check: str, changes: dict[str, Any]) -> 
     ],
 )
 def test_what_is_hidden_is_unknown_and_not_ok(check: str, changes: dict[str, Any]) -> None:
-    answers = examine(replace(WELL, **changes), read_used)[1]
+    answers = examined(replace(WELL, **changes))
     assert {finding.level for finding in answers if finding.check == check} == {"unknown"}
     found = [finding for finding in answers if finding.level != "ok"]
     assert all(finding.remedy for finding in found)
@@ -207,7 +206,7 @@ def test_a_downstream_that_is_only_walked_needs_nothing_of_the_release_side() ->
         WELL, files=files, branch="main", default_branch="main", immutable=False, tag_rules=(), pages="",
         environments={}, rules=rules_of(), workflows={CALLER_PATH: "active"},
     )  # fmt: skip
-    found = examine(bare, read_used)[1]
+    found = examined(bare)
     assert {finding.level for finding in found} == {"ok"}
     assert "pull-request-token" in {finding.check for finding in found}
     asleep = replace(bare, workflows={CALLER_PATH: "disabled_inactivity"})
@@ -228,16 +227,12 @@ def test_a_rule_that_who_asks_passes_does_not_stop_it() -> None:
 def test_permissions_that_github_does_not_show_are_unknown(kind: Any) -> None:
     role = True if kind == "fine-grained" else None
     seen = replace(WELL, token=Token(kind=kind, role=role, writes=True))
-    levels = {
-        finding.check: finding.level for finding in examine(seen, read_used)[1] if finding.check.startswith("token")
-    }
+    levels = {finding.check: finding.level for finding in examined(seen) if finding.check.startswith("token")}
     assert levels == {
         "token-contents": "ok", "token-actions": "unknown", "token-issues": "unknown", "token-pull-requests": "unknown",
     }  # fmt: skip
     seen = replace(WELL, token=Token(kind=kind, role=role, writes=False, refused=frozenset({"issues"})))
-    levels = {
-        finding.check: finding.level for finding in examine(seen, read_used)[1] if finding.check.startswith("token")
-    }
+    levels = {finding.check: finding.level for finding in examined(seen) if finding.check.startswith("token")}
     assert levels["token-contents"] == levels["token-issues"] == "problem"
     assert levels["token-actions"] == "unknown"
     seen = replace(WELL, token=Token(kind=kind, role=role))
@@ -270,7 +265,7 @@ def test_a_repository_that_puts_nothing_on_pypi_needs_no_environment() -> None:
     text = FILES["targets.toml"].replace(b'distribution = "mlir"', b'distribution = "mlir-ours"')
     seen = replace(WELL, files={**FILES, "targets.toml": text}, environments={})
     assert findings(seen, "problem") == []
-    assert "environment" not in {finding.check for finding in examine(seen, read_used)[1]}
+    assert "environment" not in {finding.check for finding in examined(seen)}
 
 
 def test_remedies_are_shown_once_and_problems_first() -> None:

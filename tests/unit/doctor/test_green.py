@@ -5,11 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
-from mlir_release.doctor import green
-from mlir_release.doctor.green import LOOKED_AT, examine_green
-from mlir_release.doctor.repository_files import Contents
+from mlir_release.doctor import releases
+from mlir_release.doctor.releases import LOOKED_AT, green_checks
 from mlir_release.forge.github.checks import Commit
 from mlir_release.forge.github.refusals import not_found
 from mlir_release.model.matrix import Matrix
@@ -18,11 +15,13 @@ from tests.release_stage import TARGETS
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    import pytest
+
     from mlir_release.doctor.results import Finding
 
-CONTENTS = Contents(
-    matrix=Matrix.parse(TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1))
-)
+GREEN = Matrix.parse(
+    TARGETS.replace("[release]", '[release.green]\nchecks = ["linux", "windows"]\n\n[release]', 1)
+).release
 
 
 class PaperChecks:
@@ -41,8 +40,8 @@ class PaperChecks:
 
 def examine(history: Sequence[Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Finding], int]:
     checks = PaperChecks(history)
-    monkeypatch.setattr(green, "checks_of_upstream", lambda url, environ: checks)
-    return list(examine_green(CONTENTS, {})), checks.asked
+    monkeypatch.setattr(releases, "checks_of_upstream", lambda url, environ: checks)
+    return list(green_checks(GREEN)), checks.asked
 
 
 def test_checks_that_occur_are_fine_whatever_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,12 +68,11 @@ def test_an_upstream_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(url: str, environ: Mapping[str, str]) -> PaperChecks:
         raise not_found(where=url, why="404")
 
-    monkeypatch.setattr(green, "checks_of_upstream", refuse)
-    (found,) = examine_green(CONTENTS, {})
+    monkeypatch.setattr(releases, "checks_of_upstream", refuse)
+    (found,) = green_checks(GREEN)
     assert (found.level, bool(found.remedy)) == ("unknown", True)
 
 
-@pytest.mark.parametrize("contents", [Contents(), Contents(matrix=Matrix.parse(TARGETS))])
-def test_nothing_is_asked_if_green_is_not_defined(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(green, "checks_of_upstream", None)
-    assert list(examine_green(contents, {})) == []
+def test_nothing_is_asked_if_green_is_not_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "checks_of_upstream", None)
+    assert list(green_checks(Matrix.parse(TARGETS).release)) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.index import examine_index, examine_name
+from mlir_release.doctor.index import judge_name, judge_project
 from mlir_release.errors import MachineError
 from mlir_release.pypi.project import IndexFile, IndexProject
 from mlir_release.pypi.publish import PROJECT_LIMIT
@@ -42,7 +42,7 @@ def project(*sizes: int | None, owners: Collection[str] | None = None) -> IndexP
 def test_owners(
     answer: IndexProject, owners: Collection[str] | None, ours: Collection[str], level: str, said: str
 ) -> None:
-    found = next(f for f in examine_index(answer, owners=owners, ours=ours) if f.check == "pypi-owner")
+    found = next(f for f in judge_project(answer, owners=owners, ours=ours) if f.check == "pypi-owner")
     assert found.level == level
     assert said in found.text
     assert bool(found.remedy) is (level != "ok")
@@ -60,7 +60,7 @@ def test_owners(
     ],
 )
 def test_storage(sizes: tuple[int | None, ...], level: str) -> None:
-    found = next(f for f in examine_index(project(*sizes), owners=["llvm"]) if f.check == "pypi-storage")
+    found = next(f for f in judge_project(project(*sizes), owners=["llvm"]) if f.check == "pypi-storage")
     assert found.level == level
     assert bool(found.remedy) is (level != "ok")
 
@@ -84,7 +84,7 @@ OTHER = replace(project(), name="mlir-core")
 def test_names_that_are_never_uploaded(
     answer: IndexProject | MachineError, owners: Collection[str] | None, level: str, said: str
 ) -> None:
-    found = examine_name(answer, owners=owners)
+    found = judge_name(answer, owners=owners)
     assert (found.check, found.level) == ("pypi-names", level)
     assert said in found.text
     assert bool(found.remedy) is (level != "ok")
@@ -92,6 +92,6 @@ def test_names_that_are_never_uploaded(
 
 def test_an_index_that_does_not_answer_is_one_finding() -> None:
     error = MachineError("index-unreachable", "it can't be read", where="https://pypi.org/simple/", remedy="look")
-    (found,) = examine_index(error, owners=["llvm"])
+    (found,) = judge_project(error, owners=["llvm"])
     assert (found.check, found.level, found.remedy) == ("pypi", "unknown", "look")
     assert found.text == "https://pypi.org/simple/: it can't be read"

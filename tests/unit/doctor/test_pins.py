@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.doctor.examine import examine
-from mlir_release.doctor.repository_files import Contents
-from mlir_release.doctor.uses import all_uses
-from mlir_release.doctor.workflows import parse_action, parse_workflow
+from mlir_release.doctor.actions import _COMMIT, all_uses
+from mlir_release.doctor.files import Action, Workflow, parse
 from mlir_release.errors import UsageError
 from mlir_release.forge.github.observations import AllowedActions
-from tests.healthy import ACTION, CI_PATH, FILES, ROOT, WELL, read_used
+from tests.healthy import ACTION, CI_PATH, FILES, ROOT, found, read_used
 
 if TYPE_CHECKING:
-    from mlir_release.doctor.results import Finding
-    from mlir_release.doctor.uses import Read
-    from mlir_release.forge.github.observations import Observations
+    from mlir_release.doctor.actions import Read
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HOME = "openxla/stablehlo"
@@ -46,13 +41,9 @@ def workflow(*uses: str) -> bytes:
 
 def uses_of(content: bytes, files: dict[str, str]) -> dict[str, str]:
     """What a workflow uses, as shown to people, with its runtime."""
-    contents = Contents(workflows={CI_PATH: parse_workflow(content, path=CI_PATH)})
-    found = all_uses(contents, repository=HOME, branch="trunk", read=reader(files))
-    return {use.label: str(use.runtime) for use in found}
-
-
-def found(check: str, read: Read, seen: Observations = WELL, **changes: object) -> list[Finding]:
-    return [finding for finding in examine(replace(seen, **changes), read)[1] if finding.check == check]  # type: ignore[arg-type]
+    workflows = {CI_PATH: parse(content, Workflow, where=CI_PATH)}
+    used = all_uses(workflows, repository=HOME, branch="trunk", read=reader(files))
+    return {use.label: str(use.runtime) for use in used}
 
 
 def test_nested_uses_are_followed_and_each_is_read_once() -> None:
@@ -69,8 +60,8 @@ def test_nested_uses_are_followed_and_each_is_read_once() -> None:
         asked.append(f"{repository}:{path}@{ref}")
         return read(repository, path, ref)
 
-    contents = Contents(workflows={CI_PATH: parse_workflow(workflow(f"owner/outer/deep@{SHA}"), path=CI_PATH)})
-    uses = all_uses(contents, repository=HOME, branch="trunk", read=listening)
+    workflows = {CI_PATH: parse(workflow(f"owner/outer/deep@{SHA}"), Workflow, where=CI_PATH)}
+    uses = all_uses(workflows, repository=HOME, branch="trunk", read=listening)
     outer = f"owner/outer/deep@{SHA}"
     assert {use.label: use.runtime for use in uses} == {
         outer: "composite",
@@ -159,15 +150,15 @@ def test_where_no_action_of_others_is_used_nothing_is_said() -> None:
 def test_this_checkout_uses_nothing_by_tag() -> None:
     every = {str(path): path.read_bytes() for path in (ROOT / ".github" / "workflows").glob("*.yml")}
     steps = [f"./actions/{path.name}" for path in (ROOT / "actions").iterdir() if path.is_dir()]
-    workflows = {path: parse_workflow(text, path=path) for path, text in {**every, CI_PATH: workflow(*steps)}.items()}
-    used = all_uses(Contents(workflows=workflows), repository="llvm/mlir-release", branch="main", read=read_used)
+    workflows = {path: parse(text, Workflow, where=path) for path, text in {**every, CI_PATH: workflow(*steps)}.items()}
+    used = all_uses(workflows, repository="llvm/mlir-release", branch="main", read=read_used)
     assert {use.name for use in used if use.runtime is None} == set()
     assert {step.removeprefix("./") for step in steps} <= {use.path for use in used}
-    assert [use.label for use in used if not use.pinned] == []
+    assert [use.label for use in used if use.is_action and not _COMMIT.fullmatch(use.ref)] == []
 
 
 @pytest.mark.parametrize("content", [b"[1]", b"runs: {}", b"a: [", b"runs: 3"])
 def test_a_file_that_is_no_action(content: bytes) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_action(content, path="action.yml")
+        parse(content, Action, where="action.yml")
     assert refused.value.id == "workflow-invalid"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlir_release.doctor.examine import examine
 from mlir_release.forge.github.observations import Environment, Names, WorkflowDefaults
-from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, ROOT, WELL, read_used
+from tests.healthy import CALLER, CALLER_PATH, CI, CI_PATH, FILES, INTEGRATE, ROOT, WELL, found
 
 if TYPE_CHECKING:
     from mlir_release.doctor.results import Finding
@@ -37,7 +36,7 @@ jobs:
 
 
 def answers(check: str = "pull-request-token", **changes: Any) -> list[Finding]:
-    return [finding for finding in examine(replace(WELL, **changes), read_used)[1] if finding.check == check]
+    return found(check, **changes)
 
 
 def test_nothing_is_said_where_nothing_is_integrated() -> None:

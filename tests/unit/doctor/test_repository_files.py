@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from mlir_release.doctor.repository_files import REQUIRED, examine_workflows, read_files
+from mlir_release.doctor.files import REQUIRED, read_files
+from mlir_release.forge.github.observations import WorkflowDefaults
 from tests.healthy import FILES, RELEASE_FILES
+from tests.healthy import found as found_by
+
+if TYPE_CHECKING:
+    from mlir_release.doctor.results import Finding
 
 SNAPSHOT = ".github/workflows/snapshot.yml"
 RELEASE = ".github/workflows/release.yml"
 
 
+def rights(files: dict[str, bytes], default_write: bool | None = False) -> list[Finding]:
+    """What is found of triggers and permissions."""
+    defaults = None if default_write is None else WorkflowDefaults(write=default_write, pull_requests=False)
+    return [row for check in ("triggers", "job-permissions") for row in found_by(check, files=files, defaults=defaults)]
+
+
 def test_this_repositorys_own_files_are_well() -> None:
-    contents, found = read_files(RELEASE_FILES, branch="main")
-    assert [finding.level for finding in found] == ["ok"]
+    contents = read_files(RELEASE_FILES, branch="main")
+    assert [finding.level for finding in contents.found] == ["ok"]
     assert contents.matrix is not None
     assert set(contents.workflows) == {path for path in REQUIRED if path.endswith(".yml")}
-    assert {finding.level for finding in examine_workflows(contents, default_write=False)} == {"ok"}
+    assert {finding.level for finding in rights(RELEASE_FILES)} == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -31,15 +44,15 @@ def test_this_repositorys_own_files_are_well() -> None:
         ("integrate.toml", b"[smoke]\ncomand = 1\n", "integrate.toml"),
         ("integrate.toml", b"\xff", "not UTF-8"),
         (SNAPSHOT, b"on: [push\njobs: {", "not YAML"),
-        (SNAPSHOT, b"- a list\n", "not a table"),
-        (SNAPSHOT, b"jobs: {a: {}}\n", "triggers"),
-        (SNAPSHOT, b"on: push\n", "jobs"),
+        (SNAPSHOT, b"- a list\n", "the document is not a table"),
+        (SNAPSHOT, b"jobs: {a: {}}\n", "on is missing"),
+        (SNAPSHOT, b"on: push\n", "jobs is missing"),
         (SNAPSHOT, b"\0", "not YAML"),
         (RELEASE, b"on: push\njobs: [a]\n", "jobs"),
     ],
 )
 def test_a_file_that_is_wrong_is_one_finding(path: str, content: bytes, said: str) -> None:
-    _, found = read_files({**FILES, path: content}, branch="main")
+    found = read_files({**FILES, path: content}, branch="main").found
     assert [finding.level for finding in found] == ["problem"]
     assert found[0].text.startswith(f"{path}: ")
     assert said in found[0].text
@@ -47,9 +60,9 @@ def test_a_file_that_is_wrong_is_one_finding(path: str, content: bytes, said: st
 
 
 def test_all_that_is_missing_is_one_finding() -> None:
-    contents, found = read_files({"targets.toml": FILES["targets.toml"], SNAPSHOT: b"on: push"}, branch="main")
+    contents = read_files({"targets.toml": FILES["targets.toml"], SNAPSHOT: b"on: push"}, branch="main")
     assert contents.matrix is not None
-    missing, wrong = (finding.text for finding in found)
+    missing, wrong = (finding.text for finding in contents.found)
     assert missing.startswith("main lacks llvm-project.version, .github/workflows/release.yml, ")
     assert wrong.startswith(SNAPSHOT)
 
@@ -57,11 +70,10 @@ def test_all_that_is_missing_is_one_finding() -> None:
 def test_another_release_workflow_is_looked_for_where_targets_toml_names_it() -> None:
     text = FILES["targets.toml"].replace(b"[release]\n", b'[release]\nworkflow = "build.yml"\n')
     files = {**FILES, "targets.toml": text}
-    assert read_files(files, branch="main")[1][0].text == "main lacks .github/workflows/build.yml"
+    assert read_files(files, branch="main").found[0].text == "main lacks .github/workflows/build.yml"
     files[".github/workflows/build.yml"] = b"on: push\njobs: {a: {permissions: write-all}}\n"
-    contents, found = read_files(files, branch="main")
-    assert found[0].level == "ok"
-    problems = [f.text for f in examine_workflows(contents, default_write=False) if f.level == "problem"]
+    assert read_files(files, branch="main").found[0].level == "ok"
+    problems = [f.text for f in rights(files) if f.level == "problem"]
     assert problems == [".github/workflows/build.yml is not started by workflow_dispatch"]
 
 
@@ -78,9 +90,9 @@ def test_another_release_workflow_is_looked_for_where_targets_toml_names_it() ->
 )
 def test_triggers_and_permissions_that_are_missing(path: str, old: bytes, new: bytes, text: str) -> None:
     assert old in FILES[path]
-    contents, found = read_files({**FILES, path: FILES[path].replace(old, new)}, branch="main")
-    assert found[0].level == "ok"
-    answers = list(examine_workflows(contents, default_write=False))
+    files = {**FILES, path: FILES[path].replace(old, new)}
+    assert read_files(files, branch="main").found[0].level == "ok"
+    answers = rights(files)
     problems = [f for f in answers if f.level == "problem"]
     assert len(problems) == 1
     assert {f.level for f in answers if f.check == "triggers"} == {problems[0].level if "start" in text else "ok"}
@@ -91,10 +103,9 @@ def test_triggers_and_permissions_that_are_missing(path: str, old: bytes, new: b
 
 def test_a_job_that_asks_for_nothing_has_what_the_repository_gives() -> None:
     workflow = b"on: {schedule: [], workflow_dispatch: }\njobs: {a: {runs-on: ubuntu-24.04}}\n"
-    contents, _ = read_files({**FILES, SNAPSHOT: workflow}, branch="main")
 
     def level(default: bool | None) -> str:
-        found = examine_workflows(contents, default_write=default)
+        found = rights({**FILES, SNAPSHOT: workflow}, default)
         return next(f.level for f in found if f.check == "job-permissions" and "snapshot.yml" in f.text)
 
     assert level(True) == "ok"
@@ -104,5 +115,5 @@ def test_a_job_that_asks_for_nothing_has_what_the_repository_gives() -> None:
 
 def test_a_local_forge_has_no_workflows() -> None:
     files = {path: FILES[path] for path in ("llvm-project.version", "targets.toml")}
-    _, found = read_files(files, branch="main", github=False)
+    found = read_files(files, branch="main", github=False).found
     assert [finding.level for finding in found] == ["ok"]

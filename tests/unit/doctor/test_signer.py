@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from mlir_release.cli.app import app
-from mlir_release.doctor.repository_files import read_files
-from mlir_release.doctor.signer import examine_signer
+from tests import healthy
 from tests.healthy import FILES, WELL
 
 if TYPE_CHECKING:
@@ -19,8 +17,8 @@ RELEASE = ".github/workflows/release.yml"
 
 
 def found(files: dict[str, bytes], repository: str = WELL.repository) -> list[tuple[str, str, str]]:
-    contents, _ = read_files(files, branch="main")
-    return [(f.level, f.text, f.remedy) for f in examine_signer(replace(WELL, repository=repository), contents)]
+    answers = healthy.found("signer", files=files, repository=repository)
+    return [(f.level, f.text, f.remedy) for f in answers]
 
 
 def test_this_repositorys_attest_at_main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
@@ -23,7 +22,6 @@ from mlir_release.host.files import (
     read_if_there,
     remove_folder,
     replacing,
-    sha256_of,
     write_all,
     write_atomically,
 )
@@ -141,11 +139,6 @@ def test_a_missing_file() -> None:
     from pathlib import Path
 
     assert read_if_there(Path("there-is-no-such-file")) is None
-
-
-def test_the_digest(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
-    assert sha256_of(tmp_path / "file") == hashlib.sha256(b"x" * 3_000_000).hexdigest()
 
 
 def test_read_only_files_are_removed_where_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlir_release.host.guarded import guarded
+from mlir_release.host.process import guarded
 from tests.processes import is_alive, wait_for_end
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ PYTHON = sys.executable
 CALLER = """
 import sys, time
 from pathlib import Path
-from mlir_release.host.guarded import guarded
+from mlir_release.host.process import guarded
 script = f"import os, time; open({sys.argv[1]!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 with guarded([sys.executable, "-c", script], errors=Path(sys.argv[1] + ".err")):
     time.sleep(600)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_release.issues.failures import Findings, judge_draft
+from mlir_release.forge.base import Asset
+from mlir_release.issues.failures import Findings, failing_targets
 from mlir_release.model.job_names import sdk_jobs
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.test_report import TestFailure, TestReport
+from mlir_release.release.scorecard import score
 from tests.job_factory import make_job
 from tests.release_stage import TARGETS
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mlir_release.forge.base import RunJob
 
 MATRIX = Matrix.parse(TARGETS)
 TAG = "snapshot-20261120.01"
@@ -23,11 +32,30 @@ SDK = f"sdk-{PLATFORM}"
 FIRST, SECOND = sdk_jobs(PLATFORM)
 
 
+def judge_draft(
+    *,
+    wheels: Collection[str],
+    tests: Collection[str],
+    reports: Mapping[str, TestReport] | None = None,
+    waived: Collection[str] = (),
+    jobs: Mapping[str, RunJob] | None = None,
+) -> Findings:
+    """Of a draft that has all wheels and passing reports but these and those that are waived."""
+    files = {
+        wheel.slot: Asset(name=wheel.name, size=1, sha256="0" * 64, complete=True, url="")
+        for wheel in MATRIX.wheels
+        if wheel.name not in {*wheels, *waived}
+    }
+    passed = {name: None for name in TESTS if name not in {*tests, *waived}}
+    card = score(MATRIX, wheels=files, reports={**passed, **(reports or {})}, waivers=waived, jobs=jobs)
+    return failing_targets(TAG, card)
+
+
 def judge(wheels: tuple[str, ...], tests: tuple[str, ...] = TESTS, **ends: str | None) -> Findings:
     """``ends``: how the SDK's two jobs ended."""
     names = {"first": FIRST, "second": SECOND}
     jobs = {names[key]: make_job(names[key], end) for key, end in ends.items()}
-    return judge_draft(TAG, MATRIX, wheels=wheels, tests=tests, reports={}, jobs=jobs)
+    return judge_draft(wheels=wheels, tests=tests, jobs=jobs)
 
 
 def test_what_could_not_be_tried_is_neither_failing_nor_well() -> None:
@@ -49,10 +77,10 @@ def test_a_platform_of_which_only_experimental_targets_are_missing_blocks_nothin
     (failure,) = judge((CORE,), (), first="failure").failing.values()
     assert (failure.name, failure.required, failure.takes_down, failure.leaves_out) == (SDK, False, (), (CORE,))
     # Where the required ones are waived, their own issue says more.
-    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, waived=(WHEEL, OTHER))
+    found = judge_draft(wheels=(CORE,), tests=(), waived=(WHEEL, OTHER))
     assert set(found.failing) == {CORE}
     jobs = {FIRST: make_job(FIRST, "failure")}
-    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, waived=(WHEEL, OTHER), jobs=jobs)
+    found = judge_draft(wheels=(CORE,), tests=(), waived=(WHEEL, OTHER), jobs=jobs)
     assert found.failing == {}
 
 
@@ -99,7 +127,7 @@ def test_a_test_that_has_failed_by_itself_is_not_the_sdks_fault() -> None:
         failures=(TestFailure(name="x" * 5000),),
     )
     jobs = {FIRST: make_job(FIRST, "failure")}
-    found = judge_draft(TAG, MATRIX, wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
+    found = judge_draft(wheels=(OTHER,), tests=(name,), reports={name: report}, jobs=jobs)
     assert set(found.failing) == {SDK, name}
     assert found.failing[name].summary == "1 test failed"
     assert len(found.failing[name].detail) < 1000
@@ -114,7 +142,7 @@ def test_without_jobs_a_platform_without_a_wheel_is_one_failure() -> None:
 
 
 def test_who_is_waived_is_neither_failing_nor_well() -> None:
-    found = judge_draft(TAG, MATRIX, wheels=(), tests=(), reports={}, waived=(WHEEL, f"smoke-{OTHER}"))
+    found = judge_draft(wheels=(), tests=(), waived=(WHEEL, f"smoke-{OTHER}"))
     assert found.failing == {}
     assert found.passing == {OTHER, SDK, CORE, f"smoke-{CORE}"}
 
@@ -128,7 +156,7 @@ def test_every_gap_is_told_exactly_once(
 ) -> None:
     missing -= waived
     jobs = {name: make_job(name, end) for name, end in ((FIRST, first), (SECOND, second))}
-    found = judge_draft(TAG, MATRIX, wheels=missing, tests=tests, reports={}, waived=waived, jobs=jobs)
+    found = judge_draft(wheels=missing, tests=tests, waived=waived, jobs=jobs)
     told = [
         name
         for failure in found.failing.values()
@@ -146,5 +174,5 @@ def test_every_gap_is_told_exactly_once(
 def test_a_failure_names_the_jobs_that_work_on_its_platform() -> None:
     ends = {"wheels: linux-x86_64": "success", "wheels: linux-x86_64 (experimental)": "failure", "wheels: other": None}
     jobs = {name: make_job(name, end) for name, end in ends.items()}
-    found = judge_draft(TAG, MATRIX, wheels=(CORE,), tests=(), reports={}, jobs=jobs)
+    found = judge_draft(wheels=(CORE,), tests=(), jobs=jobs)
     assert found.failing[CORE].jobs == tuple(ends)[:2]

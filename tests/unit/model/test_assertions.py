@@ -72,5 +72,5 @@ def test_mlir_asserts_is_weekly_experimental_and_of_linux_alone() -> None:
     monday, tuesday = map(parse_tag, ("snapshot-20261123.01", "snapshot-20261124.01"))
     assert monday is not None
     assert tuesday is not None
-    assert set(found) <= set(matrix.due(monday).wheels)
-    assert not any(runtime.assertions for runtime in matrix.due(tuesday).runtimes), "no SDK is built for it"
+    assert set(found) <= set(matrix.for_tag(monday).wheels)
+    assert not any(runtime.assertions for runtime in matrix.for_tag(tuesday).runtimes), "no SDK is built for it"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mlir_release.cost.estimate import OTHERS
+from mlir_release.extras.cost.estimate import OTHERS
 from mlir_release.model.job_names import (
     STAGES,
     heading,

@@ -53,9 +53,9 @@ def test_weekly_configurations_are_due_on_mondays_and_in_numbered_releases(matri
     def full(due: Matrix) -> bool:
         return any(wheel.distribution == "mlir-full" for wheel in due.wheels)
 
-    assert full(matrix.due(parse_snapshot("snapshot-20261123.01")))
-    assert not full(matrix.due(parse_snapshot("snapshot-20261124.01")))
-    assert full(matrix.due(parse_numbered("llvm-22.1.8.01")))
+    assert full(matrix.for_tag(parse_snapshot("snapshot-20261123.01")))
+    assert not full(matrix.for_tag(parse_snapshot("snapshot-20261124.01")))
+    assert full(matrix.for_tag(parse_numbered("llvm-22.1.8.01")))
 
 
 FACTS = LlvmFacts(
@@ -100,7 +100,7 @@ def test_parts_of_a_matrix_have_their_part_of_what_is_excluded(matrix: Matrix) -
     everything_excluded = fitting.only("python=cp311")
     assert not everything_excluded.wheels
     assert everything_excluded.excluded
-    tuesday = fitting.due(parse_snapshot("snapshot-20261124.01"))
+    tuesday = fitting.for_tag(parse_snapshot("snapshot-20261124.01"))
     assert not any(row.wheel.distribution == "mlir-full" for row in tuesday.excluded)
 
 

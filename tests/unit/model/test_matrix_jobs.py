@@ -20,8 +20,8 @@ from mlir_release.model.matrix_jobs import (
     groups,
     job_rows,
     missing_rows,
-    read_orders,
 )
+from mlir_release.model.orders import SdkOrder, TestOrder, WheelOrder, read_orders
 from mlir_release.model.targets import TARGETS_FILE
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
@@ -66,7 +66,7 @@ def targets_of(row: dict[str, str], kind: str) -> list[str]:
 
 @pytest.mark.parametrize("facts", REVISIONS, ids=["22", "23"])
 def test_each_target_has_one_job_of_its_platform(facts: Any) -> None:
-    matrix = MATRIX.sharing(facts)
+    matrix = MATRIX.with_abi3(facts)
     rows = job_rows(matrix, "platforms")
     assert [(row["runtime"], row["runner"]) for row in rows] == [(r.name, r.runner) for r in matrix.runtimes]
     assert sorted(name for row in rows for name in targets_of(row, "wheels")) == sorted(w.name for w in matrix.wheels)
@@ -93,7 +93,7 @@ def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() 
     linux, windows = missing_rows(MATRIX, "platforms", wheels={built}, tests=tests)
     assert targets_of(linux, "wheels") == [built]
     (job,) = chain(linux, "tests")
-    assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"])} == {
+    assert {(order.suite, order.python, order.wheel) for order in read_orders(job["orders"], list[TestOrder])} == {
         ("smoke", "cp312", built),
         ("regression", "", ""),
         ("smoke", "cp313", there),
@@ -103,6 +103,22 @@ def test_a_test_takes_its_wheel_from_the_job_that_builds_it_or_from_the_draft() 
     assert (windows["wheels"], windows["fetch"]) == ("", "")
     (job,) = chain(windows, "tests")
     assert (job["targets"], job["wheel"]) == ("regression-mlir-windows-x64", "false")
+
+
+def test_a_platform_orders_what_its_builds_need_to_know() -> None:
+    """Its version, revision and all of its targets, so that they ask no forge for them."""
+    release = {"tag": "snapshot-20261120.02", "version": "20261120.2", "revision": "a" * 40}
+    matrix = MATRIX.with_abi3(REVISIONS[1])
+    for row, runtime in zip(job_rows(matrix, "platforms", release=release), matrix.runtimes, strict=True):
+        sdk = read_orders(row["order"], SdkOrder)
+        assert sdk == SdkOrder.of(runtime, matrix.release, "a" * 40)
+        assert (sdk.upstream, sdk.floor) == (matrix.release.upstream, runtime.floor)
+        for job in chain(row, "wheels"):
+            orders = read_orders(job["orders"], list[WheelOrder])
+            assert " ".join(order.target for order in orders) == job["targets"]
+            assert orders == [WheelOrder.of(matrix.wheel(order.target), **release) for order in orders]
+            assert {(order.version, order.revision) for order in orders} == {("20261120.2", "a" * 40)}
+            assert len(job["orders"]) < 30_000  # Windows gives a command line 32,767 characters
 
 
 def test_smoke_needs_the_description_of_the_sdk_only() -> None:
@@ -136,7 +152,7 @@ def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
 )
 def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_orders(text)
+        read_orders(text, list[TestOrder])
     assert caught.value.id == "orders-malformed"
 
 

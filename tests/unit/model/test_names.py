@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from tests.release_stage import TARGETS
 
 
@@ -23,7 +23,7 @@ from tests.release_stage import TARGETS
     ],
 )  # fmt: skip
 def test_slots(filename: str, slot: tuple[str, str, str, str]) -> None:
-    found = Slot.of_file(filename)
+    found = WheelKey.of_file(filename)
     assert found is not None
     assert (found.distribution, found.python, found.platform.os, found.platform.arch) == slot
 
@@ -32,10 +32,10 @@ def test_slots(filename: str, slot: tuple[str, str, str, str]) -> None:
     "filename", ["mlir.tar.gz", "mlir-x.tar.gz", "mlir.whl", "mlir-x-cp312-cp312-any.whl", "", "a-b-c-d-e-f-g.whl"]
 )
 def test_what_is_no_wheel_has_no_slot(filename: str) -> None:
-    assert Slot.of_file(filename) is None
+    assert WheelKey.of_file(filename) is None
 
 
 def test_a_target_and_its_wheel_have_one_slot() -> None:
     target = Matrix.parse(TARGETS).wheels[0]
     name = f"mlir-20261120.2-{target.python}-{target.python}-manylinux_2_28_x86_64.whl"
-    assert target.slot == Slot.of_file(name)
+    assert target.slot == WheelKey.of_file(name)

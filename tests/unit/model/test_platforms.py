@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from mlir_release.model.platforms import SYSTEMS, Platform, PlatformTag, executable_name
 from mlir_release.model.targets import TARGETS_FILE
 
@@ -53,9 +53,9 @@ def test_every_host_selects_its_runtime_its_targets_and_its_slots(
     ]
     for wheel in wheels:
         interpreter = wheel.interpreter.removesuffix("t")
-        slot = Slot.of_file(f"mlir-1-{interpreter}-{wheel.python}-{tag}.whl")
+        slot = WheelKey.of_file(f"mlir-1-{interpreter}-{wheel.python}-{tag}.whl")
         assert slot == wheel.slot
-        assert slot == Slot(distribution="mlir", python=wheel.interpreter, platform=here)
+        assert slot == WheelKey(distribution="mlir", python=wheel.interpreter, platform=here)
 
 
 def test_every_runtime_of_ours_has_a_host(matrix: Matrix) -> None:

@@ -11,8 +11,9 @@ import pytest
 from mlir_release.errors import UsageError
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.matrix import Matrix
-from mlir_release.model.matrix_jobs import job_rows, missing_rows, read_orders
-from mlir_release.model.names import Slot
+from mlir_release.model.matrix_jobs import job_rows, missing_rows
+from mlir_release.model.names import WheelKey
+from mlir_release.model.orders import TestOrder, read_orders
 from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.model.targets import TARGETS_FILE
 from tests.targets_factory import make_row, make_targets
@@ -44,7 +45,7 @@ def test_a_row_makes_one_wheel_and_one_test_for_all_cpythons(matrix: Matrix) -> 
 
 
 def test_no_cpython_that_a_revision_lacks_takes_it_away(matrix: Matrix) -> None:
-    due = matrix.of_revision(FACTS).without({"linux-x86_64-cp313": "no NumPy"}).sharing(FACTS)
+    due = matrix.of_revision(FACTS).drop_unresolvable({"linux-x86_64-cp313": "no NumPy"}).with_abi3(FACTS)
     assert [wheel.name for wheel in due.wheels] == [SDK, TOOLS]
     assert [row.name for row in due.excluded] == ["mlir-linux-x86_64-cp312", "mlir-linux-x86_64-cp313"]
 
@@ -54,13 +55,13 @@ def test_the_rows_of_the_guide_fit_the_shipped_file() -> None:
     rows = next(block for block in guide.split("```toml\n")[1:] if "[llvm.mlir-sdk]" in block).split("```")[0]
     matrix = Matrix.parse((ROOT / TARGETS_FILE).read_text(encoding="utf-8") + rows)
     assert [wheel.name for wheel in matrix.only("suite=sdk").wheels] == [SDK, TOOLS]
-    monday, tuesday = (matrix.due(parse_snapshot(f"snapshot-202611{day}.01")) for day in (23, 24))
+    monday, tuesday = (matrix.for_tag(parse_snapshot(f"snapshot-202611{day}.01")) for day in (23, 24))
     assert SDK in {wheel.name for wheel in monday.wheels}
     assert SDK not in {wheel.name for wheel in tuesday.wheels}
 
 
 def test_the_slot_is_that_of_the_wheels_file(matrix: Matrix) -> None:
-    found = Slot.of_file("mlir_sdk_tools-20261120.2-py3-none-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
+    found = WheelKey.of_file("mlir_sdk_tools-20261120.2-py3-none-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
     assert found == matrix.wheel(TOOLS).slot
 
 
@@ -81,7 +82,9 @@ def test_its_jobs_take_the_sdk_with_the_tools(matrix: Matrix) -> None:
 def test_a_wheel_of_an_earlier_run_is_fetched_for_its_test(matrix: Matrix) -> None:
     (row,) = missing_rows(matrix, "platforms", wheels=(), tests={f"sdk-{TOOLS}"})
     assert row["fetch"] == TOOLS
-    assert [order.wheel for order in read_orders(json.loads(row["tests"])["include"][0]["orders"])] == [TOOLS]
+    assert [
+        order.wheel for order in read_orders(json.loads(row["tests"])["include"][0]["orders"], list[TestOrder])
+    ] == [TOOLS]
 
 
 def test_filters_choose_it(matrix: Matrix) -> None:

@@ -10,7 +10,7 @@ from mlir_release.errors import UsageError
 from mlir_release.model.cpython import CPython, split_target
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
-from mlir_release.model.names import Slot
+from mlir_release.model.names import WheelKey
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
@@ -29,18 +29,18 @@ def names(found: Matrix) -> list[str]:
 
 
 def test_one_wheel_serves_all_from_312_on_that_have_the_gil() -> None:
-    found = matrix().sharing(NEW)
+    found = matrix().with_abi3(NEW)
     assert names(found) == ["mlir-linux-x86_64-cp311", SHARED, "mlir-linux-x86_64-cp314t"]
     wheel = found.wheel(SHARED)
     assert [python.tag for python in wheel.pythons] == ["cp312", "cp313", "cp314"]
     assert wheel.python == CPython(3, 12)
-    assert wheel.slot == Slot.of_file("mlir-1-cp312-abi3-manylinux_2_28_x86_64.whl")
-    assert wheel.slot != Slot.of_file("mlir-1-cp312-cp312-manylinux_2_28_x86_64.whl")
+    assert wheel.slot == WheelKey.of_file("mlir-1-cp312-abi3-manylinux_2_28_x86_64.whl")
+    assert wheel.slot != WheelKey.of_file("mlir-1-cp312-cp312-manylinux_2_28_x86_64.whl")
     assert split_target(SHARED) == ("mlir-linux-x86_64", CPython(3, 12))
 
 
 def test_each_cpython_that_it_serves_is_tested_and_a_platform_once() -> None:
-    found = matrix().sharing(NEW)
+    found = matrix().with_abi3(NEW)
     tests = {test.name: test for test in found.tests}
     assert tests.keys() == {test.name for test in matrix().tests}, "as without sharing"
     assert tests["smoke-mlir-linux-x86_64-cp313"].wheels == (SHARED,)
@@ -57,16 +57,16 @@ def test_each_cpython_that_it_serves_is_tested_and_a_platform_once() -> None:
 )
 def test_where_nothing_is_shared(facts: object, abi3: str) -> None:
     plain = matrix(abi3=abi3)
-    assert names(plain.sharing(facts)) == names(plain)  # type: ignore[arg-type]
+    assert names(plain.with_abi3(facts)) == names(plain)  # type: ignore[arg-type]
 
 
 def test_a_single_cpython_has_a_wheel_of_its_own() -> None:
-    assert names(matrix(pythons=("cp311", "cp312")).sharing(NEW)) == [f"mlir-linux-x86_64-{p}" for p in PYTHONS[:2]]
+    assert names(matrix(pythons=("cp311", "cp312")).with_abi3(NEW)) == [f"mlir-linux-x86_64-{p}" for p in PYTHONS[:2]]
 
 
 def test_it_is_an_error_where_it_must_be_and_can_not_be() -> None:
     with pytest.raises(UsageError) as caught:
-        matrix(abi3="abi3 = true").sharing(FACTS)
+        matrix(abi3="abi3 = true").with_abi3(FACTS)
     assert caught.value.id == "stable-abi-unavailable"
     assert "22.1.8" in caught.value.what
     with pytest.raises(UsageError, match=r"mistake in llvm\.mlir"):
@@ -75,7 +75,7 @@ def test_it_is_an_error_where_it_must_be_and_can_not_be() -> None:
 
 def test_rows_of_one_platform_share_and_stay_required_one_by_one() -> None:
     rows = make_row(pythons=["cp312", "cp313"]), make_row(pythons=["cp314"], required=False, tags=["new"])
-    found = matrix(*rows).sharing(NEW)
+    found = matrix(*rows).with_abi3(NEW)
     assert names(found) == [SHARED]
     assert {test.name[-5:]: test.required for test in found.tests} == {"cp312": True, "cp313": True, "cp314": False}
     assert not found.only("experimental").wheels[0].required
@@ -84,13 +84,13 @@ def test_rows_of_one_platform_share_and_stay_required_one_by_one() -> None:
 
 
 def test_what_is_excluded_is_not_served() -> None:
-    found = matrix().without({"linux-x86_64-cp312": "no numpy"}).sharing(NEW)
+    found = matrix().drop_unresolvable({"linux-x86_64-cp312": "no numpy"}).with_abi3(NEW)
     assert names(found)[1] == "mlir-linux-x86_64-cp313-abi3"
     assert [str(row) for row in found.excluded] == ["mlir-linux-x86_64-cp312: no numpy"]
 
 
 def test_filters_choose_among_those_that_it_serves() -> None:
-    found = matrix().sharing(NEW)
+    found = matrix().with_abi3(NEW)
     narrowed = found.only("python=cp313")
     assert names(narrowed) == [SHARED]
     assert [test.name for test in narrowed.tests if test.python] == ["smoke-mlir-linux-x86_64-cp313"]
@@ -100,12 +100,12 @@ def test_filters_choose_among_those_that_it_serves() -> None:
 
 def test_a_target_that_is_served_by_another_is_told_by_name() -> None:
     with pytest.raises(UsageError) as caught:
-        matrix().sharing(NEW).wheel("mlir-linux-x86_64-cp313")
+        matrix().with_abi3(NEW).wheel("mlir-linux-x86_64-cp313")
     assert (caught.value.id, SHARED in caught.value.remedy) == ("target-served", True)
 
 
 def test_waivers_of_the_wheel_or_of_one_cpython() -> None:
-    found = matrix().sharing(NEW)
+    found = matrix().with_abi3(NEW)
     wheel = found.wheel(SHARED)
     tests = {test.name: test for test in wheel.tests}
     one = {"mlir-linux-x86_64-cp313"}

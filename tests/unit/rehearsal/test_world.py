@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError
+from mlir_release.extras.downstream import rehearsal
 from mlir_release.git.repository import Git
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.resolver import Resolution, Wanted
@@ -153,8 +154,8 @@ def test_the_facts_of_the_release_are_read_in_its_commit(tmp_path: Path) -> None
 def test_the_wheels_of_the_sdk_are_targets_where_projects_are_built_on_the_release(
     tmp_path: Path, downstream: bool
 ) -> None:
-    options = Options(workspace=tmp_path, profiles=("core",), downstream=downstream)
-    text = make_targets("upstream.git", [CURRENT], options.released).decode()
+    options = Options(workspace=tmp_path, profiles=("core",), given={"downstream": downstream})
+    text = make_targets("upstream.git", [CURRENT], options.released([rehearsal])).decode()
     found = {wheel.distribution: wheel.suites for wheel in Matrix.parse(text).wheels}
     bindings, sdk = ("smoke", "bindings"), ("sdk",)
     needed = {"mlir": bindings, "mlir-sdk": sdk, "mlir-sdk-tools": sdk} if downstream else {}

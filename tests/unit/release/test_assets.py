@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.model.release_tags import parse_snapshot
 from mlir_release.release.assets import (
     Expected,

@@ -9,13 +9,13 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from mlir_release.model.manifest import LeftOut, Manifest, TestedRelaxed, Waiver
-from mlir_release.release import commands
+from mlir_release.release import install_snippets
 from mlir_release.release.notes import LIMIT, format_total, github_page, notes, python_name, runs_on, total_change
 from tests.paper_forge import make_manifest
 
 PAGE = "https://forge.example/releases/tag/snapshot-20261120.02"
 FILES = "https://forge.example/releases/expanded_assets/snapshot-20261120.02"
-SHOWN = [commands.exact(page, "mlir", "20261120.2") for page in (PAGE, FILES)]
+SHOWN = [install_snippets.exact(page, "mlir", "20261120.2") for page in (PAGE, FILES)]
 
 
 def body(manifest: Manifest, previous: Manifest | None = None, *, base: str = "https://forge.example/dl") -> str:

@@ -199,7 +199,7 @@ def test_an_empty_release_is_not_published() -> None:
 # -- one wheel for several CPythons ------------------------------------------------------------------------------------
 
 SHARED = "mlir-linux-x86_64-cp312-abi3"
-SEVERAL = MATRIX.sharing(replace(FACTS, has_stable_abi=True))
+SEVERAL = MATRIX.with_abi3(replace(FACTS, has_stable_abi=True))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from mlir_release.errors import MachineError, ReleaseError, UsageError, VerificationError
-from mlir_release.host.files import sha256_of
+from mlir_release.model.digests import sha256_of
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.packing import pack, unpack
 from mlir_release.sdk.parts import BUILD, DESCRIPTION, TOOLS, list_of

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from mlir_release.cli.app import app
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.matrix import Matrix
+from mlir_release.model.orders import SdkOrder
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.key import code_digest
+from mlir_release.sdk.progress import BudgetSpent
 from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_pinned, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
 from mlir_release.sdk.upstream import read_source
@@ -164,8 +169,33 @@ def test_packages_are_never_taken_for_an_sdk_with_assertions(tmp_path: Path, mon
     monkeypatch.setattr(Upstream, "resolve", lambda *_: revision)
     matrix = Matrix.parse(with_assertions())
     for runtime in matrix.runtimes:
-        provide_pinned(matrix, runtime, revision.sha, cache=tmp_path)
+        provide_pinned(SdkOrder.of(runtime, matrix.release, revision.sha), cache=tmp_path)
     assert made == [
         "of packages",
         f"release+asserts in {revision.sha}-manylinux_2_28-{code_digest()[:12]}-asserts",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"revision":"main","upstream":"u","floor":"f"}', '{"revision":"' + "a" * 40 + '"}']
+)
+def test_an_sdk_is_not_made_of_an_order_that_is_none(text: str, tmp_path: Path) -> None:
+    """A revision is a commit's id: what upstream's git gives for it can be no other."""
+    done = CliRunner().invoke(app, ["sdk", "provide", "--order", text, "-o", str(tmp_path)], standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.id == "orders-malformed"
+
+
+def test_an_ordered_sdk_asks_no_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SdkOrder] = []
+
+    def provide(order: SdkOrder, **_: Any) -> Sdk:
+        asked.append(order)
+        raise BudgetSpent("sdk-budget-spent", "no time")
+
+    monkeypatch.setattr("mlir_release.forge.open.open_forge", lambda _: pytest.fail("a forge is opened"))
+    monkeypatch.setattr(provision, "provide_pinned", provide)
+    order = SdkOrder(revision="a" * 40, upstream="https://example.org/llvm.git", floor="manylinux_2_28")
+    words = ["sdk", "provide", "--order", msgspec.json.encode(order).decode(), "-o", str(tmp_path), "-C", str(tmp_path)]
+    assert not CliRunner().invoke(app, words, standalone_mode=False, catch_exceptions=False).exception
+    assert asked == [order]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlir_release.errors import MachineError
+from mlir_release.host.build_tools import BUILD_TOOLS
 from mlir_release.host.containers import Engine, image_name
 from mlir_release.host.process import Captured
 from mlir_release.wheels import cibuildwheel
@@ -17,7 +19,7 @@ from mlir_release.wheels.cibuildwheel import (
     fetch_wheelhouse,
     identifier,
 )
-from tests.build_job import PROJECT, make_job
+from tests.build_job import make_job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,8 +54,7 @@ def test_the_configuration_of_a_container(tmp_path: Path) -> None:
 def test_a_build_without_a_container_installs_its_tools_by_hash(tmp_path: Path, platform: str) -> None:
     from cibuildwheel.options import CommandLineArguments, Options
 
-    made = make_job(tmp_path, platform=platform)
-    (made.project / "pyproject.toml").write_text(PROJECT.replace("nanobind==2.9.2", "nanobind==99.0"))
+    made = replace(make_job(tmp_path, platform=platform), requirements=(*BUILD_TOOLS, "nanobind==99.0"))
     config = tmp_path / "cibuildwheel.toml"
     config.write_text(configuration(made, None, "", tmp_path / "house"))
     arguments = CommandLineArguments.defaults()
@@ -137,9 +138,7 @@ def test_the_wheelhouse_is_fetched_once_for_each_set_of_requirements(
     for call_ in calls:
         assert "--platform=manylinux_2_28_x86_64" in call_
         assert "--platform=manylinux_2_36_x86_64" not in call_
-    project = made.project / "pyproject.toml"
-    project.write_text(project.read_text().replace("2.9.2", "2.10.1"))
-    fetch_wheelhouse(made, house)
+    fetch_wheelhouse(replace(made, requirements=(*BUILD_TOOLS, "nanobind==2.10.1")), house)
     assert len(calls) == 4
     assert "nanobind==2.10.1 --hash=" in locks[2]
 

@@ -1,0 +1,238 @@
+"""Whether integrate can work: CI runs on its pull requests, its tokens exist, and its jobs have their permissions.
+
+What a job does with its own token starts no workflows. So either integrate uses another token, from a secret or of an
+App, or ``integrate.toml`` names a workflow that is dispatched on the branch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from mlir_release.doctor.files import WORKFLOW_FOLDER
+from mlir_release.doctor.results import Finding, ok, problem, unknown, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.doctor.files import Contents, Job, Repository, Workflow
+    from mlir_release.doctor.results import Answer, Level
+    from mlir_release.forge.github.observations import Observations
+
+#: The workflow that a downstream's own calls, and its secrets for tokens.
+_CALLED = re.compile(r"(^|/)\.github/workflows/integrate\.ya?ml(@|$)")
+_SECRETS = ("app_token", "export_token")
+
+#: The secret that it uses by default, when it is dispatched or inherits secrets.
+_INHERITED = "APP_TOKEN"
+
+#: The action that a downstream's own job may use instead, and its inputs for tokens.
+_ACTION = re.compile(r"/actions/integrate(@|$)")
+_INPUTS = ("token", "export-token")
+
+_REFERENCE = re.compile(r"\b(secrets|vars)(?:\.([A-Za-z_][\w-]*)|\[\s*'([^']+)'\s*\])")
+_OUTPUT = re.compile(r"\bsteps\.([A-Za-z_][\w-]*)\.outputs\b")
+
+#: Permissions that the caller's job must have (a called workflow gets no more), and inputs of dispatched rounds.
+_PERMISSIONS = ("contents", "pull-requests", "actions")
+_ROUND_INPUTS = frozenset({"branch", "strategy", "width"})
+
+
+class Source(NamedTuple):
+    """The secrets and variables that a token is made from. No secrets: it is the job's own, or there is no token."""
+
+    secrets: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """A job that runs integrate."""
+
+    path: str  #: of its workflow
+    name: str
+    workflow: Workflow
+    job: Job
+    token: Source  #: for the branch and its pull request
+    export: Source = field(default_factory=Source)  #: for the remotes that patched commits are pushed to
+    called: bool = False  #: whether it calls the workflow, and does not use the action
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.path.rpartition('/')[2]} ({self.name})"
+
+
+def uses_of(contents: Contents) -> tuple[Use, ...]:
+    """Every job that runs integrate and can push."""
+    found, own = [], []
+    for path, workflow in contents.workflows.items():
+        ours = _CALLED.search(path) is not None
+        if ours and "workflow_dispatch" in workflow.triggers():
+            name, job = next(iter(workflow.jobs.items()))
+            token = Source(frozenset({_INHERITED}))
+            own.append(Use(path=path, name=name, workflow=workflow, job=job, token=token))
+        for name, job in workflow.jobs.items():
+            if _CALLED.search(job.uses):
+                given = job.secrets if isinstance(job.secrets, dict) else {}
+                token, export = (_source(job, given.get(secret)) for secret in _SECRETS)
+                if job.secrets == "inherit":
+                    token = Source(frozenset({_INHERITED}))
+                found.append(
+                    Use(path=path, name=name, workflow=workflow, job=job, token=token, export=export, called=True)
+                )
+            elif not (ours and "workflow_call" in workflow.triggers()):
+                for step in job.steps or ():
+                    given = step.inputs or {}
+                    if _ACTION.search(step.uses) and given.get("token"):
+                        token, export = (_source(job, given.get(name)) for name in _INPUTS)
+                        found.append(Use(path=path, name=name, workflow=workflow, job=job, token=token, export=export))
+    return tuple(found or own)
+
+
+def _source(job: Job, expression: object) -> Source:
+    """The secrets and variables in a job's expression, also through steps whose outputs it uses (an App's token)."""
+    made_by = _OUTPUT.findall(str(expression))
+    texts = [expression]
+    texts += [value for step in job.steps or () if step.id in made_by for value in (step.inputs or {}).values()]
+    names: dict[str, set[str]] = {"secrets": set(), "vars": set()}
+    for kind, dotted, quoted in _REFERENCE.findall(" ".join(map(str, texts))):
+        names[kind].add((dotted or quoted).upper())  # GitHub ignores case in names
+    secrets = names["secrets"] - {"GITHUB_TOKEN"}
+    return Source(frozenset(secrets), frozenset(names["vars"] if secrets else ()))
+
+
+def _availability(seen: Observations, job: Job, source: Source) -> tuple[Level, str]:
+    """Whether a token's secrets and variables exist; and which they are, or which are missing, for people."""
+    secrets = {name.upper() for name in seen.secrets.seen}
+    complete = seen.secrets.complete
+    place = job.environment.get("name", "") if isinstance(job.environment, dict) else job.environment
+    if place:
+        own = seen.environment_secrets.get(str(place))
+        secrets |= {name.upper() for name in own or ()}
+        complete = complete and own is not None
+    variables = {name.upper() for name in seen.variables.seen}
+    lacking = [f"secret {name}" for name in sorted(source.secrets - secrets)]
+    lacking += [f"variable {name}" for name in sorted(source.variables - variables)]
+    if not lacking:
+        return "ok", ", ".join(sorted(source.secrets | source.variables))
+    sure = (source.secrets <= secrets or complete) and (source.variables <= variables or seen.variables.complete)
+    names = ", ".join(lacking)
+    return ("problem", f"what is missing: {names}") if sure else ("unknown", f"what is hidden: {names}")
+
+
+def _tokens(repository: Repository) -> list[tuple[Level, str]]:
+    """Whether each job has a token whose pushes start CI."""
+    found: list[tuple[Level, str]] = []
+    for use in uses_of(repository.contents):
+        if use.token.secrets:
+            level, words = _availability(repository.seen, use.job, use.token)
+            found.append((level, f"{use.where} takes its token from {words}"))
+        else:
+            found.append(("problem", f"{use.where} has only the job's own token, which starts no CI"))
+    return found
+
+
+def pull_request_token(repository: Repository) -> Iterator[Answer]:
+    """Whether pull requests start CI: by every job's token, or by a dispatch."""
+    tokens = _tokens(repository)
+    dispatched, how = _dispatched(repository)
+    levels = {level for level, _ in tokens}
+    remedy = (
+        "store a token whose pushes start CI (contents, pull requests and actions: write) as a secret and pass it to "
+        "integrate.yml as app_token, or name a workflow in integrate.toml: [ci] workflow (docs/integrate.md)"
+    )
+    if levels == {"ok"}:
+        yield ok("; ".join(text for _, text in tokens))
+    elif dispatched == "ok":
+        yield ok(how)
+    elif not tokens:
+        yield unknown(f"no workflow here runs integrate, so its token is unknown; {how}", remedy)
+    else:
+        if "unknown" in levels:
+            remedy = f"use a token that has secrets and variables: read; if the secret is missing, {remedy}"
+        sure = "problem" in levels and dispatched == "problem"
+        text = "; ".join([*(text for level, text in tokens if level != "ok"), how])
+        yield (problem if sure else unknown)(f"CI on pull requests: {text}", remedy)
+
+
+def _dispatched(repository: Repository) -> tuple[Level, str]:
+    """Level and text: whether integrate.toml's own workflow can be dispatched."""
+    contents, states = repository.contents, repository.seen.workflows
+    if contents.config is None:
+        return "unknown", "integrate.toml can't be read"
+    name = contents.config.ci.workflow
+    if not name:
+        return "problem", "integrate.toml names no workflow ([ci])"
+    path = WORKFLOW_FOLDER + name
+    workflow = contents.workflows.get(path)
+    if workflow is None:
+        return "problem", f"integrate.toml's {name} is not in {WORKFLOW_FOLDER}, or can't be read"
+    if "workflow_dispatch" not in workflow.triggers():
+        return "problem", f"integrate.toml's {name} has no workflow_dispatch"
+    if states is None:
+        return "unknown", f"whether integrate.toml's {name} is active is hidden"
+    if states.get(path) != "active":
+        return "problem", f"integrate.toml's {name} is disabled"
+    return "ok", f"integrate dispatches {name} on its branch"
+
+
+def pull_request_creation(repository: Repository) -> Iterator[Answer]:
+    """Whether the job's own token may open the pull request, if there is no other."""
+    tokens, defaults = _tokens(repository), repository.seen.defaults
+    if tokens and all(level == "ok" for level, _ in tokens):
+        return
+    if defaults is None:
+        yield None
+        return
+    yield verdict(
+        defaults.pull_requests,
+        f"jobs' own tokens {'may' if defaults.pull_requests else 'may not'} create pull requests",
+        "Settings > Actions > General > Workflow permissions: Allow GitHub Actions to create and approve pull requests "
+        "(if it is greyed out, change it in the organization's settings)",
+    )
+
+
+def export_token(repository: Repository) -> Iterator[Answer]:
+    """Whether jobs may push patched commits to the remotes that they are fetched from."""
+    config = repository.contents.config
+    remotes = {config.export.remote, *(target.remote for target in config.export.also)} - {""} if config else set()
+    foreign = sorted(r for r in remotes if not r.removesuffix(".git").endswith(f"/{repository.seen.repository}"))
+    remedy = "store a token that may push there as a secret, and pass it to integrate.yml as export_token"
+    for use in uses_of(repository.contents) if foreign else ():
+        where = f"{use.where} pushes to {', '.join(foreign)} with"
+        if use.export.secrets:
+            level, words = _availability(repository.seen, use.job, use.export)
+            yield Finding("", level, f"{where} {words}", "" if level == "ok" else remedy)
+        elif use.token.secrets:
+            text = f"{where} its app_token; only its owner can see whether it may"
+            yield unknown(text, f"check it; if it may not, {remedy}")
+        else:
+            yield problem(f"{where} the job's own token, which may write to this repository alone", remedy)
+
+
+def callers(repository: Repository) -> Iterator[Answer]:
+    """Whether a workflow that calls integrate.yml gives it the permissions it needs, and can start its next round."""
+    defaults, workflows = repository.seen.defaults, repository.contents.workflows
+    by_default = "write" if defaults is None or defaults.write else "read"
+    for use in uses_of(repository.contents):
+        if not use.called:
+            continue
+        lacking = [name for name in _PERMISSIONS if (use.workflow.access(use.job, name) or by_default) != "write"]
+        if lacking:
+            asked = ", ".join(f"{name}: write" for name in lacking)
+            yield problem(f"{use.path} ({use.name}) lacks {asked}", "add them to the job's permissions")
+        name = str((use.job.inputs or {}).get("next-workflow", "integrate.yml"))
+        following = workflows.get(WORKFLOW_FOLDER + name)
+        startable = following is not None and "workflow_dispatch" in following.triggers()
+        if following is None or not startable or not following.dispatch_inputs() >= _ROUND_INPUTS:
+            inputs = ", ".join(sorted(_ROUND_INPUTS))
+            lacks = "is missing" if following is None else f"has no workflow_dispatch with the inputs {inputs}"
+            own = use.path.rpartition("/")[2]
+            yield problem(
+                f"{use.path} starts its next round with {name}, which {lacks}",
+                f"set next-workflow: {own}, and declare the inputs there",
+            )
+        elif not lacking:
+            yield ok(f"{use.path} gives integrate what it needs")

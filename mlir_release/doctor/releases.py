@@ -1,0 +1,86 @@
+"""What is kept on a forge, of whatever kind: the newest pin, the signed pointer; and upstream's checks."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
+from mlir_release.errors import ReleaseError, VerificationError
+from mlir_release.model.pin import check_pin_commit
+from mlir_release.release.latest import newest_snapshot, show_pointer
+from mlir_release.release.signed import SignedBy, is_required
+from mlir_release.snapshot.green import checks_of_upstream, names_seen, unseen
+from mlir_release.snapshot.state import RECENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlir_release.forge.base import Forge
+    from mlir_release.model.targets import ReleaseConfig
+
+#: How many of the newest upstream commits are looked at, unless every check has been seen before: two requests each.
+LOOKED_AT = 20
+
+#: What the release side needs; integrate needs 2.38 (docs/integrate.md).
+OLDEST_GIT = (2, 34)
+
+
+def newest_pin(forge: Forge, config: ReleaseConfig) -> Finding:
+    """Whether the branch of snapshots' pins ends with a pin commit. One that does more is in no release."""
+    head = forge.head(config.pins)
+    facts = forge.pin_facts(head) if head is not None else None
+    if facts is None:
+        return ok(f"there is no branch {config.pins} yet: the first snapshot makes it", check="pins")
+    pin = (facts.pin or b"").decode(errors="replace").strip()
+    try:
+        check_pin_commit(facts, pin, where=config.pins)
+    except ReleaseError as error:
+        remedy = f"find out who committed {facts.commit[:12]}; the next snapshot puts a pin commit on top of it"
+        return problem(f"{error.what}: {error.why}", remedy, check="pins")
+    shown = f"{config.pins} pins llvm-project {pin[:12]}, with the toolkit of {facts.branch} at {facts.base[:12]}"
+    return ok(shown, check="pins")
+
+
+def pointer(forge: Forge, config: ReleaseConfig) -> Iterator[Finding]:
+    """Whether ``install latest`` believes the signed pointer to the newest snapshot.
+
+    Nothing where releases are unsigned, or no snapshot is published.
+    """
+    if not is_required(forge, config.provenance) or newest_snapshot(forge.recent(RECENT), ()) is None:
+        return
+    try:
+        yield ok(show_pointer(forge, SignedBy(branch=config.branch)).text(), check="latest")
+    except VerificationError as error:
+        yield of_error("latest", error)
+
+
+def green_checks(config: ReleaseConfig) -> Iterator[Finding]:
+    """Whether each check of ``[release.green]`` occurs on recent upstream commits: a misspelt one is never green."""
+    green, check = config.green, "green-checks"
+    if green is None:
+        return
+    try:
+        checks = checks_of_upstream(config.upstream, os.environ)
+        seen = names_seen(checks, config.upstream_branch, green.checks, count=LOOKED_AT)
+    except ReleaseError as error:
+        yield of_error(check, error, about="[release.green]", level="unknown")
+        return
+    where = f"on the last {LOOKED_AT} commits of {config.upstream_branch} upstream"
+    if not seen:
+        yield unknown(f"there is no check at all {where}", "run this again when checks have run", check=check)
+    elif never := unseen(green.checks, seen):
+        remedy = "correct [release.green] in targets.toml: policy green waits for these checks for ever"
+        yield problem(f"{', '.join(never)} did not occur {where}", remedy, check=check)
+    else:
+        yield ok(f"{', '.join(green.checks)}: seen {where}", check=check)
+
+
+def check_git(shown: str) -> Finding:
+    """Whether git is new enough; ``shown``: for example ``git version 2.47.1.windows.2``."""
+    match = re.search(r"(\d+)\.(\d+)\S*", shown)
+    known = match is not None and (int(match[1]), int(match[2])) >= OLDEST_GIT
+    oldest = ".".join(map(str, OLDEST_GIT))
+    text = f"{shown.strip()}; {oldest} or newer is needed"
+    return verdict(known, text, f"install git {oldest} or newer", check="git")

@@ -1,0 +1,118 @@
+"""References from one description to another, as HTML; those that lead nowhere are counted."""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import re
+import typing
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from griffe import Expr, ExprAttribute, ExprName
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from griffe import Function
+
+    from mlir_release.extras.apidocs.describe import Api
+
+#: How the bindings' modules name the extension's ``ir``, which ``mlir.ir`` shows.
+_IR = re.compile(r"(?:.*\.)?(?:_ods_ir|_ods_cext\.ir|_cext\.ir|_ir)\.(\w+)$")
+#: Python's own names, which modules also have through ``from ..ir import *``, where griffe does not follow them.
+_PYTHONS = frozenset({*dir(builtins), *typing.__all__, *collections.abc.__all__})
+#: Longer signatures have a line for each parameter.
+WIDE = 96
+
+
+def file_of(module: str) -> str:
+    """The page of a module."""
+    return f"{module}.html"
+
+
+@dataclass
+class Links:
+    """Makes links, and counts them."""
+
+    api: Api
+    made: int = 0
+    broken: Counter[str] = field(default_factory=Counter)  #: what is named and not described, and how often
+
+    # -- names in annotations -----------------------------------------------------------------------------------
+
+    def annotation(self, expression: str | Expr | None) -> Markup:
+        """An annotation, a base or a default, with its names linked."""
+        if expression is None:
+            return Markup()
+        if isinstance(expression, str):
+            return escape(expression)
+        if isinstance(expression, ExprName | ExprAttribute):
+            return self._name(expression)
+        return Markup().join(self.annotation(part) for part in expression.iterate(flat=False))
+
+    def _name(self, name: ExprName | ExprAttribute) -> Markup:
+        shown = str(name).rpartition(".")[2].lstrip("_")
+        home = self._home(name)
+        if home is not None:
+            self.made += 1
+            module, anchor = home
+            return Markup('<a href="{}#{}">{}</a>').format(file_of(module), anchor, shown)
+        # What griffe can't resolve at all has no dot in its path.
+        path = name.canonical_path
+        is_ours = path.startswith("mlir.") or "." not in path
+        if is_ours and shown not in _PYTHONS and not self._is_foreign(name):
+            self.broken[str(name)] += 1
+        return escape(shown)
+
+    def _home(self, name: ExprName | ExprAttribute) -> tuple[str, str] | None:
+        path = name.canonical_path
+        if of_ir := _IR.match(path):
+            path = f"mlir.ir.{of_ir[1]}"
+        return self.api.homes.get(path) or self._followed(path)
+
+    def _followed(self, path: str) -> tuple[str, str] | None:
+        """Where a name leads that one module takes from another."""
+        place = self.api.aliases.get(path)
+        return self.api.homes.get(place) if place else None
+
+    def _is_foreign(self, name: ExprName | ExprAttribute) -> bool:
+        """Whether a name was imported from outside the package, or is a type variable."""
+        first = name.first if isinstance(name, ExprAttribute) else name
+        target = self.api.aliases.get(getattr(first, "canonical_path", ""), "mlir.")
+        return not target.startswith("mlir.")
+
+    # -- signatures ---------------------------------------------------------------------------------------------
+
+    def signature(self, function: Function, name: str, *, bound: bool) -> Markup:
+        """How ``name`` is called. ``bound``: without its first parameter, ``self`` or ``cls``."""
+        parameters = self._parameters(function, bound=bound)
+        end = Markup(" → ") + self.annotation(function.returns) if function.returns else Markup()
+        width = len(name) + sum(len(each.striptags()) + 2 for each in parameters) + len(end.striptags())
+        if width <= WIDE or len(parameters) < 2:
+            return escape(name) + "(" + Markup(", ").join(parameters) + ")" + end
+        return escape(name) + "(\n" + Markup("").join(Markup("    ") + each + ",\n" for each in parameters) + ")" + end
+
+    def _parameters(self, function: Function, *, bound: bool) -> list[Markup]:
+        shown: list[Markup] = []
+        kinds = [str(parameter.kind.value) for parameter in function.parameters]
+        for index, parameter in enumerate(function.parameters):
+            kind, before = kinds[index], kinds[index - 1] if index else ""
+            if kind == "keyword-only" and before not in ("keyword-only", "variadic positional"):
+                shown.append(Markup("*"))
+            if before == "positional-only" != kind and shown:
+                shown.append(Markup("/"))
+            if not (bound and index == 0 and parameter.name in ("self", "cls")):
+                shown.append(self._parameter(parameter.name, parameter.annotation, parameter.default, kind))
+        if kinds and kinds[-1] == "positional-only" and shown:
+            shown.append(Markup("/"))
+        return shown
+
+    def _parameter(self, name: str, annotation: str | Expr | None, default: str | Expr | None, kind: str) -> Markup:
+        stars = {"variadic positional": "*", "variadic keyword": "**"}.get(kind, "")
+        text = escape(stars + name)
+        if annotation is not None:
+            text += ": " + self.annotation(annotation)
+        if default is not None and not stars:
+            text += (" = " if annotation is not None else "=") + escape(str(default))
+        return text

@@ -1,0 +1,51 @@
+"""The API sections among the pages: the hook ``mlir_release.pages``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.index.sections import Shown
+    from mlir_release.index.site import Channel
+
+title = "API"
+
+options = (
+    click.option("--api", is_flag=True, help="Also document the API of the newest snapshot and the numbered releases."),
+)
+
+
+def provide(channels: Sequence[Channel], site: Path, base_url: str, given: Mapping[str, Any]) -> None:
+    """Make the sections that are lacking, with ``--api``. :raises MachineError: ``apidocs-tool-missing``"""
+    if given.get("api"):
+        from mlir_release.extras.apidocs.published import make_sections
+
+        make_sections(channels, site, base_url)
+
+
+def in_rehearsal() -> Mapping[str, Any]:
+    """Sections, if what makes them is installed: a release does not need it."""
+    return {"api": find_spec("griffe") is not None}
+
+
+def show(channels: Sequence[Channel], site: Path, base_url: str) -> Mapping[str, Shown]:
+    """A link to each section that is there."""
+    from mlir_release.extras.apidocs.published import read_sections
+    from mlir_release.index.drawing import end_of_links
+    from mlir_release.index.sections import Shown
+
+    return {
+        tag: Shown(
+            link=folder,
+            about="Operations, classes and functions",
+            html=f'<h2 id="api">API</h2>\n<p><a href="../../{folder}/{end_of_links(base_url)}">The Python API of these '
+            "wheels</a>: every operation under its name in MLIR, all classes and functions, with a search.</p>",
+        )
+        for tag, folder in read_sections(site, channels).items()
+    }

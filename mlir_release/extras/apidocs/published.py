@@ -1,0 +1,212 @@
+"""The API sections of a site: of each numbered release, for good, and of the newest snapshot.
+
+A section is made anew only if its wheel, or the code that draws it, is another one. Where the folder has it not, as in
+a new job, it is fetched from the served pages, each file by the digest in their ``made.json``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, json, structs
+from packaging.utils import parse_wheel_filename
+
+from mlir_release.console import console
+from mlir_release.errors import ReleaseError
+from mlir_release.extras.apidocs.read import need_griffe, read_wheel
+from mlir_release.host.download import download
+from mlir_release.host.files import check_inside, read_if_there, write_atomically
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.index.drawing import digest_of_code
+from mlir_release.index.site import FOLDERS
+from mlir_release.model.cpython import python_order
+from mlir_release.model.decode import DOCUMENT_LIMIT, MalformedError, PlainName, Sha256, from_json
+from mlir_release.model.digests import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.apidocs.draw import Section
+    from mlir_release.index.site import Channel, Published, WheelLink
+    from mlir_release.model.release_tags import Kind
+
+#: What decides how a section looks, beside the code.
+_LIBRARIES = ("griffelib", "markdown-it-py")
+
+#: What the pages of a section were made from, so that they are made only once: a file beside them.
+SECTION_NAME = "made.json"
+_SCHEMA = 1
+
+
+class ApiSection(Struct, frozen=True, kw_only=True):
+    """The pages of one wheel."""
+
+    tag: str  #: of its release
+    wheel: str  #: SHA-256
+    renderer: str  #: digest of the code that drew them
+    files: Mapping[PlainName, Sha256]  #: the pages' names, all in one folder, with their SHA-256
+    schema: int = _SCHEMA
+
+    @classmethod
+    def parse(cls, content: bytes | None) -> ApiSection | None:
+        """Read the document; None if there is none, or it is of another kind: then the pages are made anew."""
+        try:
+            found = from_json(content or b"", cls)
+        except MalformedError:
+            return None
+        return found if found.schema == _SCHEMA else None
+
+    def to_bytes(self) -> bytes:
+        """The document; the same pages give the same bytes."""
+        return json.format(json.encode(self, order="sorted"), indent=1) + b"\n"
+
+    def is_of(self, other: ApiSection) -> bool:
+        """Whether ``other`` was made from the same."""
+        return (self.tag, self.wheel, self.renderer) == (other.tag, other.wheel, other.renderer)
+
+
+def make_section(wheel: Path, output: Path, *, home: str = "", release: str = "") -> Section:
+    """Describe a wheel's API in ``output``, as pages that link only each other, and what is named here.
+
+    :param home: the site's landing page, relative to ``output``
+    :param release: the release's page, likewise
+    :raises VerificationError: ``apidocs-no-bindings``
+    :raises MachineError: ``apidocs-tool-missing``
+    """
+    package = read_wheel(wheel)  # first: it says so if griffe is missing, which the others import
+    from mlir_release.extras.apidocs.describe import describe
+    from mlir_release.extras.apidocs.draw import Heading, draw
+
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    return draw(describe(package), output, Heading(title=f"{name} {version}", home=home, release=release))
+
+
+def api_folder(kind: Kind, tag: str) -> str:
+    """Where the API section of a release is, below the site. All snapshots share one place, which is the newest's."""
+    return f"{FOLDERS[kind]}/{'latest' if kind == 'snapshot' else tag}/api"
+
+
+def read_sections(site: Path, channels: Iterable[Channel]) -> Mapping[str, str]:
+    """The API sections in the folder of a site: a release's tag -> its section's folder, below the site."""
+    found = {}
+    for channel in channels:
+        for release in channel.releases if channel.kind == "numbered" else filter(None, [channel.latest]):
+            folder = api_folder(channel.kind, release.tag)
+            section = ApiSection.parse(read_if_there(site / folder / SECTION_NAME))
+            if section is not None and section.tag == release.tag:
+                found[release.tag] = folder
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A section that the site is to have."""
+
+    release: Published
+    link: WheelLink
+
+    @property
+    def folder(self) -> str:
+        """Where it is, below the site."""
+        return api_folder(self.release.manifest.kind, self.release.tag)
+
+    @property
+    def section(self) -> ApiSection:
+        """What it is made from."""
+        return ApiSection(tag=self.release.tag, wheel=self.link.wheel.sha256, renderer=_renderer(), files={})
+
+
+def wanted_sections(channels: Sequence[Channel]) -> Iterator[Wanted]:
+    """A section for each numbered release that is not yanked, and for the newest snapshot. Pure."""
+    for channel in channels:
+        if channel.kind == "snapshot":
+            releases = [channel.latest] if channel.latest else []
+        else:
+            releases = [release for release in channel.releases if release.yanked is None]
+        for release in releases:
+            # Wheels that are for no CPython in particular are those of an SDK.
+            if links := [link for link in release.links if link.yanked is None and link.wheel.pythons]:
+                yield Wanted(release=release, link=max(links, key=_preference))
+
+
+def _preference(link: WheelLink) -> tuple[bool, bool, object]:
+    """The API is the same on all platforms, so any wheel will do: the one that most people install, if it is there."""
+    wheel = link.wheel
+    on_linux = any("linux" in tag and tag.endswith("x86_64") for tag in wheel.platforms)
+    return wheel.profile == "host", on_linux, python_order(wheel.python)
+
+
+@cache
+def _renderer() -> str:
+    libraries = ",".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    return digest_of_code("mlir_release.extras.apidocs", "mlir_release.index", text=libraries)
+
+
+def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> None:
+    """Make or renew the sections in the folder ``site``, and remove those that are no longer wanted.
+
+    The pages must not wait for a section, so one that can't be made is a warning, and no page links it.
+
+    :param base_url: where the site is served, with sections of earlier runs
+    :raises MachineError: ``apidocs-tool-missing``
+    """
+    need_griffe()
+    wanted = list(wanted_sections(channels))
+    folders = {site / each.folder for each in wanted}
+    for stale in {path.parent for path in site.glob(f"*/*/*/{SECTION_NAME}")} - folders:
+        check_inside(site, stale / SECTION_NAME)
+        shutil.rmtree(stale)
+    for folder in folders:
+        check_inside(site, folder / SECTION_NAME)
+    for each in wanted:
+        try:
+            _provide(each, site, base_url)
+        except Exception as error:  # whatever another's code makes a parser raise
+            why = (
+                f"{error.what} ({error.why})" if isinstance(error, ReleaseError) else f"{type(error).__name__}: {error}"
+            )
+            console.warn(f"the API of {each.release.tag} is not documented: {why}")
+            shutil.rmtree(site / each.folder, ignore_errors=True)
+
+
+def _provide(wanted: Wanted, site: Path, base_url: str) -> None:
+    folder = site / wanted.folder
+    found = ApiSection.parse(read_if_there(folder / SECTION_NAME))
+    if found is not None and found.is_of(wanted.section):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    if base_url.startswith(("https:", "http:")) and _fetch(wanted, folder, f"{base_url.rstrip('/')}/{wanted.folder}"):
+        return
+    with scratch_folder("apidocs") as scratch, console.step(f"documenting the API of {wanted.release.tag}"):
+        wheel = scratch / wanted.link.wheel.filename
+        download(wanted.link.url, wheel, sha256=wanted.link.wheel.sha256)
+        page = f"{'../' if wanted.folder.startswith('releases/') else f'../../{wanted.release.tag}/'}index.html"
+        section = make_section(wheel, folder, home="../../../index.html", release=page)
+        console.say(section.text())
+    files = {path.name: sha256_of(path) for path in folder.iterdir()}
+    write_atomically(folder / SECTION_NAME, structs.replace(wanted.section, files=files).to_bytes())
+
+
+def _fetch(wanted: Wanted, folder: Path, url: str) -> bool:
+    """Fetch a section that is served; False if it is not there, or made from something else."""
+    try:
+        with scratch_folder("apidocs") as scratch:
+            download(f"{url}/{SECTION_NAME}", scratch / SECTION_NAME, limit=DOCUMENT_LIMIT)
+            content = (scratch / SECTION_NAME).read_bytes()
+            found = ApiSection.parse(content)
+            if found is None or not found.is_of(wanted.section):
+                return False
+            for name, sha256 in found.files.items():
+                download(f"{url}/{name}", folder / name, sha256=sha256)
+    except ReleaseError as error:
+        console.say(f"{error.where}: {error.why}; the section is made anew")
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    write_atomically(folder / SECTION_NAME, content)
+    return True

@@ -1,0 +1,255 @@
+"""Channels of a release's wheels as conda packages, one for each kind of release; and their index among the pages.
+
+The archives are made by rattler-build's library, and their index by rattler's. The pages have the index alone: its
+``base_url`` (CEP 15) says where the packages are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.conda.index import index
+from mlir_release.extras.conda.package import packages
+from mlir_release.extras.conda.recipe import LICENSE, PACKAGES, no_wheel
+from mlir_release.host.archives import ArchiveError, open_zip
+from mlir_release.host.files import check_inside, read_document, read_if_there, write_atomically
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.index.site import FOLDERS
+from mlir_release.model.decode import PlainName, convert, parse_json
+from mlir_release.release.release_assets import fetch_published_wheel, need_published
+from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.conda.package import Package
+    from mlir_release.forge.base import Forge
+    from mlir_release.index.site import Channel, Published
+    from mlir_release.model.manifest import Manifest
+
+#: The folder of a kind's channel on the site, and the index of each platform in it.
+CHANNEL, REPODATA = "conda", "repodata.json"
+
+
+class _Record(Struct, frozen=True):
+    name: PlainName
+    version: PlainName
+
+
+class _Repodata(Struct, frozen=True):
+    info: dict[str, Any]
+    packages: dict[str, _Record] = msgspec.field(name="packages.conda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packaged:
+    """What was written."""
+
+    tag: str
+    version: str
+    channel: str  #: the folder
+    packages: tuple[tuple[str, str, str], ...]  #: platform, package and wheel
+    left_out: tuple[str, ...]  #: wheels that no package can be made of
+
+    def text(self) -> str:
+        """For people."""
+        what = f"{self.channel} has {len(self.packages)} packages of {self.tag}, version {self.version}"
+        return what + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = AS_DECLARED) -> Packaged:
+    """Make conda packages of the wheels of a published release, and add them to a channel below ``folder``.
+
+    The channel is ``snapshots`` or ``releases``, and can be served as it is. The same wheels give the same bytes.
+
+    :raises UsageError: ``release-not-published``, ``conda-no-wheel``, ``conda-index-failed``
+    :raises VerificationError: ``provenance-…``, ``manifest-…``, ``release-not-its-manifest``, ``asset-corrupt``,
+        ``conda-wheel-unusable``
+    :raises MachineError: ``conda-extra-missing``
+    """
+    _need_rattler()
+    release = need_published(forge, tag)
+    with scratch_folder("conda") as scratch:
+        trusted = read_trusted(forge, release, scratch, signed_by)
+    manifest = trusted.manifest
+    made, left_out = packages(manifest)
+    if not made:
+        raise no_wheel(manifest, " or ".join(PACKAGES))
+    channel = folder / FOLDERS[manifest.kind]
+    for package in made:
+        with console.step(f"package {package.wheel.filename} for {package.subdir}"), scratch_folder("conda") as scratch:
+            wheel = fetch_published_wheel(forge, release, package.wheel, scratch)
+            trusted.check(wheel.name, package.wheel.sha256)
+            _add(_assemble(package, manifest, wheel, scratch), channel / package.subdir)
+    index(channel)
+    return Packaged(
+        tag=tag,
+        version=manifest.version,
+        channel=str(channel),
+        packages=tuple((package.subdir, package.filename, package.wheel.filename) for package in made),
+        left_out=left_out,
+    )
+
+
+def _need_rattler() -> None:
+    """Check that what makes and indexes packages is installed. :raises MachineError: ``conda-extra-missing``"""
+    try:
+        import rattler  # noqa: F401
+        import rattler_build  # noqa: F401
+    except ImportError as error:
+        raise MachineError(
+            "conda-extra-missing",
+            "what makes conda packages is not installed",
+            why=str(error),
+            remedy="install the toolkit with its extra: pip install 'mlir-release[conda]'",
+        ) from error
+
+
+def _add(archive: Path, folder: Path) -> None:
+    """Put a package into the folder of its platform."""
+    content, target = archive.read_bytes(), folder / archive.name
+    if read_if_there(target) not in (None, content):
+        (folder / REPODATA).unlink(missing_ok=True)  # else it keeps what it says of a file that it knows
+    write_atomically(target, content)
+
+
+def _assemble(package: Package, manifest: Manifest, wheel: Path, scratch: Path) -> Path:
+    """Write a package into ``scratch``. :raises VerificationError: ``conda-wheel-unusable``"""
+    from rattler_build import assemble_package
+
+    root = scratch / "root"
+    licenses = _unpack(wheel, root)
+    output = assemble_package(
+        package.name,
+        package.version,
+        package.subdir,
+        package.build,
+        scratch,
+        files_dir=root,
+        homepage="https://mlir.llvm.org/",
+        license=LICENSE,
+        license_files=licenses,
+        summary=f"Python bindings of MLIR {manifest.llvm_version}".strip(),
+        depends=package.depends,
+        constrains=package.constrains,
+        noarch="python",
+        timestamp=manifest.created,
+        detect_prefix=False,  # wheels have no absolute paths
+    )
+    return output.path
+
+
+def _unpack(wheel: Path, root: Path) -> list[Path]:
+    """Install a wheel below ``root`` as ``noarch: python`` has it; returns its licences."""
+    import installer
+    from installer.destinations import SchemeDictionaryDestination
+    from installer.exceptions import InstallerError
+    from installer.sources import WheelFile
+
+    site = root / "site-packages"
+    schemes = {"purelib": str(site), "platlib": str(site)}  # wheels of the bindings have nothing else
+    destination = SchemeDictionaryDestination(schemes, interpreter="python", script_kind="posix")
+    try:
+        with open_zip(wheel) as archive:
+            installer.install(WheelFile(archive), destination, {"INSTALLER": b"conda\n"})
+    except (InstallerError, ArchiveError) as error:
+        raise VerificationError(
+            "conda-wheel-unusable",
+            f"{wheel.name} can't be made a conda package",
+            where=str(wheel),
+            why=f"{type(error).__name__}: {error}",
+            remedy="only wheels of the bindings can: they install modules, and no scripts or data",
+        ) from error
+    return sorted(path for path in site.glob("*.dist-info/licenses/**/*") if path.is_file())
+
+
+def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], site: Path) -> None:
+    """Write the index of the channels in ``folder`` into the pages, without the packages.
+
+    What is not published, yanked or a release candidate is left out: conda has no way to choose it only if it is named.
+
+    :param folder: of :func:`package_release`; the packages themselves need not be there
+    :param url: where the packages are; ``{folder}`` in it stands for ``releases/linux-64`` and the like, without it all
+        are in one place. None: in ``folder``
+    :raises UsageError: ``conda-channel-invalid``
+    """
+    url = url or f"{folder.absolute().as_uri()}/{{folder}}"
+    found = {}
+    for path in sorted(folder.glob(f"*/*/{REPODATA}")):
+        try:
+            found[path] = read_repodata(path)
+        except (OSError, ValueError) as error:
+            raise _invalid(path, str(error)) from error
+    if not found:
+        raise _invalid(folder, f"it has no {REPODATA} of a platform")
+    stale = set(site.glob(f"*/{CHANNEL}/*/{REPODATA}"))
+    for channel in channels:
+        offered = {name for release in channel.offered for name in _offered(release)}
+        for path, repodata in found.items():
+            kind, subdir = path.parts[-3:-1]
+            if kind == channel.folder:
+                place = url.replace("{folder}", f"{kind}/{subdir}").rstrip("/") + "/"
+                content = json.dumps(_select(repodata, offered, place), indent=1, sort_keys=True) + "\n"
+                target = site / kind / CHANNEL / subdir / REPODATA
+                check_inside(site, target)
+                write_atomically(target, content)
+                stale.discard(target)
+    for path in stale:
+        check_inside(site, path)
+        path.unlink()
+
+
+def _offered(release: Published) -> Iterator[str]:
+    """The files of a release's packages, without those of yanked wheels."""
+    yanked = {link.wheel.filename for link in release.links if link.yanked is not None}
+    made, _ = packages(release.manifest)
+    return (package.filename for package in made if package.wheel.filename not in yanked)
+
+
+def read_repodata(path: Path) -> dict[str, Any]:
+    """The index of a folder of conda packages. :raises MalformedError: :raises OSError:"""
+    data: dict[str, Any] = parse_json(read_document(path))
+    convert(data, _Repodata)
+    return data
+
+
+def offered_packages(site: Path, channels: Sequence[Channel]) -> Mapping[str, tuple[str, ...]]:
+    """The channels in the folder of a site: a release's tag -> the names of the packages that they have of it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for channel in channels:
+        names: dict[str, set[str]] = {}
+        for path in site.glob(f"{channel.folder}/{CHANNEL}/*/{REPODATA}"):
+            for record in read_repodata(path)["packages.conda"].values():
+                names.setdefault(record["version"], set()).add(record["name"])
+        versions = {release.tag: release.manifest.version for release in channel.offered}
+        found |= {tag: tuple(sorted(names[version])) for tag, version in versions.items() if version in names}
+    return found
+
+
+def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str, Any]:
+    """Those of its records that are offered, with the address of their files (CEP 15)."""
+    records = {name: record for name, record in repodata["packages.conda"].items() if name in offered}
+    info = {**repodata["info"], "base_url": place}
+    return {**repodata, "info": info, "packages.conda": records, "repodata_version": 2}
+
+
+def _invalid(where: Path, why: str) -> UsageError:
+    return UsageError(
+        "conda-channel-invalid",
+        "this is not a folder of conda channels",
+        where=str(where),
+        why=why,
+        remedy="name the folder that `mlir-release conda package TAG` wrote",
+    )

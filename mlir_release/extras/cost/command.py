@@ -1,0 +1,102 @@
+"""Runner minutes per week, and their cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import forge_address_option, json_option, repository_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.model.matrix import Matrix
+
+
+@click.command()
+@forge_address_option()
+@click.option("--weeks", type=click.IntRange(1, 52), default=4, show_default=True, help="Weeks to measure.")
+@click.option("--estimate", "estimated", is_flag=True, help="Estimate from targets.toml instead.")
+@click.option("--requests", is_flag=True, help="What a day asks of GitHub's APIs instead, from targets.toml.")
+@click.option(
+    "--per-day",
+    type=click.IntRange(1, 24),
+    help="With --estimate, --requests: snapshots a day.  [default: as snapshot.yml is scheduled, else 2]",
+)
+@click.option(
+    "--abi3",
+    is_flag=True,
+    help="With --estimate, --requests: of a revision whose wheels may serve several CPythons (LLVM 23 and later).",
+)
+@repository_option
+@json_option
+def cost(
+    forge: str | None,
+    weeks: int,
+    estimated: bool,
+    requests: bool,
+    per_day: int | None,
+    abi3: bool,
+    repository: Path,
+) -> None:
+    """Show the runner minutes per week by system, stage and target, from the timings of runs, at GitHub's prices."""
+    from mlir_release.extras.cost.measured import measure
+    from mlir_release.forge.base import need_services
+    from mlir_release.forge.checkout import matrix_of_checkout
+    from mlir_release.forge.open import open_forge
+
+    if estimated or requests:
+        show = _show_requests if requests else _show_estimate
+        matrix = matrix_of_checkout(repository)
+        if abi3:
+            matrix = matrix.merge_abi3(lambda configuration: configuration.abi3 is not False)
+        show(matrix, per_day or _scheduled(repository))
+        return
+    place = open_forge(forge)
+    timings = need_services(place).timings
+    with console.waiting(f"asking {place.description} about the runs of {weeks} weeks"):
+        found = measure(timings, now=place.now(), weeks=weeks)
+    if console.json_mode:
+        console.result("", found.to_json())
+        return
+    columns = [">jobs", ">minutes", ">billed minutes", ">US dollars", ">share"]
+    groups = {"system": found.systems, "stage": found.stages, "target": found.targets, "workflow": found.workflows}
+    for name, group in groups.items():
+        console.table([name, *columns], found.rows(group), title=f"a week, by {name}")
+    console.show(f"{found.runs} runs in {weeks} weeks")
+    console.show(found.text())
+
+
+def _scheduled(repository: Path) -> int:
+    from mlir_release.extras.cost.requests import runs_a_day
+    from mlir_release.host.files import read_if_there
+
+    workflow = read_if_there(repository / ".github" / "workflows" / "snapshot.yml") or b""
+    return runs_a_day(workflow.decode(errors="replace")) or 2
+
+
+def _show_requests(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.extras.cost.requests import Day, a_day, counted
+
+    day = a_day(matrix, per_day=per_day)
+    if console.json_mode:
+        console.result("", day.to_json())
+        return
+    console.table(list(Day.COLUMNS), [list(row) for row in day.table()], title=f"a day of {per_day} snapshots")
+    console.show(f"limits of an hour: {counted().source}, read on {counted().read_on}")
+
+
+def _show_estimate(matrix: Matrix, per_day: int) -> None:
+    from mlir_release.extras.cost.estimate import assumptions, comparison, estimate
+
+    private, public = (estimate(matrix, per_day=per_day, public=public) for public in (False, True))
+    rests_on = assumptions(per_day)
+    if console.json_mode:
+        console.result("", {"assumptions": rests_on, "private": private.to_json(), "public": public.to_json()})
+        return
+    columns = [">jobs", ">minutes (private)", ">US dollars", ">minutes (public)"]
+    console.table(["stage", *columns], comparison(private, public, "stages"), title="a week, estimated, by stage")
+    console.table(["system", *columns], comparison(private, public, "systems"), title="a week, estimated, by system")
+    console.show("\n".join(["assumed:", *(f"  {line}" for line in rests_on), private.text()]))

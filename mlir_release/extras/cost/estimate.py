@@ -1,0 +1,153 @@
+"""What a week of snapshots would take, estimated from the build matrix, before there are runs to measure. Pure.
+
+:data:`WORK` says what was measured, on what machine, and what is assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from mlir_release.extras.cost.measured import Cost, Spent
+from mlir_release.extras.cost.prices import prices
+from mlir_release.model.job_names import sdk_jobs
+from mlir_release.model.matrix_jobs import MINUTES_A_TARGET, WHEEL_CORE_MINUTES, expected_minutes, groups
+from mlir_release.model.release_tags import SnapshotTag
+from mlir_release.model.suites import CORE_MINUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlir_release.model.matrix import Matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a job does."""
+
+    core_minutes: float  #: shared by the runner's cores
+    minutes: float  #: whatever the runner: checking out, installing the toolkit, moving SDKs and wheels
+    source: str
+
+    def minutes_on(self, cores: int) -> float:
+        """How long it takes on a runner."""
+        return self.minutes + self.core_minutes / cores
+
+
+#: Jobs whose number the matrix gives, by their stage. Of wheels and tests, core minutes are those of one target.
+WORK: Mapping[str, Work] = {
+    "sdk": Work(core_minutes=360, minutes=6, source="LLVM 19.1.7, nothing cached: about 90 min on 4 cores, ±30 %"),
+    "wheels": Work(
+        core_minutes=WHEEL_CORE_MINUTES,
+        minutes=4,
+        source="a target; 22.1.8: 197 s of CPU and 16 s of repair on a cold compiler cache",
+    ),
+    "tests": Work(
+        core_minutes=CORE_MINUTES["bindings"],
+        minutes=3,
+        source="a target of bindings: 42 to 78 s on 4 cores, with the addon of upstream's tests; regression: assumed",
+    ),
+}
+
+#: The other jobs of one snapshot: workflow, name, and minutes, all assumed; runner: :data:`OTHER_RUNNER`.
+OTHERS = (
+    ("snapshot.yml", "bump: snapshot", 2),
+    ("snapshot.yml", "publish: sweep pending snapshots", 2),
+    ("release.yml", "plan: missing targets", 2),
+    ("release.yml", "sdk: save compiler caches", 2),
+    ("compiler-caches.yml", "sdk: list platforms", 2),
+    ("release.yml", "publish: verify and publish", 15),
+    ("release.yml", "publish: sign the manifest", 2),
+    ("release.yml", "publish: verify and publish (signed)", 6),
+    ("release.yml", "report: update issues", 2),
+    ("latest.yml", "publish: sign the latest", 2),
+    ("latest.yml", "publish: store the latest", 2),
+    ("pages.yml", "publish: generate pages", 4),
+    ("pages.yml", "publish: deploy pages", 1),
+    ("pages.yml", "publish: dispatch checks", 1),
+    ("probe.yml", "publish: clean-environment check", 6),
+)
+OTHER_RUNNER = ("ubuntu-24.04",)
+
+#: How often a snapshot has a workflow run, if not once: the pages show when it is begun, and when it is published.
+RUNS = {"pages.yml": 2}
+
+_MONDAY = date(2026, 1, 5)  # any: weekly configurations are built on Mondays
+
+
+def estimate(matrix: Matrix, *, per_day: int = 2, public: bool) -> Cost:
+    """A week of snapshots that all succeed at the first attempt.
+
+    :param per_day: snapshots of new revisions a day
+    :param public: whether the repository is public: its standard runners have more cores
+    """
+    cost = Cost(weeks=1)
+    for day in range(7):
+        for number in range(1, per_day + 1):
+            _add_snapshot(cost, matrix.for_tag(SnapshotTag(_MONDAY + timedelta(days=day), number)), public=public)
+    return cost
+
+
+def one_snapshot(matrix: Matrix, *, public: bool) -> Cost:
+    """One snapshot that succeeds at the first attempt, with the workflows that it dispatches.
+
+    :param matrix: what it is to have
+    """
+    cost = Cost(weeks=1)
+    _add_snapshot(cost, matrix, public=public)
+    return cost
+
+
+def _runs(job: tuple[str, str, int]) -> int:
+    """How often a snapshot has one of :data:`OTHERS` run. What is published is new once."""
+    workflow, name, _ = job
+    return 1 if name == "publish: dispatch checks" else RUNS.get(workflow, 1)
+
+
+def _add_snapshot(cost: Cost, matrix: Matrix, *, public: bool) -> None:
+    cost.runs += sum(RUNS.get(workflow, 1) for workflow in {workflow for workflow, _, _ in OTHERS})
+    for workflow, name, minutes in OTHERS:
+        for _ in range(_runs((workflow, name, minutes))):
+            cost.add(workflow, Spent(name=name, labels=OTHER_RUNNER, seconds=60 * minutes))
+    for runtime in matrix.runtimes:
+        labels = (runtime.runner,)
+        cores = prices().cores(labels, public=public)
+
+        def add(name: str, minutes: float, *, workflow: str = "release.yml", on: tuple[str, ...] = labels) -> None:
+            cost.add(workflow, Spent(name=name, labels=on, seconds=60 * minutes))
+
+        add(sdk_jobs(runtime.name)[0], WORK["sdk"].minutes_on(cores))
+        for stage, targets in (("wheels", matrix.wheels), ("tests", matrix.tests)):
+            for name, group in groups([target for target in targets if target.runtime == runtime]).items():
+                add(f"{stage}: {name}", WORK[stage].minutes + expected_minutes(group, cores))
+        for job in ("sign", "upload"):
+            add(f"publish: {job} wheels and test reports ({runtime.name})", 4, on=OTHER_RUNNER)
+        add(f"sdk: compiler cache {runtime.name}", 3, workflow="compiler-caches.yml")
+
+
+def comparison(private: Cost, public: Cost, group: Literal["stages", "systems"]) -> list[list[object]]:
+    """Rows of a table: name, jobs a week, minutes and US dollars in a private repository, minutes in a public one.
+
+    The last row is the total.
+    """
+    mine, theirs = getattr(private, group), getattr(public, group)
+    rows = [(name, mine[name], theirs[name]) for name in sorted(mine, key=lambda name: -mine[name].dollars)]
+    return [
+        [name, one.jobs, f"{one.billed:,}", f"{one.dollars:,.0f}" + (" + ?" if one.unpriced else ""), f"{two.billed:,}"]
+        for name, one, two in [*rows, ("together", private.total, public.total)]
+    ]
+
+
+def assumptions(per_day: int) -> list[str]:
+    """What the estimate is based on, one item a line."""
+    return [
+        f"snapshots of new revisions a day: {per_day}; each succeeds at the first attempt, and each SDK takes one job",
+        "private repositories have 2 cores on Linux and Windows, public ones 4; macOS 3 (arm64) or 4 (Intel)",
+        *(
+            f"{name}: {work.core_minutes:g} core minutes + {work.minutes:g} minutes ({work.source})"
+            for name, work in WORK.items()
+        ),
+        f"each target of a job: {MINUTES_A_TARGET:g} minutes more",
+        f"the other jobs of a snapshot: {sum(_runs(job) * job[2] for job in OTHERS)} minutes (assumed)",
+    ]

@@ -1,0 +1,77 @@
+"""Set up a project that pins a release, and moves the pin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_release.cli.options import (
+    FOLDER,
+    dry_run_option,
+    forge_option,
+    json_option,
+    signed_by_options,
+)
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.extras.downstream.pin import Kind
+    from mlir_release.forge.base import Forge
+    from mlir_release.release.signed import SignedBy
+
+
+@click.group()
+def downstream() -> None:
+    """Set up a project that builds against a release."""
+
+
+@downstream.command()
+@click.argument("directory", type=FOLDER)
+@click.option("--tag", required=True, help="The snapshot or numbered release to pin.")
+@click.option(
+    "--kind",
+    type=click.Choice(["extension", "bundle"]),
+    required=True,
+    help="An extension of the installed mlir, or a package with its own MLIR, built against mlir-sdk.",
+)
+@click.option("--name", default="", help="The project's name on PyPI.  [default: the folder's]")
+@click.option("--index", default="", metavar="URL", help="Where the pages are.  [default: on GitHub Pages]")
+@click.option(
+    "--smoke",
+    default="",
+    metavar="COMMAND",
+    help="Also integrate llvm-project, commit by commit, with this command as the smoke test.",
+)
+@forge_option
+@signed_by_options
+@dry_run_option
+@json_option
+def init(
+    directory: Path,
+    tag: str,
+    kind: Kind,
+    name: str,
+    index: str,
+    smoke: str,
+    forge: Forge,
+    signed_by: SignedBy,
+    dry_run: bool,
+) -> None:
+    """Write what a project in DIRECTORY needs to pin a release, build wheels against it, and move the pin."""
+    from mlir_release.extras.downstream.write import write_kit
+
+    written = write_kit(
+        forge,
+        directory,
+        tag=tag,
+        kind=kind,
+        name=name,
+        site=index,
+        smoke=smoke,
+        signed_by=signed_by,
+        dry_run=dry_run,
+    )
+    console.outcome(written)

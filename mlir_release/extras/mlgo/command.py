@@ -1,0 +1,410 @@
+"""Train an eviction policy for LLVM's register allocator, and evaluate it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from mlir_release.cli.options import EXISTING_FOLDER, FOLDER, PATH, jobs_option, json_option, output_option
+from mlir_release.console import console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mlir_release.extras.mlgo.documents import Kind, Policy, ProblemName, Start
+    from mlir_release.extras.mlgo.saved_model import SavedModel
+
+
+#: ``llvm``: the prefix of an installed LLVM.
+llvm_option = click.option(
+    "--llvm",
+    type=EXISTING_FOLDER,
+    required=True,
+    help="Prefix of the LLVM to train for, for example /usr/lib/llvm-22; stock packages will do.",
+)
+
+#: ``python``: who answers for a saved model.
+tensorflow_option = click.option(
+    "--python", default="python3", show_default=True, help="With a saved model: a CPython that has its TensorFlow."
+)
+
+#: Parameters of ``mlgo train`` that only one trainer has.
+_EVOLUTION = frozenset(
+    {"kind", "hidden", "start", "generations", "minutes", "batch", "pairs", "sigma", "rate", "seed", "jobs"}
+)
+_ELSEWHERE = frozenset({"checkout", "python", "iterations"})
+
+
+def trainer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``trainer``, and what ml-compiler-opt needs: ``checkout``, ``python``, ``iterations`` (by default its own)."""
+    only = "With --trainer ml-compiler-opt: "
+    for option in (
+        click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help=f"{only}steps."),
+        click.option("--python", default="python3", show_default=True, help=f"{only}a CPython that has TensorFlow."),
+        click.option(
+            "--ml-compiler-opt", "checkout", type=FOLDER, default=Path("ml-compiler-opt"), show_default=True,
+            metavar="DIRECTORY", help=f"{only}its checkout.",
+        ),
+        click.option(
+            "--trainer", type=click.Choice(["evolution", "ml-compiler-opt"]), default="evolution", show_default=True,
+            help="The toolkit's own, or google/ml-compiler-opt, which clones the heuristic with TensorFlow.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def check_trainer(trainer: str) -> None:
+    """Refuse options that only the other trainer has."""
+    other = _EVOLUTION if trainer == "ml-compiler-opt" else _ELSEWHERE
+    context = click.get_current_context()
+    given = {name for name in other if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    options = [parameter.opts[-1] for parameter in context.command.params if parameter.name in given]
+    if options:
+        raise click.UsageError(f"--trainer {trainer} takes no {', '.join(options)}")
+
+
+@contextmanager
+def loaded(path: Path, python: str) -> Iterator[Policy | SavedModel]:
+    """A policy, by its file or by the folder of a saved model, which answers until the end of the block."""
+    if not path.is_dir():
+        from mlir_release.extras.mlgo.evaluate import load_policy
+
+        yield load_policy(path)
+        return
+    from mlir_release.extras.mlgo.saved_model import opened
+
+    with opened(path, python) as model:
+        yield model
+
+
+@click.group()
+def mlgo() -> None:
+    """Learn a policy for evictions or inlining on one's own code: corpus, trace, train, evaluate, embed."""
+
+
+@mlgo.command("corpus")
+@click.argument("build", type=EXISTING_FOLDER)
+@output_option("the corpus")
+@llvm_option
+@click.option(
+    "--problem",
+    type=click.Choice(["regalloc", "inlining"]),
+    default="regalloc",
+    show_default=True,
+    help="What policies are to decide: which live range is evicted, or which call is inlined.",
+)
+@click.option("--filter", "pattern", metavar="REGEX", help="Take modules with such an option.  [default: ^-O[123sz]$]")
+@click.option("--objects", default="", metavar="REGEX", help="Take modules with this in their object's path.")
+@click.option(
+    "--held-out",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.25,
+    show_default=True,
+    help="Share of modules that the training never sees.",
+)
+@click.option("--limit", type=click.IntRange(2), help="Take so many modules at most.")
+@click.option("--profiled", is_flag=True, help="Refuse modules that were compiled without a profile.")
+@click.option(
+    "--thinlto",
+    metavar="TARGET",
+    default="",
+    help="Take the modules of a ThinLTO link of this Ninja target instead, with what they imported from each other.",
+)
+@jobs_option
+@json_option
+def mlgo_corpus(
+    build: Path,
+    output: Path,
+    llvm: Path,
+    problem: ProblemName,
+    pattern: str | None,
+    objects: str,
+    held_out: float,
+    limit: int | None,
+    profiled: bool,
+    thinlto: str,
+    jobs: int | None,
+) -> None:
+    """Take a corpus from a build tree of CMake's, compiled by clang with -Xclang -fembed-bitcode=all."""
+    from mlir_release.extras.mlgo.corpus import FILTER, make_corpus
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    if thinlto and (profiled or pattern):
+        raise click.UsageError("--filter and --profiled read compile commands, which modules of --thinlto do not have")
+    if thinlto and problem != "regalloc":
+        raise click.UsageError("--thinlto is for --problem regalloc: what it imports is not yet taken before inlining")
+    with console.step("taking bitcode as the problem needs it"):
+        found = make_corpus(
+            build, output, Toolchain(llvm), problem=problem, pattern=pattern or FILTER, objects=objects,
+            share=held_out, limit=limit, profiled=profiled, thinlto=thinlto, jobs=jobs,
+        )  # fmt: skip
+    counts = f"{len(found.training)} modules to train on, {len(found.held_out)} held out"
+    console.result(f"{output / found.FILE}: {counts}", found)
+
+
+@mlgo.command("trace")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@llvm_option
+@jobs_option
+@json_option
+def mlgo_trace(corpus: Path, llvm: Path, jobs: int | None) -> None:
+    """Observe the decisions that the compiler asks for, and answer as its own heuristic would."""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.extras.mlgo.compiling import Compiler
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.problems import problem_of
+    from mlir_release.extras.mlgo.trace import make_trace
+
+    modules = load_corpus(corpus)
+    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    with console.waiting(f"compiling {len(modules.training)} modules twice"):
+        found = make_trace(compiler, modules, corpus, jobs=jobs)
+    console.result(
+        f"{corpus / found.FILE}: {found.decisions:,} decisions; {problem_of(modules.problem).default} gives the "
+        f"default's object for {found.identical} of {len(found.defaults)} modules",
+        found,
+    )
+
+
+@mlgo.command("train")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@output_option("the training's state and the policy")
+@llvm_option
+@click.option(
+    "--policy", "kind", type=click.Choice(["linear", "mlp"]), default="linear", show_default=True, help="Its form."
+)
+@click.option("--hidden", type=click.IntRange(1, 64), default=8, show_default=True, help="With mlp: hidden units.")
+@click.option(
+    "--start",
+    type=click.Choice(["order", "heuristic"]),
+    default="order",
+    show_default=True,
+    help="Begin with a plain order (docs/mlgo.md), or as the compiler's own heuristic chose in the trace.",
+)
+@click.option("--generations", type=click.IntRange(1), default=20, show_default=True, help="In all, with those done.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no generation after so many.")
+@click.option("--batch", type=click.IntRange(0), default=0, help="Try pairs on so many modules, drawn.  [default: all]")
+@click.option("--pairs", type=click.IntRange(1), default=4, show_default=True, help="Pairs of policies to try in each.")
+@click.option(
+    "--sigma", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True, help="Size of changes."
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=0.05, show_default=True, help="Size of steps.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
+@jobs_option
+@trainer_options
+@json_option
+def mlgo_train(
+    corpus: Path,
+    output: Path,
+    llvm: Path,
+    kind: Kind,
+    hidden: int,
+    start: Start,
+    generations: int,
+    minutes: float | None,
+    batch: int,
+    pairs: int,
+    sigma: float,
+    rate: float,
+    seed: int,
+    jobs: int | None,
+    trainer: str,
+    checkout: Path,
+    python: str,
+    iterations: int,
+) -> None:
+    """Train a policy by an evolution strategy. The same command resumes a training, and makes it longer."""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    check_trainer(trainer)
+    if trainer == "ml-compiler-opt":
+        _clone(corpus, output, llvm, checkout, python, iterations)
+        return
+    from mlir_release.extras.mlgo.compiling import Compiler
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.documents import Settings
+    from mlir_release.extras.mlgo.trace import load_trace
+    from mlir_release.extras.mlgo.train import begin, train
+
+    modules = load_corpus(corpus)
+    traced = load_trace(corpus, modules)
+    wanted = Settings(
+        kind=kind, hidden=hidden if kind == "mlp" else 0, seed=seed, pairs=pairs, sigma=sigma, rate=rate, start=start,
+        batch=batch,
+    )  # fmt: skip
+    compiler = Compiler(Toolchain(llvm), modules, corpus)
+    training = begin(output, corpus, traced, wanted)
+    with console.step(f"training on {len(modules.training)} modules, from generation {training.generation}"):
+        done = train(training, compiler, modules, traced, output, generations=generations, minutes=minutes, jobs=jobs)
+    console.result(f"{output / done.policy().FILE}: reward {max(done.rewards):+.5f} on the training modules", done)
+
+
+def _clone(corpus: Path, output: Path, llvm: Path, checkout: Path, python: str, iterations: int) -> None:
+    """``mlgo train --trainer ml-compiler-opt``."""
+    import shlex
+
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, clone
+    from mlir_release.extras.mlgo.toolchain import Toolchain
+    from mlir_release.extras.mlgo.trace import load_trace
+
+    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
+    if modules.problem != "regalloc":
+        raise click.UsageError(f"--trainer ml-compiler-opt is for --problem regalloc, and this is {modules.problem}")
+    traced = load_trace(corpus, modules)
+    toolchain.check(modules)
+    trainer, clang = Checkout(checkout.absolute(), python, output / "ml-compiler-opt.log"), toolchain.program("clang")
+    with console.step(f"cloning the heuristic by {iterations} steps of ml-compiler-opt's"):
+        done = clone(trainer, corpus, modules, traced, clang, output, iterations=iterations)
+    console.result(
+        f"{done.model}: chooses as the imitated heuristic in {done.agreement:.1%} of {done.decisions:,} decisions\n"
+        f"PPO is configured; with a clang that has TFLite, in {checkout}: {shlex.join(done.train)}",
+        done,
+    )
+
+
+@mlgo.command("evaluate")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@click.option("--policy", type=PATH, required=True, help="The policy.json, or saved model, to evaluate.")
+@tensorflow_option
+@llvm_option
+@click.option("--programs", type=PATH, help="Also count the instructions of this file's programs, by callgrind.")
+@click.option(
+    "--training", is_flag=True, help="On the training modules instead: what it has learnt, not what it is worth."
+)
+@click.option(
+    "--trained-on",
+    type=EXISTING_FOLDER,
+    metavar="CORPUS",
+    help="What the policy was trained on: then all modules count here that are not among those.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the confidence intervals.")
+@jobs_option
+@json_option
+def mlgo_evaluate(
+    corpus: Path,
+    policy: Path,
+    python: str,
+    llvm: Path,
+    programs: Path | None,
+    training: bool,
+    trained_on: Path | None,
+    seed: int,
+    jobs: int | None,
+) -> None:
+    """Compare a policy with the default, on the modules that are held out."""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.extras.mlgo.compiling import Compiler
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.evaluate import evaluate, unseen
+    from mlir_release.extras.mlgo.instructions import counter
+
+    if training and trained_on is not None:
+        raise click.UsageError("--training and --trained-on exclude each other")
+    modules, toolchain = load_corpus(corpus), Toolchain(llvm)
+    count = counter(programs, toolchain, jobs) if programs else None
+    compiler = Compiler(toolchain, modules, corpus)
+    with loaded(policy, python) as judged:
+        if trained_on is not None:
+            chosen, title = unseen(modules, load_corpus(trained_on), judged), "modules that it was not trained on"
+        else:
+            chosen, title = (
+                (modules.training, "the training modules") if training else (modules.held_out, "held-out modules")
+            )
+            if judged.corpus != modules.digest:
+                console.warn(
+                    "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
+                )
+        counting = " and counting instructions" if count else ""
+        with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
+            found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
+    if console.json_mode:
+        console.result("", found.to_json())
+        return
+    console.table(found.columns, found.table(), title=title)
+    if found.runs:
+        console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
+    console.show(found.summary())
+
+
+@mlgo.command("embed")
+@click.argument("policy", type=PATH)
+@output_option("RegAllocEvictModel.h, .cpp and .o")
+@tensorflow_option
+@llvm_option
+@click.option("--source", type=EXISTING_FOLDER, help="llvm-project of the same version: also link OUTPUT/llc.")
+@click.option(
+    "--check", type=EXISTING_FOLDER, metavar="CORPUS", help="With --source: compare this llc with the interactive mode."
+)
+@json_option
+def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path | None, check: Path | None) -> None:
+    """Write a policy as the header and object that LLVM's build takes, and link an llc with it from stock archives."""
+    from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
+
+    check_machine()
+    from mlir_release.extras.mlgo.ahead_of_time import provide_runtime
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.documents import Policy
+    from mlir_release.extras.mlgo.embed import compare, embed, embed_saved_model, link_llc
+    from mlir_release.host.cache import cache_directory
+    from mlir_release.sdk.upstream import read_source
+
+    if check is not None and source is None:
+        raise click.UsageError("--check compares the llc that --source links: give both")
+    toolchain, runtime = Toolchain(llvm), None
+    with loaded(policy, python) as chosen:
+        if isinstance(chosen, Policy):
+            found = embed(chosen, toolchain, output)
+        else:
+            found = embed_saved_model(chosen, python, toolchain, output)
+            runtime = provide_runtime(python, toolchain, cache_directory()) if source else None
+        says = f"{output}: policy {found.policy[:12]}, trained on corpus {found.corpus[:12]}"
+        if source is not None:
+            version = read_source(source).version
+            with console.step("linking llc with it"):
+                found = link_llc(found, toolchain, source, output, version=version, runtime=runtime)
+        if check is not None:
+            modules = load_corpus(check)
+            with console.waiting(f"compiling {len(modules.modules)} modules twice"):
+                found = compare(found, chosen, toolchain, modules, check, output)
+            says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
+    console.result(says, found.to_json())
+
+
+@mlgo.command("report")
+@click.argument("corpus", type=EXISTING_FOLDER)
+@click.option("--training", type=PATH, required=True, help="The training.json to show.")
+@click.option("--evaluation", type=PATH, help="What evaluate --json printed.")
+@click.option("--embedded", type=PATH, help="What embed --json printed.")
+@output_option("the page, report.html")
+@json_option
+def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
+    """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
+    from mlir_release.extras.mlgo.corpus import load_corpus
+    from mlir_release.extras.mlgo.documents import Training, read_document
+    from mlir_release.extras.mlgo.report import EmbeddedResult, EvaluationResult, load_result, report
+    from mlir_release.extras.mlgo.trace import load_trace
+    from mlir_release.host.files import read_document as read_file
+    from mlir_release.host.files import write_atomically
+
+    modules = load_corpus(corpus)
+    page = report(
+        modules,
+        load_trace(corpus, modules),
+        read_document(read_file(training), Training, where=str(training)),
+        load_result(evaluation, EvaluationResult),
+        load_result(embedded, EmbeddedResult),
+    )
+    write_atomically(output / "report.html", page)
+    console.result(f"{output / 'report.html'}", {"page": str(output / "report.html")})

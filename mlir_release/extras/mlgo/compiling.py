@@ -1,0 +1,157 @@
+"""Compile the modules of a corpus, by the default heuristic or by a policy, and measure what comes out."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from mlir_release.errors import VerificationError
+from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
+from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.documents import Corpus, Module
+    from mlir_release.extras.mlgo.features import Layout
+    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.toolchain import Toolchain
+
+    Maker = Callable[[Layout], Chooser]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: The reader of LLVM's bitcode ends its refusals so. Source: llvm/lib/Bitcode/Reader/BitcodeReader.cpp, error().
+_FOREIGN = "(Producer: "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A module's compilation.
+
+    :param cost: as the problem counts it
+    :param decisions: that were asked of the policy; 0 under the default
+    :param text: bytes of machine code; 0 if no object was wanted
+    :param sha256: of the object; empty likewise
+    """
+
+    cost: float
+    decisions: int
+    text: int = 0
+    sha256: str = ""
+
+
+class Compiler:
+    """What compiles the modules of one corpus."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        corpus: Corpus,
+        folder: Path,
+        *,
+        program: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Check that the corpus is as it was made, and of this LLVM.
+
+        :param folder: of the corpus
+        :param program: another than the toolchain's
+        :param options: for it
+        :raises VerificationError: ``mlgo-corpus-other-llvm``, ``mlgo-corpus-changed``
+        """
+        toolchain.check(corpus)
+        self._problem = problem_of(corpus.problem)
+        self._program = program or toolchain.program(self._problem.program)
+        self._options = options
+        self._folder = folder
+        for module in corpus.modules:
+            path = folder / module.bitcode
+            if not path.is_file() or sha256_of(path) != module.sha256:
+                raise VerificationError(
+                    "mlgo-corpus-changed",
+                    f"the bitcode of {module.name} is not what corpus.json says",
+                    where=str(path),
+                    remedy="create the corpus again",
+                )
+
+    def compile(
+        self, module: Module, maker: Maker | None = None, *, emit: bool = False, keep: Path | None = None
+    ) -> Compiled:
+        """Compile a module.
+
+        :param maker: of what answers the compiler; None: the default heuristic decides
+        :param emit: whether to write an object and look at it, if its cost does not need that anyway
+        :param keep: the object's path, if it is needed afterwards; with ``emit``
+        :raises VerificationError: ``mlgo-bitcode-foreign``, ``mlgo-compiler-failed``
+        """
+        emit = emit or self._problem.emits
+        with scratch_folder("mlgo") as folder:
+            target = keep or folder / "module.o"
+            command: list[str | Path] = [
+                self._program, *self._problem.command(module.flags, emit=emit), *self._options,
+                self._folder / module.bitcode, "-o", target,
+            ]  # fmt: skip
+            ending = _silently(command) if maker is None else converse(command, self._problem, maker)
+            if ending.code != 0:
+                raise _failure(module, self._problem.program, ending)
+            text = text_of(target) if emit else 0
+            return Compiled(
+                cost=self._problem.cost(ending.errors, text),
+                decisions=ending.decisions,
+                text=text,
+                sha256=sha256_of(target) if emit else "",
+            )
+
+
+def _silently(command: list[str | Path]) -> Ending:
+    done = capture(command, timeout=SILENCE, encoding="utf-8")
+    return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
+
+
+def _failure(module: Module, program: str, ending: Ending) -> VerificationError:
+    lines = [line for line in ending.errors.splitlines() if not line.startswith("remark: ")]
+    why = "\n".join(lines[-5:])
+    if _FOREIGN in why:
+        return VerificationError(
+            "mlgo-bitcode-foreign",
+            f"{program} can't read the bitcode of {module.name}: another LLVM wrote it",
+            where=module.bitcode,
+            why=why,
+            remedy="make the corpus from a build with the clang of the same LLVM",
+        )
+    return VerificationError(
+        "mlgo-compiler-failed",
+        f"{program} failed on {module.name}, with exit code {ending.code}",
+        where=module.bitcode,
+        why=why,
+        remedy="compile the module without a policy; if that works, report it to LLVM with the bitcode",
+    )
+
+
+def text_of(path: Path) -> int:
+    """Bytes of machine code in an ELF object: of all sections that are executable."""
+    from elftools.elf.constants import SH_FLAGS
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as file:
+        sections = list(ELFFile(file).iter_sections())
+    return sum(int(section["sh_size"]) for section in sections if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
+
+
+def in_parallel(work: Callable[[T], R], items: Iterable[T], jobs: int | None) -> list[R]:
+    """The results in order. The first failure ends it; what has begun is finished."""
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -1,0 +1,301 @@
+"""Make a corpus from a build tree whose objects have their bitcode inside (``-Xclang -fembed-bitcode=all``).
+
+Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode is what clang's front end
+made. For inlining, it is kept; for eviction, the command is run again on it, up to the code generator: its result is
+what register allocation meets, and does not depend on a policy. From there on llc is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from mlir_release.console import console
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
+from mlir_release.extras.mlgo.compiling import in_parallel
+from mlir_release.extras.mlgo.documents import Corpus, Module, read_document
+from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.extras.mlgo.thinlto import linked_modules, write_commands
+from mlir_release.host.files import read_document as read_file
+from mlir_release.host.files import remove_folder, write_atomically
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
+from mlir_release.model.digests import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mlir_release.extras.mlgo.documents import ProblemName
+    from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.toolchain import Toolchain
+
+#: Modules are taken that an option of their command matches: where registers are allocated by the greedy allocator.
+FILTER = r"^-O[123sz]$"
+
+_COMMANDS = "compile_commands.json"
+_BITCODE = "bitcode"
+
+
+def make_corpus(
+    build: Path,
+    output: Path,
+    toolchain: Toolchain,
+    *,
+    problem: ProblemName = "regalloc",
+    pattern: str = FILTER,
+    objects: str = "",
+    share: float = 0.25,
+    limit: int | None = None,
+    profiled: bool = False,
+    thinlto: str = "",
+    jobs: int | None = None,
+) -> Corpus:
+    """Write ``output/corpus.json`` and the bitcode that it names.
+
+    :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
+    :param problem: what policies are to decide
+    :param pattern: modules are taken that an option of their command matches
+    :param objects: modules are taken in whose object's path this regular expression is found: one library's
+    :param share: of modules to hold out
+    :param limit: of modules; which are taken depends on their names alone
+    :param profiled: refuse modules that were compiled without a profile
+    :param thinlto: a target that is linked by ThinLTO, whose modules are taken: the link's, with what they imported
+    :raises UsageError: as :mod:`mlir_release.extras.mlgo.thinlto`; ``mlgo-build-tree``, ``mlgo-corpus-small``,
+        ``mlgo-objects-pattern``
+    :raises VerificationError: ``mlgo-command-stale``, ``mlgo-profile-missing``
+    """
+    with scratch_folder("mlgo") as raw:
+        directories = (
+            _extract_linked(build, thinlto, raw, toolchain, jobs)
+            if thinlto
+            else _extract(build, raw, toolchain, pattern, jobs)
+        )
+        names = sorted(sorted(of_objects(directories, objects), key=_rank)[:limit])
+        if profiled:
+            _check_profiles(names, raw)
+        if (output / _BITCODE).exists():
+            remove_folder(output / _BITCODE)
+        asked = problem_of(problem)
+        modules = in_parallel(lambda name: _take(name, raw, output, directories[name], toolchain, asked), names, jobs)
+    corpus = Corpus(problem=problem, llvm=toolchain.version, share=share, modules=split(modules, share))
+    if not corpus.training or not corpus.held_out:
+        raise UsageError(
+            "mlgo-corpus-small",
+            f"{len(corpus.modules)} modules of different content are too few to train on some and hold out others",
+            where=str(build),
+            remedy="build more with -Xclang -fembed-bitcode=all, or match more with --filter and --objects",
+        )
+    write_atomically(output / Corpus.FILE, corpus.to_text())
+    return corpus
+
+
+def load_corpus(folder: Path) -> Corpus:
+    """The corpus in a folder.
+
+    :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``, ``mlgo-flag-refused``
+    """
+    try:
+        content = read_file(folder / Corpus.FILE)
+    except OSError as error:
+        raise UsageError(
+            "mlgo-corpus-missing",
+            "there is no corpus in this folder",
+            where=str(folder / Corpus.FILE),
+            why=str(error.strerror),
+            remedy="mlir-release mlgo corpus BUILD -o FOLDER",
+        ) from None
+    corpus = read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    for module in corpus.modules:
+        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=folder / Corpus.FILE)
+    return corpus
+
+
+def _check_flag(name: str, refused: str | None, *, where: Path) -> None:
+    if refused is not None:
+        raise UsageError(
+            "mlgo-flag-refused",
+            f"{name} asks to be compiled with {refused!r}, which the options of a corpus may not have",
+            where=str(where),
+            why="they choose how code is generated: they load no plugin, write no file and read no options from a file",
+            remedy="create the corpus from a build without that option, on this machine; do not use a corpus that you "
+            "were given with it",
+        )
+
+
+def split(modules: Sequence[Module], share: float) -> tuple[Module, ...]:
+    """Modules by name; a share of them, of two or more at least one, is held out, chosen by their names' digests.
+
+    Of modules with the same bitcode only the first stays, so that none is on both sides.
+    """
+    import msgspec
+
+    different = {module.sha256: module for module in sorted(modules, key=lambda module: module.name, reverse=True)}
+    ranked = sorted(different.values(), key=lambda module: _rank(module.name))
+    count = min(max(round(share * len(ranked)), 1), len(ranked) - 1)
+    chosen = [msgspec.structs.replace(module, held_out=index < count) for index, module in enumerate(ranked)]
+    return tuple(sorted(chosen, key=lambda module: module.name))
+
+
+def _rank(name: str) -> str:
+    return sha256_of(name)
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+class _Command(Struct, frozen=True, kw_only=True):
+    """An entry of a build tree's list. Source: clang.llvm.org, "JSON Compilation Database Format"."""
+
+    directory: str
+    arguments: list[str] = []
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.arguments and not self.command:
+            raise MalformedError("command", "is missing")
+
+
+def read_commands(path: Path) -> list[dict[str, Any]]:
+    """The compile commands of a build tree that make an object below their folder: ``directory`` and ``arguments``.
+
+    Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
+
+    :raises UsageError: ``mlgo-build-tree``
+    """
+    try:
+        entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
+        commands = [
+            {"directory": entry.directory, "arguments": entry.arguments or shlex.split(entry.command)}
+            for entry in entries
+        ]
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "mlgo-build-tree",
+            f"{path.name} can't be read: {error}",
+            where=str(path),
+            remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        ) from None
+    with_objects = [command for command in commands if "-o" in command["arguments"][:-1]]
+    return [command for command in with_objects if not relative_object(command).startswith("..")]
+
+
+def of_objects(names: Iterable[str], pattern: str) -> list[str]:
+    """The objects in whose path a pattern is found. :raises UsageError: ``mlgo-objects-pattern``"""
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            "mlgo-objects-pattern",
+            f"{pattern!r} is no regular expression: {error}",
+            remedy="write --objects in Python's syntax, for example lib/Demangle/",
+        ) from None
+    return [name for name in names if wanted.search(name)]
+
+
+def relative_object(command: dict[str, Any]) -> str:
+    """The object of a compile command, relative to its folder."""
+    arguments: list[str] = command["arguments"]
+    found = arguments[arguments.index("-o") + 1]
+    return os.path.relpath(os.path.join(command["directory"], found), command["directory"])  # noqa: PTH118
+
+
+# -- the edge ---------------------------------------------------------------------------------------------------------
+
+
+def _extract(build: Path, raw: Path, toolchain: Toolchain, pattern: str, jobs: int | None) -> dict[str, Path]:
+    """Take bitcode and commands out of the objects, into ``raw``; the objects, with the folders of their commands."""
+    commands = read_commands(build / _COMMANDS)
+    listing = raw / _COMMANDS
+    plain = [command | {"arguments": ["-o", relative_object(command)]} for command in commands]
+    listing.write_text(json.dumps(plain), encoding="utf-8")
+    directories = {relative_object(command): Path(command["directory"]) for command in commands}
+    objcopy = f"--llvm_objcopy_path={toolchain.program('llvm-objcopy')}"
+    options = (f"--input={listing}", objcopy, f"--cmd_filter={pattern}")
+    return {name: directories[name] for name in _extract_ir(raw, jobs, *options)}
+
+
+def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, jobs: int | None) -> dict[str, Path]:
+    """As :func:`_extract`, of a ThinLTO link. Upstream's extract_ir takes the modules of all links of the tree."""
+    linked = set(linked_modules(build, target))
+    found = _extract_ir(raw, jobs, f"--obj_base_dir={build.absolute()}", "--thinlto_build=local")
+    names = [name for name in found if name in linked]
+    write_commands(build, target, names, raw, toolchain)
+    return dict.fromkeys(names, build)
+
+
+def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
+    """Run upstream's extract_ir; the names of the modules that it has put into ``raw``.
+
+    :raises MachineError: ``mlgo-utils-failed``
+    """
+    workers = f"--num_workers={jobs or os.cpu_count() or 1}"
+    done = capture([sys.executable, "-m", "mlgo.corpus.extract_ir", f"--output_dir={raw}", workers, *options])
+    if not done.ok:
+        raise MachineError(
+            "mlgo-utils-failed",
+            "upstream's mlgo-utils could not extract bitcode",
+            why=done.complaint,
+            remedy="check --filter, which is a regular expression of Python's, and the free disk space",
+        )
+    described = parse_json((raw / "corpus_description.json").read_bytes())
+    return [str(PurePosixPath(name)) for name in described["modules"]]
+
+
+def _recorded(name: str, raw: Path) -> list[str]:
+    """The command of ``clang -cc1`` that an object holds."""
+    return (raw / f"{name}.cmd").read_text(encoding="utf-8").rstrip("\0").split("\0")
+
+
+def _check_profiles(names: Sequence[str], raw: Path) -> None:
+    """:raises VerificationError: ``mlgo-profile-missing``"""
+    without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
+    if without:
+        raise VerificationError(
+            "mlgo-profile-missing",
+            f"{len(without)} of {len(names)} modules were compiled without a profile",
+            where=without[0],
+            remedy="build with -fprofile-use=… or -fprofile-sample-use=…, or make the corpus without --profiled",
+        )
+
+
+def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
+    """Run a module's command again, up to where the problem's decisions begin.
+
+    :raises UsageError: ``mlgo-flag-refused``
+    :raises VerificationError: ``mlgo-command-stale``
+    """
+    command = with_profiles(_recorded(name, raw), directory.absolute())
+    _check_flag(name, refused_by_clang(clang_flags(command)), where=directory)
+    bitcode = f"{_BITCODE}/{name}.bc"
+    (output / bitcode).parent.mkdir(parents=True, exist_ok=True)
+    clang = toolchain.program("clang")
+    words: list[str | Path] = [
+        clang, *without_output(command), *problem.until, "-x", "ir", raw / f"{name}.bc", "-o",
+        output.absolute() / bitcode,
+    ]  # fmt: skip
+    done = capture(words, cwd=directory if directory.is_dir() else None)
+    if not done.ok:
+        raise VerificationError(
+            "mlgo-command-stale",
+            f"the compile command of {name} no longer works",
+            where=str(directory),
+            why=done.complaint,
+            remedy="build the tree again with the clang that --llvm has, and keep the files that it reads (profiles)",
+        )
+    console.say(f"    {name}")
+    return Module(
+        name=name,
+        bitcode=bitcode,
+        sha256=sha256_of(output / bitcode),
+        flags=problem.flags(command),
+        held_out=False,
+    )

@@ -1,0 +1,262 @@
+"""The documents of MLGO: the corpus, what a trace of it saw, the state of a training, the policy.
+
+Each is one JSON file of a fixed name, which the next command reads. Numbers are written so that they are read back
+exactly; nothing in a document depends on when or how fast it was made, so that equal inputs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, ClassVar, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from mlir_release.errors import UsageError
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json, text
+from mlir_release.model.digests import sha256_of
+
+#: What a policy's scores are: a weighted sum of the features, or one hidden layer.
+Kind = Literal["linear", "mlp"]
+
+#: What a policy decides. Source: :mod:`mlir_release.extras.mlgo.problems`.
+ProblemName = Literal["regalloc", "inlining"]
+
+#: What a training begins as: the order of :func:`.train.plain_order`, or what imitates the default.
+Start = Literal["order", "heuristic"]
+
+#: Runs of programs that a bootstrap can say something of.
+FEWEST_RUNS = 5
+
+_Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
+
+
+class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A JSON file of MLGO. ``FILE`` is its name."""
+
+    FILE: ClassVar[str]
+
+    problem: ProblemName = "regalloc"  #: not written then, so that digests stay those of older files
+
+    def to_text(self) -> str:
+        """The file's content."""
+        return json.dumps(builtins(self), indent=1) + "\n"
+
+
+D = TypeVar("D", bound=Document)
+
+
+def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
+    """Read :meth:`Document.to_text`'s text.
+
+    :param where: the source, in errors
+    :raises UsageError: ``mlgo-document-invalid``
+    """
+    try:
+        return from_json(content, kind)
+    except MalformedError as error:
+        raise UsageError(
+            "mlgo-document-invalid",
+            f"{kind.FILE} can't be read: {error.path or 'it'} {error.problem}",
+            where=where,
+            remedy=error.hint or "create it again with `mlir-release mlgo`",
+        ) from None
+
+
+class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One translation unit of the corpus: bitcode, as register allocation meets it, or before any inlining."""
+
+    name: str  #: the object's path in the build tree; unique
+    bitcode: str  #: path below the corpus' folder, with ``/``
+    sha256: Sha256  #: of the bitcode
+    flags: tuple[str, ...]  #: for llc or clang, as the module was compiled
+    held_out: bool  #: never seen by the training
+
+    def __post_init__(self) -> None:
+        for field, path in (("name", self.name), ("bitcode", self.bitcode)):
+            if path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")) or not path.isprintable():
+                raise MalformedError(field, f"{path!r} is no path below a folder", "create the corpus again")
+
+
+class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The modules that a policy is trained on, and those that it is evaluated on."""
+
+    FILE: ClassVar[str] = "corpus.json"
+
+    llvm: str  #: version of the compiler that wrote the bitcode: ``22.1.8``
+    share: _Share  #: of modules that are held out
+    modules: tuple[Module, ...]  #: by name
+
+    @property
+    def training(self) -> tuple[Module, ...]:
+        """Those to learn from."""
+        return tuple(module for module in self.modules if not module.held_out)
+
+    @property
+    def held_out(self) -> tuple[Module, ...]:
+        """Those to evaluate on."""
+        return tuple(module for module in self.modules if module.held_out)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
+        return sha256_of(self.to_text())
+
+
+class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    input: str = ""  #: a file that it reads as its standard input
+
+
+class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program whose instructions are counted."""
+
+    name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
+    #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
+    #: to write, ``{llvm}`` the prefix of the LLVM.
+    link: Annotated[tuple[str, ...], Meta(min_length=1)]
+    #: What is run, with each run's arguments: the file itself, or what uses it, as an interpreter uses a library.
+    command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
+    environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
+    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("runs", [run.name for run in self.runs])
+        if not any("{program}" in word for word in self.command):
+            raise MalformedError("command", "does not use what is linked", "write {program} where its path belongs")
+
+
+class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
+
+    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        _check_different("program", [program.name for program in self.program])
+        count = sum(len(program.runs) for program in self.program)
+        if count < FEWEST_RUNS:
+            problem = f"has {count} runs in all, and a confidence interval needs {FEWEST_RUNS}"
+            raise MalformedError("program", problem, "give more runs, of different inputs")
+
+
+def _check_different(path: str, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise MalformedError(path, "has two of the same name", "name each once")
+
+
+def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
+    """:raises MalformedError: if one of the vectors, which belong to ``count`` things, has another length"""
+    for name, vector in vectors.items():
+        if len(vector) != count:
+            raise MalformedError(name, f"has {len(vector)} numbers, not {count}")
+
+
+class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the compiler's own heuristic makes of a module."""
+
+    name: str
+    cost: Annotated[float, Meta(ge=0)]  #: as the problem counts it
+    text: Count  #: bytes of .text
+
+
+class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What was seen in compiling the training modules: scales of the features, and what the default gives."""
+
+    FILE: ClassVar[str] = "trace.json"
+
+    llvm: str
+    corpus: Sha256  #: :attr:`Corpus.digest`
+    features: tuple[str, ...]  #: inputs of a policy, in order
+    mean: tuple[float, ...]  #: of each feature, over all choices
+    deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
+    decisions: Count  #: that the compiler asked for
+    identical: Count  #: modules whose object code equals the default's when its choices are given
+    defaults: tuple[Default, ...]  #: of the training modules, by name
+
+    def __post_init__(self) -> None:
+        _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
+
+
+class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """A policy: scores each choice of a decision; the one of the highest score is taken."""
+
+    FILE: ClassVar[str] = "policy.json"
+
+    llvm: str
+    corpus: Sha256  #: that it was trained on
+    kind: Kind
+    hidden: Count  #: units of the hidden layer; 0 for a linear one
+    features: tuple[str, ...]
+    mean: tuple[float, ...]  #: subtracted from each feature …
+    deviation: tuple[float, ...]  #: … which is then divided by this
+    weights: tuple[float, ...]  #: in the order of :mod:`mlir_release.extras.mlgo.policies`
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document."""
+        return sha256_of(self.to_text())
+
+
+class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What a saved model of TensorFlow's was trained on; it is a file of the model's folder."""
+
+    FILE: ClassVar[str] = "trained.json"
+
+    llvm: str
+    corpus: Sha256  #: :attr:`Corpus.digest`
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a training is asked for; a resumed one must be asked for the same."""
+
+    seed: Count
+    kind: Kind
+    hidden: Count
+    pairs: Annotated[int, Meta(ge=1)]  #: antithetic pairs of policies tried in a generation
+    sigma: Annotated[float, Meta(gt=0)]  #: standard deviation of the changes that are tried
+    rate: Annotated[float, Meta(gt=0)]  #: step of the weights, of Adam
+    start: Start = "order"
+    batch: Count = 0  #: modules that a generation's pairs are tried on, drawn anew for each; 0: all
+
+
+class Training(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """The whole state of a training after some generations: what comes next depends on nothing else."""
+
+    FILE: ClassVar[str] = "training.json"
+
+    llvm: str
+    corpus: Sha256
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    settings: Settings
+    weights: tuple[float, ...]  #: of the next generation's centre
+    first: tuple[float, ...]  #: Adam's running mean of gradients
+    second: tuple[float, ...]  #: Adam's running mean of their squares
+    best: tuple[float, ...]  #: weights of the best centre so far
+    rewards: tuple[float, ...]  #: of each generation's centre, the first being the warm start
+
+    def __post_init__(self) -> None:
+        _check_lengths(len(self.features), mean=self.mean, deviation=self.deviation)
+        _check_lengths(len(self.weights), first=self.first, second=self.second, best=self.best)
+
+    @property
+    def generation(self) -> int:
+        """Generations that are done."""
+        return len(self.rewards)
+
+    def policy(self, weights: tuple[float, ...] | None = None) -> Policy:
+        """The policy of some weights; default: the best so far."""
+        return Policy(
+            problem=self.problem,
+            llvm=self.llvm,
+            corpus=self.corpus,
+            kind=self.settings.kind,
+            hidden=self.settings.hidden,
+            features=self.features,
+            mean=self.mean,
+            deviation=self.deviation,
+            weights=self.best if weights is None else weights,
+        )

@@ -1,0 +1,272 @@
+"""Embed a policy in a compiler: its C++ class as an object, and an llc that is linked with it from stock archives.
+
+LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
+``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
+with the model, and linked ahead of the archives, which then need not give theirs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.mlgo.ahead_of_time import compile_model
+from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
+from mlir_release.extras.mlgo.conversation import converse
+from mlir_release.extras.mlgo.cxx import model_sources
+from mlir_release.extras.mlgo.documents import Policy
+from mlir_release.extras.mlgo.policies import maker
+from mlir_release.extras.mlgo.problems import EVICTION, check_problem
+from mlir_release.host.files import replacing, write_atomically
+from mlir_release.host.process import capture
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.digests import sha256_of
+from mlir_release.model.regalloc_model import ADVISOR, DESCRIPTION, MODEL, SOURCES, ModelDescription
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.ahead_of_time import Runtime
+    from mlir_release.extras.mlgo.documents import Corpus, Module
+    from mlir_release.extras.mlgo.features import Decision
+    from mlir_release.extras.mlgo.policies import Answering
+    from mlir_release.extras.mlgo.protocol import Header
+    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.toolchain import Toolchain
+
+#: The program around the advisor, below llvm-project.
+_LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
+
+#: What llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
+_COMPONENTS = (
+    "all-targets", "analysis", "asmprinter", "codegen", "codegentypes", "core", "irprinter", "irreader", "mc",
+    "mirparser", "passes", "plugins", "remarks", "scalaropts", "selectiondag", "support", "target", "targetparser",
+    "transformutils", "vectorize",
+)  # fmt: skip
+
+#: Makes a compiler that has a policy use it.
+EMBEDDED = "-regalloc-enable-advisor=release"
+
+#: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
+_HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
+
+#: With what the options of llvm-config leave open. Fused operations would round otherwise than the trained policy.
+_OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
+
+#: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
+SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
+
+#: A function that has something to allocate, so that the compiler says what it asks.
+_SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """What was written, by which policy.
+
+    :param files: SHA-256 of each file, by name
+    :param compared: modules that the llc was compared on
+    :param identical: those of them whose objects are equal
+    """
+
+    llvm: str
+    policy: str
+    corpus: str
+    files: dict[str, str]
+    compared: int = 0
+    identical: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
+    """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
+
+    :raises UsageError: ``mlgo-embedding-problem``
+    :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.extras.mlgo.cxx.model_sources`
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+    _check(policy, toolchain)
+    header = asked(toolchain)
+    for name, text in model_sources(policy, header).items():
+        write_atomically(output / name, text)
+    with replacing(output / f"{MODEL}.o") as temporary:
+        # By its name alone: the object must not depend on where it was made.
+        _run([*compiler(toolchain), f"{MODEL}.cpp", "-o", temporary.absolute()], cwd=output)
+    about = ModelDescription(
+        llvm=policy.llvm,
+        policy=policy.digest,
+        corpus=policy.corpus,
+        features=tuple(tensor.name for tensor in header.features),
+        files={name: sha256_of(output / name) for name in SOURCES},
+    )
+    write_atomically(output / DESCRIPTION, about.to_text())
+    files = {name: sha256_of(output / name) for name in (*SOURCES, f"{MODEL}.o", DESCRIPTION)}
+    return Embedded(llvm=policy.llvm, policy=policy.digest, corpus=policy.corpus, files=files)
+
+
+def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, output: Path) -> Embedded:
+    """Write a saved model's header and object, which need XLA's runtime. No wheel takes them: there is no source.
+
+    :param python: an interpreter that has TensorFlow
+    :raises UsageError: ``mlgo-embedding-problem``
+    :raises VerificationError: ``mlgo-policy-other-llvm``
+    :raises MachineError: ``mlgo-model-not-compiled``, ``mlgo-embedding-failed``
+    """
+    _check(model, toolchain)
+    (triple,) = _said(toolchain, "--host-target")
+    output.mkdir(parents=True, exist_ok=True)
+    compile_model(model.folder, python, triple, output)
+    files = {f"{MODEL}.{suffix}": sha256_of(output / f"{MODEL}.{suffix}") for suffix in ("h", "o")}
+    return Embedded(llvm=model.llvm, policy=model.digest, corpus=model.corpus, files=files)
+
+
+def _check(policy: Policy | Answering, toolchain: Toolchain) -> None:
+    if policy.problem != EVICTION.name:
+        raise UsageError(
+            "mlgo-embedding-problem",
+            f"only eviction policies can be embedded, and this one is for {policy.problem}",
+            remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
+        )
+    if policy.llvm != toolchain.version:
+        raise VerificationError(
+            "mlgo-policy-other-llvm",
+            f"the policy is for LLVM {policy.llvm}, and --llvm is {toolchain.version}",
+            where=str(toolchain.prefix),
+            remedy="name the LLVM that it was trained with, or train one with this",
+        )
+
+
+def link_llc(
+    embedded: Embedded,
+    toolchain: Toolchain,
+    source: Path,
+    output: Path,
+    *,
+    version: str,
+    runtime: Runtime | None = None,
+) -> Embedded:
+    """Link ``output/llc`` with the model that :func:`embed` wrote there.
+
+    :param toolchain: with LLVM's archives and headers
+    :param source: llvm-project, of LLVM ``version``
+    :param runtime: that the model needs; of a saved model
+    :raises VerificationError: ``mlgo-source-other-llvm``
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+    if version != toolchain.version:
+        raise VerificationError(
+            "mlgo-source-other-llvm",
+            f"these are the sources of LLVM {version}, and --llvm is {toolchain.version}",
+            where=str(source),
+            remedy="give the sources of the same version with --source",
+        )
+    with scratch_folder("mlgo") as folder:
+
+        def compiled(name: str) -> Path:
+            target = folder / f"{name.replace('/', '_')}.o"
+            extra = [_HAVE_MODEL, f"-I{output.absolute()}"] if name == ADVISOR else []
+            extra += [f"-I{runtime.include}"] if runtime and name == ADVISOR else []
+            _run([*compiler(toolchain), *extra, source.absolute() / name, "-o", target])
+            return target
+
+        objects = in_parallel(compiled, (ADVISOR, *_LLC), None)
+        model = [output / f"{MODEL}.o", *([runtime.archive] if runtime else [])]
+        _run([*linker(toolchain), *objects, *model, *archives(toolchain), "-o", folder / "llc"])
+        with replacing(output / "llc") as temporary:
+            shutil.copyfile(folder / "llc", temporary)
+    (output / "llc").chmod(0o755)
+    return replace(embedded, files=embedded.files | {"llc": sha256_of(output / "llc")})
+
+
+def linker(toolchain: Toolchain) -> list[str | Path]:
+    """The command that links a program of LLVM's archives, up to its objects."""
+    return [toolchain.program("clang++"), f"--ld-path={toolchain.program('ld.lld')}", "-Wl,--gc-sections"]
+
+
+def archives(toolchain: Toolchain, *more: str) -> list[str]:
+    """LLVM's archives that llc is linked with, and the libraries of the system. ``more``: further components"""
+    return [*_said(toolchain, "--link-static", "--ldflags", "--libs", *_COMPONENTS, *more), *SYSTEM_LIBRARIES]
+
+
+def compare(
+    embedded: Embedded, policy: Policy | Answering, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+) -> Embedded:
+    """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
+
+    Of a saved model, objects may differ: TensorFlow adds in another order than what it compiles, and where two choices
+    are nearly equal, the last bit decides.
+
+    :param folder: of the corpus
+    :raises UsageError: ``mlgo-problem-differs``
+    :raises VerificationError: ``mlgo-embedding-differs``
+    """
+    check_problem(policy, corpus)
+    answering = maker(policy)
+    stock = Compiler(toolchain, corpus, folder)
+    linked = Compiler(toolchain, corpus, folder, program=output.absolute() / "llc", options=(EMBEDDED,))
+
+    def same(module: Module) -> bool:
+        return linked.compile(module, emit=True).sha256 == stock.compile(module, answering, emit=True).sha256
+
+    found = in_parallel(same, corpus.modules, None)
+    different = [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]
+    if different and (isinstance(policy, Policy) or len(different) == len(found)):
+        raise VerificationError(
+            "mlgo-embedding-differs",
+            f"llc with the policy inside gives another object than the interactive mode for {len(different)} modules",
+            where=different[0],
+            remedy="report it with the policy: both must compute the same to the last bit",
+        )
+    return replace(embedded, compared=len(found), identical=len(found) - len(different))
+
+
+def asked(toolchain: Toolchain) -> Header:
+    """What the compiler asks of a policy, as it says itself.
+
+    :raises MachineError: ``mlgo-embedding-failed``
+    """
+
+    def first(decision: Decision) -> int:
+        return 0
+
+    with scratch_folder("mlgo") as folder:
+        module = folder / "smallest.ll"
+        module.write_text(_SMALLEST, encoding="utf-8")
+        ending = converse([toolchain.program("llc"), "-O2", "-filetype=null", module], EVICTION, lambda _: first)
+    if ending.code != 0 or ending.header is None:
+        raise _failed("llc does not say what it asks of a policy", ending.errors)
+    return ending.header
+
+
+def compiler(toolchain: Toolchain) -> list[str | Path]:
+    """The command that compiles a source of LLVM's, up to its name."""
+    return [toolchain.program("clang++"), *_said(toolchain, "--cxxflags"), *_OPTIONS, "-c"]
+
+
+def _said(toolchain: Toolchain, *options: str) -> list[str]:
+    done = capture([toolchain.program("llvm-config"), *options])
+    if not done.ok:
+        raise _failed(f"llvm-config {' '.join(options)} failed", done.complaint)
+    return done.stdout.split()
+
+
+def _run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
+    done = capture(command, cwd=cwd)
+    if not done.ok:
+        raise _failed("the policy can't be compiled into a compiler", done.complaint)
+
+
+def _failed(what: str, why: str) -> MachineError:
+    return MachineError(
+        "mlgo-embedding-failed",
+        what,
+        why=why,
+        remedy="install the LLVM's development packages completely (Debian: apt install llvm-22-dev clang-22 lld-22), "
+        "and name sources of the same version",
+    )

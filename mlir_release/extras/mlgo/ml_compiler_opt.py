@@ -1,0 +1,268 @@
+"""Train with google/ml-compiler-opt, in an interpreter of the user's that has TensorFlow.
+
+A trace becomes its default trace and its vocabulary; its behavioural cloning is run on them. Its reinforcement learning
+(PPO) needs a clang that was built with TFLite: it is configured, and started for no iteration, in which it reads its
+configuration, the corpus and the cloned model, builds its networks, and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mlir_release.errors import MachineError, UsageError, VerificationError
+from mlir_release.extras.mlgo.documents import Trained
+from mlir_release.extras.mlgo.features import MASK
+from mlir_release.extras.mlgo.saved_model import interpreter
+from mlir_release.extras.mlgo.trace import load_decisions
+from mlir_release.host.files import remove_folder, replacing, write_atomically
+from mlir_release.host.process import StepFailed, capture, run_logged, tail, whole_log
+from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.model.decode import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from mlir_release.extras.mlgo.documents import Corpus, Module, Trace
+    from mlir_release.extras.mlgo.trace import Recorded
+
+#: It skips sequences of fewer decisions, and would wait for others for ever. Source: its rl/data_reader.py.
+_FEWEST = 3
+
+#: Its configurations, relative to the checkout, as they include each other.
+_GIN = "compiler_opt/rl/regalloc/gin_configs"
+_VOCABULARY = "regalloc.config.get_observation_processing_layer_creator.quantile_file_dir"
+_STEPS = "train_eval.num_iterations"
+_WARM_START = "train_eval.warmstart_policy_dir"
+
+#: llc's options for code generation, as clang -cc1 has them.
+_FLAGS = {
+    re.compile("-O[0-3]"): "{0}",
+    re.compile("-relocation-model=(.+)"): "-mrelocation-model {1}",
+    re.compile("-code-model=(.+)"): "-mcmodel={1}",
+    re.compile("-(function|data)-sections"): "-f{1}-sections",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloned:
+    """What came of it.
+
+    :param model: TensorFlow's saved model
+    :param agreement: the share of the decisions in which it chooses as the trace
+    :param train: the command that goes on with PPO, in the checkout
+    """
+
+    model: Path
+    decisions: int
+    iterations: int
+    agreement: float
+    train: tuple[str, ...]
+
+
+class Signature(NamedTuple):
+    """What ml-compiler-opt's model is asked.
+
+    :param features: type and shape of each: (positions), or () if it is the same for all
+    :param choice: what it calls the position that is chosen
+    """
+
+    features: Mapping[str, tuple[str, Sequence[int]]]
+    choice: str
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of ml-compiler-opt, and the interpreter that runs it."""
+
+    folder: Path
+    python: str
+    log: Path
+
+    def __post_init__(self) -> None:
+        """:raises UsageError: ``mlgo-trainer-missing``"""
+        if not (self.folder / "compiler_opt" / "rl" / "train_bc.py").is_file():
+            raise UsageError(
+                "mlgo-trainer-missing",
+                "this is no checkout of google/ml-compiler-opt",
+                where=str(self.folder),
+                remedy="git clone https://github.com/google/ml-compiler-opt, and name the folder by --ml-compiler-opt",
+            )
+
+    def ask(self, *words: str | Path) -> Any:
+        """Run a function of :mod:`.in_tensorflow`. :raises MachineError: ``mlgo-trainer-python``"""
+        script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
+        done = capture([interpreter(self.python), "-", *words], cwd=self.folder, text=script, encoding="utf-8")
+        if not done.ok:
+            raise MachineError(
+                "mlgo-trainer-python",
+                "this CPython can't run ml-compiler-opt",
+                where=self.python,
+                why="\n".join(done.complaint.splitlines()[-5:]),
+                remedy="name by --python a CPython that has the packages of ml-compiler-opt's Pipfile, in its versions",
+            )
+        return parse_json(done.stdout.splitlines()[-1])
+
+    def command(self, program: str, *options: str) -> tuple[str, ...]:
+        """How one of its programs is called, in its folder."""
+        return (interpreter(self.python), "-m", f"compiler_opt.{program}", *options)
+
+    def run(self, program: str, *options: str) -> None:
+        """Run one of its programs. :raises MachineError: ``mlgo-trainer-failed``"""
+        try:
+            run_logged(self.command(program, *options), log=self.log, cwd=self.folder)
+        except StepFailed:
+            raise MachineError(
+                "mlgo-trainer-failed",
+                f"ml-compiler-opt's {program} failed",
+                where=str(self.log),
+                why=tail(self.log, 5),
+                remedy=f"the packages must have the versions of ml-compiler-opt's Pipfile; {whole_log(self.log)}",
+            ) from None
+
+
+class _Folder:
+    """What a training consists of, below one absolute path."""
+
+    def __init__(self, root: Path) -> None:
+        self.decisions, self.sequences = root / "decisions.npz", root / "default_trace"
+        self.vocabulary, self.corpus = root / "vocab", root / "corpus"
+        self.cloning, self.cloned = root / "behavioral-cloning.gin", root / "behavioral-cloning"
+        self.model = self.cloned / "saved_policy"
+        self.ppo, self.trained = root / "ppo.gin", root / "ppo"
+
+
+def clone(
+    trainer: Checkout, folder: Path, corpus: Corpus, trace: Trace, clang: Path, output: Path, *, iterations: int
+) -> Cloned:
+    """Clone the traced heuristic, and configure what goes on from there.
+
+    :param folder: of the corpus
+    :param clang: for PPO
+    :param output: for everything; what an earlier run left there is replaced
+    :raises UsageError: ``mlgo-trainer-decisions``
+    :raises MachineError: ``mlgo-trainer-python``, ``mlgo-trainer-failed``
+    :raises VerificationError: ``mlgo-trainer-features``
+    """
+    into = _Folder(output.absolute())
+    signature = Signature(**trainer.ask("signature"))
+    recorded = load_decisions(folder, trace)
+    arrays = tensors(recorded, trace.features, signature)
+    with replacing(into.decisions) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    write_corpus(into.corpus, corpus.training, folder)
+    vocabulary = {_VOCABULARY: into.vocabulary}
+    write_atomically(into.cloning, gin("behavioral_cloning_nn_agent", vocabulary | {_STEPS: iterations}))
+    write_atomically(into.ppo, gin("ppo_nn_agent", vocabulary | {"clang_path": clang, _WARM_START: into.model}))
+    _run(trainer, into)
+    trained = Trained(problem=corpus.problem, llvm=corpus.llvm, corpus=corpus.digest)
+    write_atomically(into.model / trained.FILE, trained.to_text())
+    return Cloned(
+        model=into.model,
+        decisions=len(recorded),
+        iterations=iterations,
+        agreement=trainer.ask("agreement", into.decisions, into.model),
+        train=trainer.command("rl.train_locally", *_options(into.ppo, into.corpus, into.trained)),
+    )
+
+
+def _run(trainer: Checkout, into: _Folder) -> None:
+    """Run its programs, which go on with what they find, up to the first use of PPO's clang."""
+    for folder in (into.vocabulary, into.cloned):
+        if folder.exists():
+            remove_folder(folder)
+    trainer.ask("write", into.decisions, into.sequences)
+    words = (f"--input={into.sequences}", f"--output_dir={into.vocabulary}", f"--gin_files={_GIN}/common.gin")
+    trainer.run("tools.generate_vocab", *words)
+    trainer.run("rl.train_bc", *_options(into.cloning, into.sequences, into.cloned))
+    with scratch_folder("mlgo") as scratch:
+        nothing = "--gin_bindings=train_eval.num_policy_iterations=0"
+        trainer.run("rl.train_locally", *_options(into.ppo, into.corpus, scratch), nothing)
+
+
+def _options(configuration: Path, data: Path, root: Path) -> tuple[str, ...]:
+    return (f"--gin_files={configuration}", f"--data_path={data}", f"--root_dir={root}")
+
+
+def gin(name: str, bindings: Mapping[str, object]) -> str:
+    """A configuration: ml-compiler-opt's own of that name, and what differs. Paths are written as text."""
+    lines = [f"{key} = {value if isinstance(value, int) else str(value)!r}" for key, value in bindings.items()]
+    return "\n".join([f"include '{_GIN}/{name}.gin'", *lines, ""])
+
+
+def write_corpus(target: Path, modules: Sequence[Module], folder: Path) -> None:
+    """Write modules as ml-compiler-opt reads a corpus: links to the bitcode, and beside each a command.
+
+    :param folder: of the corpus
+    """
+    if target.exists():
+        remove_folder(target)
+    for module in modules:
+        bitcode = target / f"{module.name}.bc"
+        bitcode.parent.mkdir(parents=True, exist_ok=True)
+        bitcode.symlink_to((folder / module.bitcode).absolute())
+        (target / f"{module.name}.cmd").write_text("\0".join(generating(module.flags)), encoding="utf-8")
+    description = {"modules": [module.name for module in modules], "has_thinlto": False}
+    (target / "corpus_description.json").write_text(json.dumps(description, indent=1), encoding="utf-8")
+
+
+def generating(flags: Sequence[str]) -> list[str]:
+    """Options of ``clang -cc1`` that generate code from optimized bitcode as llc does.
+
+    :param flags: a module's, for llc (:func:`mlir_release.extras.mlgo.corpus.llc_flags`)
+    """
+    found = ["-cc1", "-emit-obj", "-disable-llvm-passes"]
+    for flag in flags:
+        matches = ((pattern.fullmatch(flag), option) for pattern, option in _FLAGS.items())
+        found += [word for match, option in matches if match for word in option.format(flag, *match.groups()).split()]
+    return found
+
+
+def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -> dict[str, NDArray[Any]]:
+    """Decisions as the compiler sends them: for each feature (decisions, positions), or (decisions).
+
+    Which register a position was is not recorded: those that may be chosen come first. The model scores each by its own
+    features, so their order is nothing to it. The last one stays that of evicting nothing.
+
+    :param features: columns of the rows
+    :raises UsageError: ``mlgo-trainer-decisions``
+    :raises VerificationError: ``mlgo-trainer-features``
+    """
+    if len(recorded) < _FEWEST:
+        raise UsageError(
+            "mlgo-trainer-decisions",
+            f"the trace has {len(recorded)} decisions, and ml-compiler-opt takes no sequence of fewer than {_FEWEST}",
+            remedy="make a corpus of more or larger modules",
+        )
+    inputs, wanted = features[:-1], signature.features
+    widest = max(len(decision.rows) for decision, _ in recorded)
+    if {MASK, *inputs} != wanted.keys() or widest > wanted[MASK][1][0]:
+        raise _differ({MASK, *inputs} ^ wanted.keys(), widest)
+    positions = wanted[MASK][1][0]
+    rows, mask = np.zeros((len(recorded), positions, len(features))), np.zeros((len(recorded), positions))
+    chosen = np.zeros(len(recorded), np.int64)
+    for index, (decision, one) in enumerate(recorded):
+        slots = np.where(decision.rows[:, -1] > 0, positions - 1, np.arange(len(decision.rows)))
+        rows[index, slots], mask[index, slots], chosen[index] = decision.rows, 1, slots[one]
+    first = np.array([decision.rows[0] for decision, _ in recorded])
+    found = {name: (rows[:, :, at] if wanted[name][1] else first[:, at]) for at, name in enumerate(inputs)} | {
+        MASK: mask
+    }
+    typed = {name: values.astype(wanted[name][0]) for name, values in found.items()}
+    return typed | {signature.choice: chosen, "reward": np.zeros(len(recorded), np.float32)}
+
+
+def _differ(odd: set[str], widest: int) -> VerificationError:
+    return VerificationError(
+        "mlgo-trainer-features",
+        "ml-compiler-opt's model is asked something else than this compiler's policies",
+        why=f"only one of both has {', '.join(sorted(odd))}" if odd else f"it has no {widest} positions",
+        remedy="take a commit of ml-compiler-opt of the time of this LLVM's release",
+    )

@@ -1,0 +1,170 @@
+"""What a policy computes, from its weights: a score for each choice of a decision.
+
+Weights are one flat vector. Linear: one a feature. ``mlp``: of the hidden layer (features × hidden, row by row), its
+``hidden`` biases, and the ``hidden`` weights of its units in the score. A bias of the score would change nothing.
+
+A policy that is embedded in a compiler must choose exactly as here. So scores are computed in double precision, by the
+four operations that IEEE 754 defines to the last bit, in an order that :mod:`.cxx` repeats: a hidden
+unit is x / (1 + |x|), because tanh differs from library to library, and sums go from the first term to the last, which
+those of BLAS do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from mlir_release.errors import VerificationError
+from mlir_release.extras.mlgo.documents import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from mlir_release.extras.mlgo.documents import Kind, ProblemName
+    from mlir_release.extras.mlgo.features import Decision, Layout
+
+    Floats = NDArray[np.float64]
+
+
+class Chooser(Protocol):
+    """Answers a compiler."""
+
+    def __call__(self, decision: Decision) -> int:
+        """Which of the decision's positions to take: an index into its rows."""
+
+
+class Answering(Protocol):
+    """A policy that is no document of weights, and answers by itself."""
+
+    @property
+    def problem(self) -> ProblemName:
+        """That it decides."""
+
+    @property
+    def llvm(self) -> str:
+        """The version that it was trained with."""
+
+    @property
+    def corpus(self) -> str:
+        """Digest of what it was trained on."""
+
+    @property
+    def digest(self) -> str:
+        """Names it."""
+
+    def answering(self, layout: Layout) -> Chooser:
+        """What answers a compiler. :raises VerificationError: ``mlgo-features-differ``"""
+
+
+def maker(policy: Policy | Answering) -> Callable[[Layout], Chooser]:
+    """What answers compilers. :raises VerificationError: ``mlgo-policy-shape``"""
+    return (Scorer(policy) if isinstance(policy, Policy) else policy).answering
+
+
+def weight_count(kind: Kind, features: int, hidden: int) -> int:
+    """The length of the vector of weights."""
+    return features if kind == "linear" else (features + 2) * hidden
+
+
+def scores(kind: Kind, hidden: int, weights: Floats, rows: Floats) -> Floats:
+    """The score of each row.
+
+    :param rows: (…, features), standardized
+    :returns: (…)
+    """
+    if kind == "linear":
+        return _weighted(rows, weights)
+    inner, bias, outer = split(hidden, weights)
+    return _weighted(activation(_weighted(rows, inner) + bias), outer)
+
+
+def activation(values: Floats) -> Floats:
+    """Of hidden units, between -1 and 1."""
+    result: Floats = values / (1 + np.abs(values))
+    return result
+
+
+def _weighted(rows: Floats, weights: Floats) -> Floats:
+    """Rows (…, terms) times weights (terms) or (terms, units), summed from the first term to the last."""
+    total: Floats
+    if rows.ndim == 2 and weights.ndim == 1:  # one decision of a compiler that waits: this takes a sixth of the time
+        total = np.add.accumulate(rows * weights, axis=1)[:, -1]
+        return total
+    total = np.multiply.outer(rows[..., 0], weights[0])
+    for term in range(1, len(weights)):
+        total = total + np.multiply.outer(rows[..., term], weights[term])
+    return total
+
+
+def split(hidden: int, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """The parts of an ``mlp``'s weights: (features, hidden), (hidden), (hidden)."""
+    inner = weights[: -2 * hidden].reshape(-1, hidden)
+    return inner, weights[-2 * hidden : -hidden], weights[-hidden:]
+
+
+class Scorer:
+    """A policy that answers: the highest score is taken, of equal ones the first."""
+
+    def __init__(self, policy: Policy) -> None:
+        """Read the policy of a document.
+
+        :raises VerificationError: ``mlgo-policy-shape``
+        """
+        count = len(policy.features)
+        wanted = weight_count(policy.kind, count, policy.hidden)
+        if len(policy.weights) != wanted or {len(policy.mean), len(policy.deviation)} != {count}:
+            raise VerificationError(
+                "mlgo-policy-shape",
+                f"the policy has {len(policy.weights)} weights for {count} features, and must have {wanted}",
+                remedy="take the policy.json that `mlir-release mlgo train` wrote, unchanged",
+            )
+        self._policy, self._weights = policy, np.array(policy.weights)
+        self._mean, self._deviation = np.array(policy.mean), np.array(policy.deviation)
+
+    def answering(self, layout: Layout) -> Chooser:
+        """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""
+        layout.expect(self._policy.features)
+        return self
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        rows = (decision.rows - self._mean) / self._deviation
+        return int(np.argmax(scores(self._policy.kind, self._policy.hidden, self._weights, rows)))
+
+
+class Observed:
+    """The default itself, where the compiler tells what it would choose."""
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        assert decision.default is not None
+        return decision.default
+
+
+class Heuristic:
+    """The documented order of LLVM's own heuristic, as far as the features show it.
+
+    A free register is taken. Else one may be taken from ranges that are all lighter than the one that asks, or whose
+    hints stay whole where it is the asking range's hint; of those, the one that breaks the fewest hints, then the
+    lightest. If none may, nothing is evicted, unless something must. Source: canEvictInterferenceBasedOnCost and
+    shouldEvict in llvm/lib/CodeGen/RegAllocEvictionAdvisor.cpp; cascades and stages beyond the mask are not seen.
+    """
+
+    def __init__(self, features: Sequence[str]) -> None:
+        self._column = {name: column for column, name in enumerate(features)}
+
+    def __call__(self, decision: Decision) -> int:
+        """See :class:`Chooser`."""
+        free, hint, broken, weight, nothing = (
+            decision.rows[:, self._column[name]]
+            for name in ("is_free", "is_hint", "nr_broken_hints", "use_def_density", "evicts_nothing")
+        )
+        order = np.lexsort((weight, broken, -free, nothing))
+        if not nothing.any():
+            return int(order[0])
+        own = weight[nothing > 0][0]
+        allowed = (nothing == 0) & ((free > 0) | (weight < own) | ((hint > 0) & (broken == 0)))
+        return int(next((index for index in order if allowed[index]), np.argmax(nothing)))

@@ -1,0 +1,90 @@
+"""The LLVM to train for: its programs, as a distribution's packages install them, and what Python needs besides."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from mlir_release.errors import MachineError, VerificationError
+from mlir_release.host.process import capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.documents import Corpus
+
+#: Import packages of the extra ``mlgo``.
+_MODULES = ("numpy", "elftools", "mlgo")
+
+_VERSION = re.compile(r"LLVM version (\d+\.\d+\.\d+)")
+
+
+def check_machine() -> None:
+    """Make sure that MLGO works here at all.
+
+    :raises MachineError: ``mlgo-platform``, ``mlgo-extra-missing``
+    """
+    if not sys.platform.startswith("linux"):
+        raise MachineError(
+            "mlgo-platform",
+            f"mlgo needs Linux, and this is {sys.platform}",
+            why="conversations with the compiler use named pipes, and objects are read as ELF",
+            remedy="run it on Linux, or in a container",
+        )
+    if missing := [name for name in _MODULES if find_spec(name) is None]:
+        raise MachineError(
+            "mlgo-extra-missing",
+            f"the toolkit is installed without its extra mlgo: there is no {', '.join(missing)}",
+            remedy="pip install 'mlir-release[mlgo]'",
+        )
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """An installed LLVM. ``prefix`` is for example ``/usr/lib/llvm-22``."""
+
+    prefix: Path
+
+    def program(self, name: str) -> Path:
+        """A program's path. :raises MachineError: ``mlgo-program-missing``"""
+        path = self.prefix.absolute() / "bin" / name
+        if not path.is_file():
+            raise MachineError(
+                "mlgo-program-missing",
+                f"this LLVM has no {name}",
+                where=str(path),
+                remedy="install it (Debian: apt install llvm-22 clang-22), or name another LLVM with --llvm",
+            )
+        return path
+
+    @cached_property
+    def version(self) -> str:
+        """``22.1.8``. :raises MachineError: ``mlgo-llc-broken``"""
+        said = capture([self.program("llc"), "--version"], timeout=60)
+        match = _VERSION.search(said.stdout)
+        if match is None:
+            raise MachineError(
+                "mlgo-llc-broken",
+                "llc does not say its version",
+                where=str(self.program("llc")),
+                why=said.complaint,
+                remedy="install this LLVM's packages completely, with the libraries they need",
+            )
+        return match[1]
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuse a corpus of another LLVM: what one optimizes, another need not read, and registers differ.
+
+        :raises VerificationError: ``mlgo-corpus-other-llvm``
+        """
+        if corpus.llvm != self.version:
+            raise VerificationError(
+                "mlgo-corpus-other-llvm",
+                f"the corpus is bitcode of LLVM {corpus.llvm}, and llc is of {self.version}",
+                where=str(self.prefix),
+                remedy="name the LLVM that the corpus was made with (--llvm), or create the corpus again",
+            )

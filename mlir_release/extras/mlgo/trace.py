@@ -1,0 +1,186 @@
+"""Watch the compiler decide on the training modules, answered as its own heuristic would.
+
+In inlining, the compiler tells what its default would choose. In eviction it does not, so its documented order is
+imitated (:class:`.policies.Heuristic`). How many objects come out equal says how well. The decisions
+are kept for a warm start, and the features' scales for standardizing them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlir_release.errors import UsageError
+from mlir_release.extras.mlgo.compiling import in_parallel
+from mlir_release.extras.mlgo.documents import Default, Trace, read_document
+from mlir_release.extras.mlgo.features import Decision
+from mlir_release.extras.mlgo.problems import problem_of
+from mlir_release.host.files import read_document as read_file
+from mlir_release.host.files import replacing, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.compiling import Compiled, Compiler
+    from mlir_release.extras.mlgo.documents import Corpus, Module
+    from mlir_release.extras.mlgo.features import Layout
+    from mlir_release.extras.mlgo.policies import Chooser, Floats
+
+#: Decisions of a module that are kept, at most.
+KEPT = 300
+
+_DECISIONS = "decisions.npz"
+
+Recorded = list[tuple[Decision, int]]
+
+
+class Recorder:
+    """A chooser that notes what another chooses: sums of all features, and an even sample of the decisions."""
+
+    def __init__(self, teacher: Callable[[Sequence[str]], Chooser], kept: int = KEPT) -> None:
+        self.features: tuple[str, ...] = ()
+        self.sample: Recorded = []
+        self.rows = 0
+        self.sums: Floats = np.zeros(0)
+        self.squares: Floats = np.zeros(0)
+        self._teacher = teacher
+        self._kept, self._every, self._seen = kept, 1, 0
+
+    def around(self, layout: Layout) -> Chooser:
+        """Record the teacher."""
+        self.features = layout.features
+        self.sums, self.squares = np.zeros(len(self.features)), np.zeros(len(self.features))
+        inner = self._teacher(self.features)
+
+        def choose(decision: Decision) -> int:
+            chosen = inner(decision)
+            self.add(decision, chosen)
+            return chosen
+
+        return choose
+
+    def add(self, decision: Decision, chosen: int) -> None:
+        """Note one decision. When the sample is full, every other one is dropped, and only half as many are added."""
+        self.rows += len(decision.rows)
+        self.sums = self.sums + decision.rows.sum(axis=0)
+        self.squares = self.squares + (decision.rows**2).sum(axis=0)
+        if self._seen % self._every == 0:
+            self.sample.append((decision, chosen))
+            if len(self.sample) > self._kept:
+                self.sample, self._every = self.sample[::2], 2 * self._every
+        self._seen += 1
+
+
+@dataclass(frozen=True)
+class _Watched:
+    default: Compiled
+    imitated: Compiled
+    recorder: Recorder
+
+
+def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | None = None) -> Trace:
+    """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
+
+    :raises UsageError: ``mlgo-nothing-decided``
+    """
+
+    teacher = problem_of(corpus.problem).teacher
+
+    def watch(module: Module) -> _Watched:
+        recorder = Recorder(teacher)
+        default = compiler.compile(module, emit=True)
+        return _Watched(default, compiler.compile(module, recorder.around, emit=True), recorder)
+
+    watched = in_parallel(watch, corpus.training, jobs)
+    recorders = [one.recorder for one in watched if one.recorder.rows]
+    if not recorders:
+        raise UsageError(
+            "mlgo-nothing-decided",
+            "the compiler asked for no decision in any training module: there is nothing to learn",
+            where=str(folder),
+            remedy="take larger modules, or modules that are optimized more",
+        )
+    mean, deviation = scales(recorders)
+    trace = Trace(
+        problem=corpus.problem,
+        llvm=corpus.llvm,
+        corpus=corpus.digest,
+        features=recorders[0].features,
+        mean=tuple(mean.tolist()),
+        deviation=tuple(deviation.tolist()),
+        decisions=sum(one.imitated.decisions for one in watched),
+        identical=sum(one.default.sha256 == one.imitated.sha256 for one in watched),
+        defaults=tuple(
+            Default(name=module.name, cost=one.default.cost, text=one.default.text)
+            for module, one in zip(corpus.training, watched, strict=True)
+        ),
+    )
+    save_decisions(folder, [pair for recorder in recorders for pair in recorder.sample])
+    write_atomically(folder / Trace.FILE, trace.to_text())
+    return trace
+
+
+def scales(recorders: Sequence[Recorder]) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each feature over all positions of all decisions; 1 where nothing varies."""
+    rows = sum(recorder.rows for recorder in recorders)
+    mean = sum((recorder.sums for recorder in recorders[1:]), recorders[0].sums) / rows
+    square = sum((recorder.squares for recorder in recorders[1:]), recorders[0].squares) / rows
+    deviation = np.sqrt(np.maximum(square - mean**2, 0))
+    return mean, np.where(deviation > 1e-9, deviation, 1.0)
+
+
+def load_trace(folder: Path, corpus: Corpus) -> Trace:
+    """The trace of a corpus.
+
+    :raises UsageError: ``mlgo-trace-missing``, ``mlgo-trace-outdated``, ``mlgo-document-invalid``
+    """
+    path = folder / Trace.FILE
+    if not path.is_file() or not (folder / _DECISIONS).is_file():
+        raise UsageError(
+            "mlgo-trace-missing",
+            "the corpus has not been traced",
+            where=str(path),
+            remedy="mlir-release mlgo trace FOLDER",
+        )
+    trace = read_document(read_file(path), Trace, where=str(path))
+    if trace.corpus != corpus.digest:
+        raise UsageError(
+            "mlgo-trace-outdated",
+            "the trace is of another corpus than the one in this folder",
+            where=str(path),
+            remedy="trace it again: mlir-release mlgo trace FOLDER",
+        )
+    return trace
+
+
+def save_decisions(folder: Path, recorded: Recorded) -> None:
+    """Write decisions beside the trace. Features keep single precision, which they come in."""
+    counts = [len(decision.rows) for decision, _ in recorded]
+    rows = np.concatenate([decision.rows for decision, _ in recorded]).astype(np.float32)
+    with replacing(folder / _DECISIONS) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, rows=rows, counts=np.array(counts), chosen=np.array([c for _, c in recorded]))
+
+
+def load_decisions(folder: Path, trace: Trace) -> Recorded:
+    """Read :func:`save_decisions`' file. Positions are not kept: indices into the rows are enough.
+
+    :raises UsageError: ``mlgo-trace-outdated``
+    """
+    try:
+        with np.load(folder / _DECISIONS) as stored:
+            rows, counts, chosen = stored["rows"].astype(float), stored["counts"], stored["chosen"]
+        if rows.shape != (counts.sum(), len(trace.features)) or np.any(chosen < 0) or np.any(chosen >= counts):
+            raise ValueError("its arrays do not fit each other, or the trace")
+        pieces = np.split(rows, np.cumsum(counts)[:-1])
+        return [(Decision(np.arange(len(piece)), piece), int(one)) for piece, one in zip(pieces, chosen, strict=True)]
+    except Exception as error:  # whatever a damaged file makes numpy raise
+        raise UsageError(
+            "mlgo-trace-outdated",
+            "the recorded decisions of the trace can't be read",
+            where=str(folder / _DECISIONS),
+            why=str(error) or type(error).__name__,
+            remedy="trace it again: mlir-release mlgo trace FOLDER",
+        ) from error

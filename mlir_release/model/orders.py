@@ -1,0 +1,124 @@
+"""What a job of a release makes, as its row of the matrix says it: so the job needs no forge and no token.
+
+The plan job derives the orders from the tag, whose pin it has checked. :mod:`mlir_release.model.matrix_jobs` divides
+them among jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from mlir_release.errors import UsageError
+from mlir_release.model.decode import Line, MalformedError, PlainName, PlainNameOrEmpty, Sha1, Sha1OrEmpty, from_json
+from mlir_release.model.regalloc_model import ModelPath
+from mlir_release.model.requirements import Override
+from mlir_release.model.targets import SOURCE, Profile
+
+if TYPE_CHECKING:
+    from mlir_release.model.targets import ReleaseConfig, Runtime
+    from mlir_release.model.wheel_target import TestTarget, WheelTarget
+
+T = TypeVar("T")
+
+#: Of wheels that belong to no release.
+LOCAL_TAG = "local"
+LOCAL_VERSION = "20200101.dev0"
+
+
+class SdkOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The SDK of a platform: ``sdk provide --order``."""
+
+    revision: Sha1
+    upstream: Line  #: URL or path of llvm-project, whose public git is asked for the revision
+    floor: PlainName  #: the oldest platform that its wheels are for, without the architecture: ``manylinux_2_28``
+    assertions: bool = False
+    regalloc_model: ModelPath = ""  #: folder of the repository
+
+    @classmethod
+    def of(cls, runtime: Runtime, config: ReleaseConfig, revision: str) -> SdkOrder:
+        """For a runtime of the release whose configuration this is."""
+        return cls(
+            revision=revision,
+            upstream=config.upstream,
+            floor=runtime.floor,
+            assertions=runtime.assertions,
+            regalloc_model=runtime.regalloc_model,
+        )
+
+
+class WheelOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A wheel, or a source distribution: ``wheels build --orders``. By default it belongs to no release."""
+
+    tag: PlainName = LOCAL_TAG
+    version: PlainName = LOCAL_VERSION
+    revision: Sha1OrEmpty = ""  #: empty: the SDK's
+    target: PlainName
+    runtime: PlainName
+    distribution: PlainName
+    profile: Profile
+    floor: PlainNameOrEmpty = ""  #: the oldest platform that it must install on: ``manylinux_2_28_x86_64``
+    python: PlainNameOrEmpty = ""  #: ``cp312``; empty: it is for every CPython
+    serves: tuple[PlainName, ...] = ()  #: of a wheel for the stable ABI: the CPythons that it is for, the oldest first
+    assertions: bool = False
+    regalloc_model: ModelPath = ""  #: folder of the repository
+    overrides: tuple[Override, ...] = ()
+
+    @classmethod
+    def of(
+        cls, target: WheelTarget, *, tag: str = LOCAL_TAG, version: str = LOCAL_VERSION, revision: str = ""
+    ) -> WheelOrder:
+        """For a target of the release ``tag``, whose wheels have this version."""
+        return cls(
+            tag=tag,
+            version=version,
+            revision=revision,
+            target=target.name,
+            runtime=target.runtime.name,
+            distribution=target.distribution,
+            profile=target.profile,
+            floor="" if target.profile == SOURCE else str(target.runtime.tag),
+            python=target.python.tag if target.python else "",
+            serves=tuple(python.tag for python in target.pythons) if target.serves else (),
+            assertions=target.runtime.assertions,
+            regalloc_model=target.configuration.regalloc_model,
+            overrides=target.overrides,
+        )
+
+
+class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run of a suite: ``wheels test --orders``."""
+
+    __test__ = False  # not a pytest class, whatever its name
+
+    name: str
+    suite: str
+    python: str  #: ``cp312``; empty: any
+    wheel: str  #: the wheel's target; empty for a suite that needs none
+
+    @classmethod
+    def of(cls, test: TestTarget) -> TestOrder:
+        """For a test target."""
+        return cls(
+            name=test.name,
+            suite=test.suite,
+            python=test.python.tag if test.python else "",
+            wheel=test.wheels[0] if test.needs_wheel else "",
+        )
+
+
+def read_orders(text: str, kind: type[T]) -> T:
+    """Read the orders of a job. :raises UsageError: ``orders-malformed``
+
+    :param kind: ``SdkOrder``, ``list[WheelOrder]`` or ``list[TestOrder]``
+    """
+    try:
+        return from_json(text, kind)
+    except MalformedError as error:
+        raise UsageError(
+            "orders-malformed",
+            "the orders of the job can't be read",
+            why=str(error),
+            remedy="give those of a row that mlir-release matrix --kind platforms --missing TAG prints",
+        ) from None

@@ -1,0 +1,94 @@
+"""Renovate finds the next release for the kit's pin, on the pages alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import npm
+from tests.wheel_factory import TAG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.extras.downstream.pin import Kind
+    from tests.integration.extras.downstream.conftest import World
+
+#: Nothing but the pages can be asked here: neither PyPI nor GitHub.
+PAGES_ONLY = {
+    "enabledManagers": ["pep621", "custom.regex"],
+    "packageRules": [{"matchPackageNames": ["!/^mlir/"], "enabled": False}],
+}
+
+
+def updates(project: Path) -> set[tuple[str, str, str, str]]:
+    """Manager, distribution, what is there, and what Renovate would put there."""
+    subprocess.run(["git", "init", "--quiet", str(project)], check=True)
+    subprocess.run(["git", "-C", str(project), "add", "."], check=True)  # it reads what git tracks
+    environment = {**os.environ, "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "RENOVATE_CONFIG": json.dumps(PAGES_ONLY)}
+    command = [*npm.renovate("renovate"), "--platform=local", "--dry-run=lookup"]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    (found,) = (line["config"] for line in lines if line["msg"] == "packageFiles with updates")
+    return {
+        (manager, dependency["depName"], dependency["currentValue"], update["newValue"])
+        for manager, files in found.items()
+        for file in files
+        for dependency in file["deps"]
+        for update in dependency.get("updates", [])
+    }
+
+
+@pytest.mark.slow  # 620 packages of npm
+@pytest.mark.parametrize("kind", ["extension", "bundle"])
+def test_it_finds_the_newest_snapshot_that_has_the_wheels_and_is_not_yanked(
+    world: World, tmp_path: Path, kind: Kind
+) -> None:
+    world.publish("snapshot-20261121.09", "20261121.9", sdk=True)
+    world.publish("snapshot-20261121.10", "20261121.10", sdk=True)
+    world.publish("snapshot-20261122.03", "20261122.3")
+    world.publish("snapshot-20261123.01", "20261123.1", sdk=True)
+    world.yank("snapshot-20261123.01")
+    world.kit(tmp_path / "kit", kind)
+    newest = "20261122.03" if kind == "extension" else "20261121.10"
+    names = ["mlir"] if kind == "extension" else ["mlir-sdk", "mlir-sdk-tools"]
+    assert updates(tmp_path / "kit") == {
+        *(("pep621", name, "==20261120.02", f"=={newest}") for name in names),
+        ("regex", names[0], "20261120.02", newest),
+    }
+
+
+@pytest.mark.slow  # 620 packages of npm
+def test_a_pin_that_the_shared_pages_have_forgotten_is_moved_too(world: World, tmp_path: Path) -> None:
+    world.publish("snapshot-20261121.01", "20261121.1")
+    world.kit(tmp_path / "kit", "extension")
+    index = world.pages / "snapshots" / "simple" / "mlir" / "index.json"
+    listed = json.loads(index.read_text())
+    listed["files"] = [file for file in listed["files"] if TAG not in file["url"]]
+    index.write_text(json.dumps(listed))
+    assert ("regex", "mlir", "20261120.02", "20261121.01") in updates(tmp_path / "kit")
+
+
+@pytest.mark.slow  # 620 packages of npm
+def test_it_finds_the_next_numbered_release(world: World, tmp_path: Path) -> None:
+    for tag, version in (
+        ("llvm-22.1.8.01", "22.1.8"),
+        ("llvm-22.1.8.02", "22.1.8.post1"),
+        ("llvm-22.1.10.01", "22.1.10"),
+    ):
+        world.publish(tag, version)
+    world.kit(tmp_path / "kit", "extension", tag="llvm-22.1.8.01")
+    assert updates(tmp_path / "kit") == {("pep621", "mlir", "==22.1.8", "==22.1.10")}
+
+
+@pytest.mark.slow  # 620 packages of npm
+def test_its_validator_accepts_the_configuration(world: World, tmp_path: Path) -> None:
+    world.kit(tmp_path / "kit", "bundle")
+    command = [*npm.renovate("config-validator"), "--strict", "--no-global", str(tmp_path / "kit" / "renovate.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,128 @@
+"""Inlining, with a real clang, by the commands that evictions have."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from mlir_release.extras.mlgo.compiling import Compiler
+from mlir_release.extras.mlgo.corpus import load_corpus
+from mlir_release.extras.mlgo.evaluate import evaluate, load_policy
+from mlir_release.extras.mlgo.instructions import counter
+from mlir_release.extras.mlgo.toolchain import Toolchain
+from mlir_release.extras.mlgo.trace import load_decisions, load_trace
+from tests.integration.extras.mlgo.compilers import compilers_of
+from tests.integration.extras.mlgo.conftest import calls, make_build, mlgo, refused, said, use_clang
+from tests.integration.extras.mlgo.test_instructions import write_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.evaluate import Evaluation
+    from mlir_release.sdk.debian import DebianPackages
+
+
+@pytest.fixture(scope="module")
+def clang(packages: DebianPackages) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield use_clang(packages, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def corpus(clang: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inlining")
+    build = make_build(clang, folder / "build", extra="-Oz", text=calls)
+    words = ("corpus", build, "-o", folder / "corpus", "--llvm", clang, "--problem", "inlining", "--held-out", "0.4")
+    found = said(mlgo(*words, "--json"))
+    assert (found["problem"], len(found["modules"])) == ("inlining", 5)
+    assert found["modules"][0]["flags"][0] == "-cc1"
+    said(mlgo("trace", folder / "corpus", "--llvm", clang, "--json"))
+    return folder / "corpus"
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path, clang: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    few = ("--generations", "2", "--pairs", "1", "--start", "heuristic")
+    said(mlgo("train", corpus, "-o", folder, "--llvm", clang, *few, "--json"))
+    return folder
+
+
+def test_the_default_is_observed_and_gives_its_own_objects(corpus: Path) -> None:
+    trace = load_trace(corpus, load_corpus(corpus))
+    assert trace.identical == len(trace.defaults) == 3
+    assert all(default.cost == default.text > 0 for default in trace.defaults)
+    chosen = [choice for _, choice in load_decisions(corpus, trace)]
+    assert set(chosen) == {0, 1}
+    assert "inlining_default" not in trace.features
+
+
+def test_a_policy_is_trained_evaluated_and_reported(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
+    words = ("evaluate", corpus, "--policy", trained / "policy.json", "--llvm", clang)
+    found = said(mlgo(*words, "--json"))
+    assert [row["module"] for row in found["modules"]] == [module.name for module in load_corpus(corpus).held_out]
+    assert all(row["policy"]["decisions"] > 0 for row in found["modules"])
+    assert found["cost"] == found["text"]
+    assert found["cost"]["default"] == sum(row["default"]["text"] for row in found["modules"])
+    (tmp_path / "evaluation.json").write_text(json.dumps(found))
+    given = ("--training", trained / "training.json", "--evaluation", tmp_path / "evaluation.json")
+    assert mlgo("report", corpus, *given, "-o", tmp_path).exit_code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "An inlining policy" in page
+    assert found["verdict"] in page
+
+
+def judged(corpus: Path, trained: Path, clang: Path, *, keeps: float, programs: Path | None = None) -> Evaluation:
+    """Of a policy that inlines nothing, or all that can be, on all modules."""
+    loaded, policy, toolchain = load_corpus(corpus), load_policy(trained / "policy.json"), Toolchain(clang)
+    weights = tuple(keeps if name == "keeps_call" else 0.0 for name in policy.features)
+    constant, compiler = msgspec.structs.replace(policy, weights=weights), Compiler(toolchain, loaded, corpus)
+    count = counter(programs, toolchain) if programs else None
+    return evaluate(constant, loaded.modules, compiler, loaded, seed=1, count=count)
+
+
+def test_what_is_inlined_follows_the_policy(corpus: Path, trained: Path, clang: Path) -> None:
+    never, always = (judged(corpus, trained, clang, keeps=keeps) for keeps in (1.0, -1.0))
+    assert never.cost.relative != 0
+    assert always.cost.relative > max(never.cost.relative, 0)
+    assert always.cost.worse
+
+
+@pytest.mark.usefixtures("_valgrind")
+def test_a_policy_that_inlines_nothing_executes_more(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
+    found = judged(corpus, trained, clang, keeps=1.0, programs=write_programs(tmp_path, function="first{}"))
+    assert len(found.runs) == 5
+    assert all(run.policy > run.default for run in found.runs)
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_of_the_other_problem_is_refused(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
+    policy = load_policy(trained / "policy.json")
+    (tmp_path / "policy.json").write_text(msgspec.structs.replace(policy, problem="regalloc").to_text())
+    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
+    assert error.id == "mlgo-problem-differs"
+
+
+def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
+    policy = load_policy(trained / "policy.json")
+    renamed = msgspec.structs.replace(policy, features=("is_purple", *policy.features[1:]))
+    (tmp_path / "policy.json").write_text(renamed.to_text())
+    error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
+    assert error.id == "mlgo-features-differ"
+    assert compilers_of(corpus) == []
+
+
+def test_only_evictions_are_embedded_and_taken_from_links(
+    corpus: Path, trained: Path, clang: Path, tmp_path: Path
+) -> None:
+    error = refused("embed", trained / "policy.json", "--llvm", clang, "-o", tmp_path)
+    assert error.id == "mlgo-embedding-problem"
+    assert list(tmp_path.iterdir()) == []
+    words = ("corpus", corpus.parent, "-o", tmp_path, "--llvm", clang, "--problem", "inlining", "--thinlto", "tool")
+    assert mlgo(*words).exit_code == 2

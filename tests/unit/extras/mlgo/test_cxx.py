@@ -1,0 +1,49 @@
+"""A policy's C++, as text; tests/integration/mlgo compiles it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mlir_release.errors import VerificationError
+from mlir_release.extras.mlgo.cxx import model_sources
+from mlir_release.extras.mlgo.features import NOTHING, WEIGHT
+from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
+
+WEIGHTS = (0.1, -1 / 3, 1e-300, 5e8, -0.0)
+
+
+def test_both_files_name_the_policy_and_its_corpus() -> None:
+    given = policy(WEIGHTS)
+    found = model_sources(given, HEADER)
+    assert sorted(found) == ["RegAllocEvictModel.cpp", "RegAllocEvictModel.h"]
+    for text in found.values():
+        assert f"// Policy: sha256 {given.digest}\n// Corpus: sha256 {given.corpus}\n" in text
+        assert "(linear)" in text
+    assert found == model_sources(given, HEADER)
+
+
+def test_numbers_are_written_exactly() -> None:
+    (written,) = re.findall(r"Weights\[\] = \{(.*)\}", model_sources(policy(WEIGHTS), HEADER)["RegAllocEvictModel.cpp"])
+    assert tuple(map(float.fromhex, written.split(", "))) == WEIGHTS
+
+
+def test_every_input_of_the_compiler_is_looked_up_by_its_name() -> None:
+    source = model_sources(policy(WEIGHTS), HEADER)["RegAllocEvictModel.cpp"]
+    (written,) = re.findall(r"Names\[\] = \{(.*)\}", source)
+    assert written.split(", ") == [f'"feed_{tensor.name}"' for tensor in HEADER.features]
+    assert FEATURES[-1] == NOTHING
+    assert f"Row[{FEATURES.index(WEIGHT)}] = 1;" in source
+
+
+def test_a_policy_of_other_features_is_refused() -> None:
+    with pytest.raises(VerificationError) as caught:
+        model_sources(policy(WEIGHTS, features=("is_purple", *FEATURES[1:])), HEADER)
+    assert caught.value.id == "mlgo-features-differ"
+
+
+def test_a_policy_whose_numbers_do_not_fit_is_refused() -> None:
+    with pytest.raises(VerificationError) as caught:
+        model_sources(policy(WEIGHTS[1:]), HEADER)
+    assert caught.value.id == "mlgo-policy-shape"

@@ -1,0 +1,148 @@
+"""What google/ml-compiler-opt is given: tensors, configurations, a corpus, commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from mlir_release.errors import ReleaseError
+from mlir_release.extras.mlgo.documents import Module
+from mlir_release.extras.mlgo.ml_compiler_opt import Checkout, Signature, generating, gin, tensors, write_corpus
+from mlir_release.extras.mlgo.saved_model import interpreter
+from tests.unit.extras.mlgo.policy_factory import FEATURES, decision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: As ml-compiler-opt's, with four positions, and a feature that all positions share.
+SIGNATURE = Signature(
+    {
+        "mask": ("int64", [4]),
+        "is_free": ("int64", [4]),
+        "is_hint": ("int64", [4]),
+        "nr_broken_hints": ("float32", [4]),
+        "use_def_density": ("float32", []),
+    },
+    "index_to_evict",
+)
+RECORDED = [
+    (decision([1, 0, 0, 0.5, 0], [0, 1, 3, 0.5, 0]), 0),
+    (decision([0, 0, 2, 0.25, 0], [0, 0, 1, 0.25, 1]), 1),
+    (decision([0, 0, 0, 0.75, 0]), 0),
+]
+
+
+def test_decisions_become_tensors_of_the_types_that_are_asked() -> None:
+    found = tensors(RECORDED, FEATURES, SIGNATURE)
+    assert found["mask"].tolist() == [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 0]]
+    assert found["is_free"].tolist() == [[1, 0, 0, 0], [0] * 4, [0] * 4]
+    assert found["nr_broken_hints"].tolist() == [[0, 3, 0, 0], [2, 0, 0, 1], [0] * 4]
+    assert found["use_def_density"].tolist() == [0.5, 0.25, 0.75], "the same for all positions"
+    assert found["index_to_evict"].tolist() == [0, 3, 0], "nothing is evicted: the last position"
+    assert {name: str(values.dtype) for name, values in found.items()} == {
+        name: kind for name, (kind, _) in SIGNATURE.features.items()
+    } | {"index_to_evict": "int64", "reward": "float32"}
+    assert all(len(values) == 3 for values in found.values())
+
+
+@pytest.mark.parametrize(
+    ("features", "signature", "why"),
+    [
+        (("is_free", "another", *FEATURES[2:]), SIGNATURE, "only one of both has another, is_hint"),
+        (FEATURES, SIGNATURE._replace(features=dict.fromkeys(SIGNATURE.features, ("int64", [1]))), "no 2 positions"),
+        (FEATURES, SIGNATURE._replace(features={"callee_users": ("int64", [])}), "callee_users"),
+    ],
+)
+def test_a_model_of_another_compiler_is_refused(features: tuple[str, ...], signature: Signature, why: str) -> None:
+    with pytest.raises(ReleaseError) as caught:
+        tensors(RECORDED, features, signature)
+    assert caught.value.id == "mlgo-trainer-features"
+    assert why in caught.value.why
+
+
+def test_too_few_decisions_are_refused_because_the_trainer_would_wait_for_others() -> None:
+    with pytest.raises(ReleaseError) as caught:
+        tensors(RECORDED[:2], FEATURES, SIGNATURE)
+    assert caught.value.id == "mlgo-trainer-decisions"
+
+
+def test_a_configuration_includes_the_trainers_own_and_quotes_paths(tmp_path: Path) -> None:
+    quoted = tmp_path / "it's"
+    lines = gin("ppo_nn_agent", {"clang_path": quoted, "train_eval.num_iterations": 7}).splitlines()
+    assert lines[0] == "include 'compiler_opt/rl/regalloc/gin_configs/ppo_nn_agent.gin'"
+    assert lines[1:] == [f"clang_path = {str(quoted)!r}", "train_eval.num_iterations = 7"]
+
+
+def test_a_corpus_links_to_the_bitcode_and_says_how_code_is_generated(tmp_path: Path) -> None:
+    corpus, target = tmp_path / "corpus", tmp_path / "run" / "corpus"
+    module = Module(name="lib/a.o", bitcode="bitcode/lib/a.o.bc", sha256="0" * 64, flags=("-O3",), held_out=False)
+    (corpus / module.bitcode).parent.mkdir(parents=True)
+    (corpus / module.bitcode).write_bytes(b"BC")
+    for modules in (
+        [module, module.__class__(name="gone", bitcode="x", sha256="0" * 64, flags=(), held_out=False)],
+        [module],
+    ):
+        write_corpus(target, modules, corpus)
+    description = json.loads((target / "corpus_description.json").read_text())
+    assert description == {"modules": ["lib/a.o"], "has_thinlto": False}
+    assert (target / "lib" / "a.o.bc").read_bytes() == b"BC"
+    assert (target / "lib" / "a.o.cmd").read_text() == "-cc1\0-emit-obj\0-disable-llvm-passes\0-O3"
+    assert not (target / "gone.cmd").exists(), "of an earlier run"
+
+
+def test_all_options_of_llc_have_their_like_in_clang() -> None:
+    flags = ["-O2", "-relocation-model=pic", "-code-model=large", "-function-sections", "-data-sections"]
+    assert generating(flags)[3:] == [
+        "-O2", "-mrelocation-model", "pic", "-mcmodel=large", "-ffunction-sections", "-fdata-sections",
+    ]  # fmt: skip
+
+
+def test_a_folder_that_is_no_checkout_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError) as caught:
+        Checkout(tmp_path, "python3", tmp_path / "log")
+    assert caught.value.id == "mlgo-trainer-missing"
+    assert "git clone https://github.com/google/ml-compiler-opt" in caught.value.remedy
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """What looks like a checkout, and a CPython without TensorFlow."""
+    (tmp_path / "compiler_opt" / "rl").mkdir(parents=True)
+    (tmp_path / "compiler_opt" / "rl" / "train_bc.py").write_text("import tensorflow")
+    return Checkout(tmp_path, sys.executable, tmp_path / "log")
+
+
+def test_an_interpreter_without_tensorflow_is_named(checkout: Checkout) -> None:
+    with pytest.raises(ReleaseError) as caught:
+        checkout.ask("signature")
+    assert caught.value.id == "mlgo-trainer-python"
+    assert caught.value.where == sys.executable
+    assert "No module named" in caught.value.why
+
+
+def test_an_interpreter_is_found_from_where_it_was_named(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path / "here")
+    named = Checkout(checkout.folder, "./python", checkout.log)
+    assert named.command("rl.train_bc")[0] == str(tmp_path / "here" / "python"), "a virtual environment's stays a link"
+    assert interpreter("no-such-python") == "no-such-python"
+
+
+def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
+    with pytest.raises(ReleaseError) as caught:
+        checkout.run("rl.train_bc", "--root_dir=run")
+    assert caught.value.id == "mlgo-trainer-failed"
+    assert "No module named 'tensorflow'" in caught.value.why
+
+
+def test_tensors_are_read_as_numbers_of_their_types(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **tensors(RECORDED, FEATURES, SIGNATURE))  # type: ignore[arg-type]
+    with np.load(tmp_path / "a.npz") as stored:
+        assert {stored[name].dtype.kind for name in stored} == {"i", "f"}

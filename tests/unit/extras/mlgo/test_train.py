@@ -1,0 +1,183 @@
+"""Training on a compiler whose costs are known: resuming, settings, rewards."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+
+from mlir_release.errors import ConflictError
+from mlir_release.extras.mlgo.compiling import Compiled
+from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training, read_document
+from mlir_release.extras.mlgo.evolve import batch
+from mlir_release.extras.mlgo.policies import Heuristic, Observed, Scorer
+from mlir_release.extras.mlgo.trace import Recorder, load_decisions, save_decisions, scales
+from mlir_release.extras.mlgo.train import begin, plain_order, reward, train
+from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlir_release.extras.mlgo.compiling import Compiler
+    from mlir_release.extras.mlgo.documents import Start
+
+SETTINGS = Settings(seed=3, kind="linear", hidden=0, pairs=2, sigma=0.1, rate=0.05)
+MODULES = tuple(
+    Module(name=name, bitcode=f"{name}.bc", sha256="1" * 64, flags=(), held_out=name == "held")
+    for name in ("a", "b", "held")
+)
+CORPUS = Corpus(llvm="22.1.8", share=0.3, modules=MODULES)
+
+
+class KnownCosts:
+    """A module costs more the further its policy's weights are from where it is cheapest."""
+
+    def __init__(self, *, die_after: int = 10**9) -> None:
+        self.left = die_after
+
+    def compile(self, module: Module, maker: Any, *, emit: bool = False) -> Compiled:
+        assert not module.held_out
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        weights = np.array(cast("Scorer", maker.__self__)._policy.weights)
+        return Compiled(cost=10 + float(((weights - (module.name == "a")) ** 2).sum()), decisions=1)
+
+
+def compiler(**given: int) -> Compiler:
+    return cast("Compiler", KnownCosts(**given))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    recorded = [(decision([1, 0, 0, 0.1 * index, 0], [0, 0, 0, 0.3, 1]), 0) for index in range(1, 6)]
+    save_decisions(tmp_path, recorded)
+    return Trace(
+        llvm="22.1.8", corpus=CORPUS.digest, features=FEATURES, mean=(0.5,) * 5, deviation=(0.5,) * 5, decisions=5,
+        identical=1, defaults=tuple(Default(name=name, cost=12.0, text=100) for name in "ab"),
+    )  # fmt: skip
+
+
+def run(trace: Trace, corpus: Path, folder: Path, generations: int, **given: int) -> Training:
+    training = begin(folder, corpus, trace, SETTINGS)
+    return train(training, compiler(**given), CORPUS, trace, folder, generations=generations, jobs=1)
+
+
+def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_path: Path) -> None:
+    whole = run(trace, tmp_path, tmp_path / "whole", 5)
+    for calls in (0, 1, 13, 25):  # 5 policies on 2 modules a generation
+        with pytest.raises(KeyboardInterrupt):
+            run(trace, tmp_path, tmp_path / "cut", 5, die_after=calls)
+    assert run(trace, tmp_path, tmp_path / "cut", 5) == whole
+    for name in (Training.FILE, Policy.FILE):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path) -> None:
+    done = run(trace, tmp_path, tmp_path / "run", 12)
+    assert max(done.rewards) > done.rewards[0]
+    policy = read_document((tmp_path / "run" / Policy.FILE).read_bytes(), Policy, where="")
+    assert policy == done.policy()
+    assert policy.weights == done.best
+
+
+def test_pairs_are_tried_on_a_batch_and_the_centre_on_all(trace: Trace, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, batch=1)
+    known = KnownCosts()
+    training = begin(tmp_path, tmp_path, trace, settings)
+    done = train(training, cast("Compiler", known), CORPUS, trace, tmp_path, generations=6, jobs=1)
+    assert 10**9 - known.left == 6 * (2 + 2 * settings.pairs)
+    drawn = [batch(msgspec.structs.replace(done, rewards=done.rewards[:index]), 2) for index in range(6)]
+    assert {index for (index,) in drawn} == {0, 1}
+    whole = run(trace, tmp_path, tmp_path / "whole", 1)
+    assert done.rewards[0] == whole.rewards[0]
+
+
+def test_no_generation_begins_when_the_time_is_over(trace: Trace, tmp_path: Path) -> None:
+    training = begin(tmp_path, tmp_path, trace, SETTINGS)
+    done = train(training, compiler(), CORPUS, trace, tmp_path, generations=5, minutes=0, jobs=1)
+    assert done == training
+
+
+@pytest.mark.parametrize("start", ["order", "heuristic"])
+def test_a_training_begins_as_it_was_asked(start: Start, trace: Trace, tmp_path: Path) -> None:
+    weights = begin(tmp_path, tmp_path, trace, msgspec.structs.replace(SETTINGS, start=start)).weights
+    assert (weights[1] == weights[2] == 0) == (start == "order")
+    assert np.linalg.norm(weights) == pytest.approx(math.sqrt(5))
+
+
+def test_the_plain_order_is_free_then_lightest_then_nothing(trace: Trace) -> None:
+    given = policy(plain_order(trace).tolist(), mean=trace.mean, deviation=trace.deviation)
+    free, light, heavy, nothing = [1, 0, 0, 0.9, 0], [0, 0, 0, 0.2, 0], [0, 0, 0, 0.9, 0], [0, 0, 0, 0.5, 1]
+    assert Scorer(given)(decision(heavy, light, free, nothing)) == 2
+    assert Scorer(given)(decision(heavy, light, nothing)) == 1
+    assert Scorer(given)(decision(heavy, nothing)) == 1
+
+
+def test_the_plain_order_of_inlining_is_cheaper_than_the_threshold(trace: Trace) -> None:
+    features = ("threshold", "cost_estimate", "keeps_call")
+    scaled = {"features": features, "mean": (20.0, 90.0, 0.5), "deviation": (10.0, 40.0, 0.5)}
+    weights = plain_order(msgspec.structs.replace(trace, problem="inlining", **scaled))
+    given = Scorer(policy(weights.tolist(), **scaled))
+    kept = [0, 0, 1]
+    assert [given(decision(kept, [45, cost, 0])) for cost in (-15000, 44, 45, 46)] == [1, 1, 0, 0]
+
+
+def test_the_observed_default_is_what_the_compiler_says() -> None:
+    assert [Observed()(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 4}, {"pairs": 3}, {"kind": "mlp", "hidden": 4}, {"sigma": 0.2}, {"start": "heuristic"}, {"batch": 1}],
+)
+def test_other_settings_do_not_resume(changed: dict[str, Any], trace: Trace, tmp_path: Path) -> None:
+    begin(tmp_path / "run", tmp_path, trace, SETTINGS)
+    with pytest.raises(ConflictError) as caught:
+        begin(tmp_path / "run", tmp_path, trace, msgspec.structs.replace(SETTINGS, **changed))
+    assert caught.value.id == "mlgo-training-differs"
+
+
+def test_another_corpus_does_not_resume(trace: Trace, tmp_path: Path) -> None:
+    begin(tmp_path / "run", tmp_path, trace, SETTINGS)
+    with pytest.raises(ConflictError):
+        begin(tmp_path / "run", tmp_path, msgspec.structs.replace(trace, corpus="2" * 64), SETTINGS)
+
+
+def test_an_mlp_begins_with_units_that_differ(trace: Trace, tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, kind="mlp", hidden=3)
+    outer = begin(tmp_path / "run", tmp_path, trace, settings).weights[-3:]
+    assert len(set(outer)) == 3
+
+
+def test_the_reward_is_the_mean_saving() -> None:
+    assert reward([10, 0], [10, 0]) == 0
+    assert reward([99], [109]) == pytest.approx(math.log(1.1))
+    assert reward([5, 20], [5, 10]) < 0
+
+
+def test_the_recorder_keeps_an_even_sample_and_all_sums() -> None:
+    recorder = Recorder(Heuristic, kept=8)
+    recorder.sums, recorder.squares = np.zeros(5), np.zeros(5)
+    for index in range(100):
+        recorder.add(decision([index, 0, 0, 0, 0], [index, 0, 0, 0, 1]), 0)
+    kept = [given.rows[0, 0] for given, _ in recorder.sample]
+    assert 4 <= len(kept) <= 8
+    assert len({after - before for before, after in itertools.pairwise(kept)}) == 1
+    assert kept[-1] >= 75
+    mean, deviation = scales([recorder, recorder])
+    assert mean.tolist() == [49.5, 0, 0, 0, 0.5]
+    assert deviation == pytest.approx([np.std(range(100)), 1, 1, 1, 0.5])
+
+
+def test_decisions_are_read_as_they_were_written(tmp_path: Path, trace: Trace) -> None:
+    recorded = [(decision([1, 0, 0, 0.5, 0]), 0), (decision([0, 0, 0, 0.25, 0], [0, 0, 0, 0.5, 1]), 1)]
+    save_decisions(tmp_path, recorded)
+    found = load_decisions(tmp_path, trace)
+    assert [(given.rows.tolist(), chosen) for given, chosen in found] == [
+        (given.rows.tolist(), chosen) for given, chosen in recorded
+    ]
