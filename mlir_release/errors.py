@@ -146,6 +146,10 @@ ERRORS: dict[ExitCode, dict[str, Meaning]] = {
             "this machine has no CPython that works and can be used for this",
             "install one with its headers (pyenv install 3.12; apt install python3-dev), or name one with --python",
         ),
+        "plugin-unusable": Meaning(
+            "a package that adds commands can't be imported, or clashes with another one",
+            "uninstall that distribution with pip, or update it",
+        ),
         "program-failed": Meaning(
             "a program that is installed failed",
             "read what it said; correct that, then run this again",
