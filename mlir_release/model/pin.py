@@ -27,22 +27,22 @@ def parse_pin(content: bytes | None, *, where: str) -> str:
     """The 40-hex commit in a pin file's content. :raises UsageError: naming what is wrong with it."""
     remedy = "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION)"
     if content is None:
-        raise UsageError("pin-missing", f"there is no {PIN_FILE}", where=where, remedy=remedy)
+        raise UsageError("pin-invalid", f"there is no {PIN_FILE}", where=where, remedy=remedy)
     text = content.decode("utf-8", errors="replace").strip()
     if SHA_PATTERN.fullmatch(text):
         return text
     if not text:
-        raise UsageError("pin-empty", f"{PIN_FILE} is empty", where=where, remedy=remedy)
+        raise UsageError("pin-invalid", f"{PIN_FILE} is empty", where=where, remedy=remedy)
     shown = text if len(text) <= 60 else text[:57] + "..."
     if len(text) < 40 and SHA_PATTERN.fullmatch(text.ljust(40, "0")):
         raise UsageError(
-            "pin-short",
+            "pin-invalid",
             f"{PIN_FILE} holds an abbreviated commit, {shown!r} ({len(text)} of 40 digits)",
             where=where,
             why="an abbreviation can become ambiguous as llvm-project grows; a pin must not",
             remedy=remedy,
         )
-    raise UsageError("pin-junk", f"{PIN_FILE} does not hold a commit but {shown!r}", where=where, remedy=remedy)
+    raise UsageError("pin-invalid", f"{PIN_FILE} does not hold a commit but {shown!r}", where=where, remedy=remedy)
 
 
 def format_pin(sha: str) -> bytes:
@@ -107,7 +107,7 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
     :param revision: of llvm-project, as the tag's message says it
     :param where: the tag
     :raises VerificationError: ``tampered``
-    :raises NeedsPersonError: ``tag-contradicts-pin``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     _check_parents(facts, where)
     others = [name for name in facts.changed if name != PIN_FILE]
@@ -131,7 +131,7 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
         raise _tampered(f"the commit that {where} names has no proper pin", facts, where, why=error.what) from error
     if pin != revision:
         raise NeedsPersonError(
-            "tag-contradicts-pin",
+            "tag-foreign",
             f"tag {where} says llvm-project {revision}, but the commit that it names pins {pin}",
             where=facts.commit,
             why="someone made or moved that tag by hand",

@@ -174,11 +174,11 @@ def need_provenance(required: bool, manifest: str, *, where: str) -> bool:
 
     :param required: whether the configuration, or the forge, expects it
     :param manifest: the manifest's ``provenance``: ``required`` or ``none``
-    :raises VerificationError: ``provenance-downgraded``
+    :raises VerificationError: ``provenance-missing``
     """
     if required and manifest != "required":
         raise VerificationError(
-            "provenance-downgraded",
+            "provenance-missing",
             "the release says that it is not signed, and it has to be",
             where=where,
             why=f"its manifest's provenance is {manifest!r}",

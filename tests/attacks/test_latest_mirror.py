@@ -228,7 +228,7 @@ def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(wo
     world.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
     assert world.install().tag == NEW
     world.point(NEW, age=-400)
-    world.install().refused("latest-clock", "this machine's clock says")
+    world.install().refused("latest-stale", "this machine's clock says")
 
 
 # -- what is honest ----------------------------------------------------------------------------------------------------

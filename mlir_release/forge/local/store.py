@@ -24,7 +24,7 @@ from mlir_release.host.files import read_if_there, sync_folder, write_atomically
 
 if sys.platform == "win32":
     raise MachineError(
-        "local-forge-needs-posix",
+        "machine-unsuitable",
         "the local forge needs POSIX file locks, which this system does not have",
         remedy="use the GitHub forge here, or run this on Linux or macOS",
     )
@@ -84,7 +84,7 @@ class Store:
             while not locks.lock(descriptor, shared=shared, wait=False):
                 if time.monotonic() > deadline:
                     raise ForgeError(
-                        "forge-busy",
+                        "forge-unreachable",
                         f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
                         where=str(self.root),
                         remedy="find it (fuser -v on that folder), let it end or end it, then run this again",

@@ -121,13 +121,13 @@ def test_waivers_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
     refused(
         forge,
         lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"),
-        "target-unknown",
+        "option-invalid",
         UsageError,
         "there is no target",
     )
-    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError, "needs a reason")
+    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "option-invalid", UsageError, "needs a reason")
     refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-missing", UsageError)
-    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError, "tag")
+    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "option-invalid", UsageError, "tag")
     publish(forge, tmp_path)
     refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "already-published", NeedsPersonError)
 
@@ -167,7 +167,7 @@ def test_drafts_left_by_a_killed_abandon_are_deleted_by_the_next(forge: LocalFor
 
 
 def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError, "needs a reason")
+    refused(forge, lambda: abandon(forge, TAG, ""), "option-invalid", UsageError, "needs a reason")
     refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-missing", UsageError)
     publish(forge, tmp_path)
     refused(forge, lambda: abandon(forge, TAG, "r"), "already-published", NeedsPersonError)
@@ -185,7 +185,7 @@ def test_a_release_that_is_published_meanwhile_stays_published(
     monkeypatch.setattr(forge, "create_tag", publish_first)
     with pytest.raises(ConflictError) as caught:
         abandon(forge, TAG, "r")
-    assert caught.value.id == "published-meanwhile"
+    assert caught.value.id == "changed-meanwhile"
     assert [state.state for state in states(forge)] == ["published"]
 
 
@@ -254,13 +254,13 @@ def test_a_yank_survives_a_branch_that_moves(
 
 
 def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "not-published", NeedsPersonError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "release-pending", NeedsPersonError)
     publish(forge, tmp_path)
-    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError, "needs a reason")
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "file-unknown", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "option-invalid", UsageError, "needs a reason")
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "option-invalid", UsageError)
     refused(forge, lambda: yank(forge, TAG, "r", branch="trunk"), "branch-missing", UsageError)
     refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-missing", UsageError)
-    refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "tag-invalid", UsageError)
+    refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "option-invalid", UsageError)
 
 
 def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files={"yanked.toml": b"[[yank]]\ntga = 1\n"}, message="m\n")
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "yanks-invalid", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "config-invalid", UsageError)
 
 
 def test_a_dry_yank_changes_nothing(forge: LocalForge, tmp_path: Path) -> None:
@@ -374,33 +374,33 @@ def test_filters_that_choose_nothing(windows: LocalForge, tmp_path: Path) -> Non
     refused(
         windows,
         lambda: waive_only(windows, TAG, "os=widnows", "r"),
-        "filter-unknown-value",
+        "option-invalid",
         UsageError,
         "no target has os",
     )
     refused(
         windows,
         lambda: waive_only(windows, TAG, "os=windows and", "r"),
-        "filter-invalid",
+        "option-invalid",
         UsageError,
         "can't be read at column",
     )
     refused(
         windows,
         lambda: waive_only(windows, TAG, "os=linux and python=cp313", "r"),
-        "filter-matches-nothing",
+        "option-invalid",
         UsageError,
         "no target fits the filter",
     )
     refused(
-        windows, lambda: waive_only(windows, TAG, "os=windows", " "), "reason-missing", UsageError, "needs a reason"
+        windows, lambda: waive_only(windows, TAG, "os=windows", " "), "option-invalid", UsageError, "needs a reason"
     )
     fill(windows, tmp_path / "dist", *WINDOWS)
     with pytest.raises(UsageError) as caught:
         waive_only(windows, TAG, "os=windows", "r")
-    assert caught.value.id == "nothing-to-waive"
+    assert caught.value.id == "nothing-to-do"
     assert "mlir-linux-x86_64-cp312" in caught.value.remedy
-    refused(windows, lambda: waive_only(windows, TAG, "experimental", "r"), "nothing-to-waive", UsageError)
+    refused(windows, lambda: waive_only(windows, TAG, "experimental", "r"), "nothing-to-do", UsageError)
     abandon(windows, TAG, "broken")
     refused(windows, lambda: waive_only(windows, TAG, "os=windows", "r"), "tag-abandoned", NeedsPersonError)
 
@@ -410,7 +410,7 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
         refused(
             windows,
             lambda target=target, only=only: waive_either(windows, TAG, target=target, only=only, reason="r"),  # type: ignore[misc]
-            "waive-what",
+            "option-invalid",
             UsageError,
             "waive" if target is None and only is None else "not both",
         )
@@ -424,7 +424,7 @@ def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge, monkeypat
 
     def upload_one(release: Release, name: str, source: Path) -> object:
         if uploaded:
-            raise ForgeError("github-unreachable", "gone", where="", why="", remedy="later")
+            raise ForgeError("forge-unreachable", "gone", where="", why="", remedy="later")
         uploaded.append(name)
         return upload_file(release, name, source)
 

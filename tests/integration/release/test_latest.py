@@ -161,7 +161,7 @@ def test_a_release_that_attest_did_not_sign_is_not_called_the_newest(
     monkeypatch.setattr(manifest, "content", manifest.content.replace(b'"required"', b'"none"'))
     with pytest.raises(VerificationError) as caught:
         sign(world, services, tmp_path / "signed")
-    assert caught.value.id == "provenance-downgraded"
+    assert caught.value.id == "provenance-missing"
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
 
@@ -172,7 +172,7 @@ def test_a_job_can_store_only_what_attest_signed_and_nothing_older(world: World,
     (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD).statement(), ref=f"refs/tags/{OLD}"))
     with pytest.raises(VerificationError) as caught:
         store_pointer(forge, folder, branch="main")
-    assert caught.value.id == "provenance-ref"
+    assert caught.value.id == "signature-invalid"
     assert forge.head("latest") is None
     world.point(NEW, forge=forge)
     (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD, age=1).statement()))

@@ -85,7 +85,7 @@ def test_what_a_killed_upload_did_not_come_to_is_added(stage: SignedStage) -> No
     # Nothing could sign them any more without the build's own folder: so they are to be made again.
     missing = Draft.load(stage.forge, TAG).missing()
     assert (missing.wheels, missing.tests) == ((f"mlir-linux-x86_64-{PYTHON}",), (REPORT.removesuffix(".tests.json"),))
-    assert "can't be published yet" in refusal(stage.publish, "release-incomplete")
+    assert "can't be published yet" in refusal(stage.publish, "release-not-ready")
     stage.upload()
     assert stage.publish().unsigned
 
@@ -314,7 +314,7 @@ def test_a_provenance_file_that_was_replaced_is_not_published(stage: SignedStage
     stage.build()
     stage.upload()
     stage.asset(f"{stage.wheel.name}.provenance").content = b'{"version": 1, "attestation_bundles": []}'
-    assert "is not made from its bundle" in refusal(stage.publish, "provenance-file-mismatch")
+    assert "is not made from its bundle" in refusal(stage.publish, "file-damaged")
     assert stage.release.draft
 
 
@@ -356,7 +356,7 @@ def test_an_asset_replaced_between_the_check_and_the_publication_is_seen(
     monkeypatch.setattr(module, "_complete", swapped)
     with pytest.raises(ConflictError) as caught:
         stage.publish()
-    assert caught.value.id == "draft-changed"
+    assert caught.value.id == "changed-meanwhile"
     assert stage.wheel.name in caught.value.where
     assert stage.release.draft
 
@@ -431,7 +431,7 @@ def test_a_mirror_is_checked_against_its_source(stage: SignedStage, tmp_path: Pa
     assert check_release(copy, TAG, SignedBy(repository=stage.url)).refused == ()
     with pytest.raises(VerificationError) as caught:
         check_release(copy, TAG, SignedBy(repository="https://github.com/octo/other"))
-    assert caught.value.id == "provenance-repository"
+    assert caught.value.id == "signature-invalid"
 
 
 def test_a_mirror_on_github_is_checked_against_its_source(stage: SignedStage) -> None:

@@ -90,13 +90,13 @@ def test_a_name_that_is_both_is_ambiguous(repository: Path, upstream: Upstream) 
     git(repository, "tag", "release/22.x", "main")
     with pytest.raises(UsageError) as caught:
         upstream.resolve("release/22.x")
-    assert caught.value.id == "revision-ambiguous"
+    assert caught.value.id == "revision-unknown"
 
 
 def test_unreachable(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         Upstream(str(tmp_path / "nothing"), cache=tmp_path / "cache").resolve("head")
-    assert caught.value.id == "upstream-unreachable"
+    assert caught.value.id == "network-failed"
 
 
 # -- facts of a commit ------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_a_selection_reads_no_tree(repository: Path, upstream: Upstream, tmp_pat
     repository.rename(tmp_path / "gone")
     with pytest.raises(MachineError) as caught:
         revision.facts()
-    assert caught.value.id == "upstream-unreachable"
+    assert caught.value.id == "network-failed"
 
 
 @pytest.mark.parametrize(

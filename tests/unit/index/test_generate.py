@@ -455,11 +455,11 @@ def test_yanks_that_cannot_be_read_stop_everything(tmp_path: Path) -> None:
     forge = PaperForge(yanks=b"[[yank]\n")
     with pytest.raises(UsageError) as caught:
         make_index(forge, tmp_path / "site")
-    assert caught.value.id == "yanks-invalid"
+    assert caught.value.id == "config-invalid"
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").write_text("a file")
     with pytest.raises(MachineError) as caught:
         make_index(PaperForge(), tmp_path / "site")
-    assert caught.value.id == "index-not-written"
+    assert caught.value.id == "system-refused"

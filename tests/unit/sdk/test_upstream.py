@@ -35,7 +35,7 @@ def test_a_folder_without_bindings_is_refused(tmp_path: Path, exists: bool) -> N
         root.mkdir()
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-missing"
+    assert caught.value.id == "input-missing"
 
 
 def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
@@ -43,7 +43,10 @@ def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
     (root / "cmake" / "Modules" / "LLVMVersion.cmake").unlink()
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-without-version"
+    assert (caught.value.id, "the source tree does not contain LLVM's version" in caught.value.what) == (
+        "input-invalid",
+        True,
+    )
 
 
 def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
@@ -52,7 +55,10 @@ def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
     file.write_text(file.read_text() + "-r more.txt\n")
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-requirements-invalid"
+    assert (caught.value.id, "the requirements of MLIR's Python bindings cannot be read" in caught.value.what) == (
+        "input-invalid",
+        True,
+    )
     assert "'-r more.txt'" in caught.value.why
 
 
