@@ -77,7 +77,7 @@ class MemoryForge:
         self, branch: str, *, expected: str | None, files: Mapping[str, bytes], message: str, base: str | None = None
     ) -> str:
         if self.branches.get(branch) != expected:
-            raise BranchMoved("branch-moved", "moved")
+            raise BranchMoved("lost-race", "moved")
         parents = parents_of(expected, base)
         self.commits.append(({**self.commits[int(parents[-1], 16) - 1][0], **files}, message))
         self.branches[branch] = f"{len(self.commits):040x}"
@@ -123,7 +123,7 @@ class MemoryForge:
 
     def create_tag(self, name: str, commit: str, message: str) -> Tag:
         if name in self.tag_list:
-            raise Taken("tag-taken", "taken")
+            raise Taken("lost-race", "taken")
         self.tag_list[name] = Tag(name=name, commit=commit, message=message, created_at=self.time)
         return self.tag_list[name]
 
@@ -148,7 +148,7 @@ class MemoryForge:
 
     def create_draft(self, tag: str, *, title: str, body: str, prerelease: bool) -> Release:
         if tag not in self.tag_list:
-            raise ForgeError("release-tag-missing", "no such tag")
+            raise ForgeError("not-on-forge", "no such tag")
         self.count += 1
         release = Release(
             id=f"{self.count:06d}",
@@ -175,7 +175,7 @@ class MemoryForge:
         """A draft as it is now. :raises ForgeError: if it was published or deleted"""
         found = self.refresh(release)
         if found is None or not found.draft:
-            raise ForgeError("release-immutable" if found else "draft-gone", "no draft")
+            raise ForgeError("release-immutable" if found else "not-on-forge", "no draft")
         return found
 
     def replace(self, release: Release) -> Release:
@@ -186,7 +186,7 @@ class MemoryForge:
     def upload(self, release: Release, name: str, source: Path) -> Asset:
         found = self.draft(release)
         if found.asset(name) is not None:
-            raise Taken("asset-taken", "taken")
+            raise Taken("lost-race", "taken")
         content = source.read_bytes()
         self.contents[release.id, name] = content
         asset = self.make_asset(release.tag, name, len(content), hashlib.sha256(content).hexdigest())
@@ -223,7 +223,7 @@ class MemoryForge:
         public = self.published(release.tag)
         if public is not None:
             if public.id != release.id:
-                raise Taken("draft-superseded", "published from another draft")
+                raise Taken("lost-race", "published from another draft")
             return public
         return self.replace(replace(self.draft(release), draft=False, published_at=self.time))
 
@@ -235,7 +235,7 @@ class MemoryForge:
 
     def dispatch(self, workflow: str, *, ref: str, inputs: Mapping[str, str]) -> Run | None:
         if ref not in self.branches and ref not in self.tag_list:
-            raise ForgeError("ref-missing", "no such branch or tag")
+            raise ForgeError("not-on-forge", "no such branch or tag")
         self.run_list.append(
             Run(
                 id=str(len(self.run_list)),

@@ -60,7 +60,7 @@ def main() -> None:
     if sys.version_info[:2] < OLDEST:
         wanted, found = ".".join(map(str, OLDEST)), ".".join(map(str, sys.version_info[:2]))
         raise SetupError(
-            "setup-python-too-old",
+            "no-python",
             f"Python {wanted} or newer is needed; {sys.executable} is {found}",
             remedy="install a newer Python and run: make PYTHON=python3.12 ...",
         )
@@ -85,7 +85,7 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
     apt = ["apt-get"] if os.geteuid() == 0 else ["sudo", "apt-get"]
     if os.geteuid() != 0 and not shutil.which("sudo"):
         raise SetupError(
-            "packages-missing",
+            "tool-missing",
             "packages are missing, and installing them needs root or sudo: " + " ".join(missing),
             remedy="as root, run: apt-get install " + " ".join(missing),
         )
@@ -106,7 +106,7 @@ def install_packages(packages: "tuple[str, ...]", optional: "tuple[str, ...]" = 
             print("warning: not installed: " + " ".join(refused), file=sys.stderr)
     else:
         raise SetupError(
-            "packages-failed",
+            "network-failed",
             "apt-get could not install " + " ".join(needed),
             why=last_lines(update.stdout + done.stdout),
             remedy="check the network and apt's sources (apt-get update), then run the same make command again",
@@ -169,14 +169,14 @@ def explain(output: str) -> None:
     """End with what kept pip from installing the toolkit."""
     if any(sign in output for sign in UNVERIFIED):
         raise SetupError(
-            "certificates-missing",
+            "network-failed",
             "the certificate of the package index can't be verified: this machine does not know its authority",
             why=last_lines(output, 1),
             remedy="as root, put your network's own certificate (.crt) into /usr/local/share/ca-certificates and run "
             "update-ca-certificates; or name it to pip (PIP_CERT)",
         )
     raise SetupError(
-        "setup-failed",
+        "network-failed",
         f"the toolkit could not be installed into {VENV}",
         why=last_lines(output),
         remedy="check the network and pip's configuration (pip config list), then run the same make command again",

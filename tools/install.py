@@ -53,7 +53,7 @@ def check_python(found: tuple[int, int]) -> None:
     if not SUPPORTED[0] <= found <= SUPPORTED[1]:
         here, oldest, newest = (".".join(map(str, version)) for version in (found, *SUPPORTED))
         raise SetupError(
-            "setup-python-unsupported",
+            "no-python",
             f"mlir-release can't be installed for CPython {here} ({sys.executable})",
             why=f"its locked dependencies have wheels for CPython {oldest} to {newest}",
             remedy=f"install CPython {PYTHON}, and make it the runner's python3; or use a runner that "

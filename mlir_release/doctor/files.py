@@ -119,8 +119,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 def parse(content: bytes, kind: type[Thing], *, where: str) -> Thing:
     """Read the file of a workflow or of an action.
 
-    :raises UsageError: ``workflow-invalid``
-    :raises MachineError: ``yaml-missing``
+    :raises UsageError: ``config-invalid``
+    :raises MachineError: ``tool-missing``
     """
     yaml = pyyaml()
     try:
@@ -131,7 +131,7 @@ def parse(content: bytes, kind: type[Thing], *, where: str) -> Thing:
     except (yaml.YAMLError, ValueError) as error:
         why = str(error) if isinstance(error, MalformedError) else "it is not YAML: " + " ".join(str(error).split())
         raise UsageError(
-            "workflow-invalid",
+            "config-invalid",
             "it is not a workflow that GitHub can run",
             where=where,
             why=why,

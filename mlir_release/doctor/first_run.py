@@ -68,12 +68,12 @@ def check_scratch(forge: Forge, *, anyway: bool = False) -> None:
     """Refuse a repository that people use.
 
     :param anyway: accept it
-    :raises UsageError: ``first-run-not-scratch``, ``not-on-github``
+    :raises UsageError: ``release-unsuitable``, ``needs-github``
     """
     need_services(forge)
     if not anyway and any(not row.draft for row in forge.recent(RECENT)):
         raise UsageError(
-            "first-run-not-scratch",
+            "release-unsuitable",
             "this repository has published releases",
             where=forge.description,
             why="a first run makes and deletes tags, drafts and issues",
@@ -284,7 +284,7 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
     """The findings of all jobs, and whether the jobs of a matrix handed over a digest each, that of their file.
 
     :param handed_over: outputs of the runners' jobs, as JSON
-    :raises UsageError: ``handed-over-malformed``, ``answers-unreadable``
+    :raises UsageError: ``option-invalid``, ``input-invalid``
     """
     findings: list[Finding] = []
     made = {runner: job.files for job in read_handed_over(handed_over) for runner in job.targets}
@@ -298,7 +298,7 @@ def read_answers(folder: Path, handed_over: str, matrix: Matrix) -> list[Finding
             findings += convert(parse_json(content), list[Finding])
         except (OSError, MalformedError) as error:
             raise UsageError(
-                "answers-unreadable",
+                "input-invalid",
                 "the answers of a job can't be read",
                 where=str(path),
                 why=str(error),

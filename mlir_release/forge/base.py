@@ -375,10 +375,10 @@ class Services(Protocol):
 
 
 def need_services(forge: Forge) -> Services:
-    """The services of a forge that has them. :raises UsageError: ``not-on-github``"""
+    """The services of a forge that has them. :raises UsageError: ``needs-github``"""
     if forge.services is None:
         raise UsageError(
-            "not-on-github",
+            "needs-github",
             "this needs a repository on GitHub",
             where=forge.description,
             remedy="name one: --forge github:OWNER/NAME",

@@ -33,7 +33,7 @@ def matrix_of_checkout(repository: Path) -> Matrix:
         text = read_document(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "checkout-without-targets",
+            "input-missing",
             f"there is no readable {TARGETS_FILE} in this folder",
             where=str(path),
             why=str(error),
@@ -68,7 +68,7 @@ def adopt(directory: Path, repository: str, owners: Sequence[str]) -> list[str]:
     :param repository: ``OWNER/NAME`` on GitHub, checked by the caller
     :param owners: as of :func:`format_codeowners`
     :returns: the files that are different now
-    :raises UsageError: ``codeowner-invalid``, and those of :func:`matrix_of_checkout`
+    :raises UsageError: ``option-invalid``, and those of :func:`matrix_of_checkout`
     """
     matrix_of_checkout(directory)
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((directory / SIGNER).parent.glob("*.yml"))}
@@ -97,7 +97,7 @@ def write_pin(directory: Path, sha: str) -> None:
     if git.is_repository():
         if current_branch(git) is None and git.resolve("HEAD"):
             raise ConflictError(
-                "checkout-detached",
+                "checkout-dirty",
                 "the release repository's HEAD is detached: a pin committed there would belong to no branch",
                 where=str(directory),
                 remedy="git switch to the pin branch first",

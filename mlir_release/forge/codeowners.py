@@ -20,12 +20,12 @@ def format_codeowners(owners: Sequence[str]) -> str:
     """The file by which ``owners`` review every change: what one can change here ends up in what others install.
 
     :param owners: ``@ORGANISATION/TEAM``, ``@USER`` or an e-mail address
-    :raises UsageError: ``codeowner-invalid``
+    :raises UsageError: ``option-invalid``
     """
     for owner in owners:
         if not _OWNER.fullmatch(owner):
             raise UsageError(
-                "codeowner-invalid",
+                "option-invalid",
                 f"{owner!r} can't be a code owner",
                 why="an owner is @ORGANISATION/TEAM, @USER or an e-mail address",
                 remedy="name a team that has write access to the repository",

@@ -25,11 +25,11 @@ def matrix_at(forge: Forge, commit: str) -> Matrix:
 
 
 def targets_at(forge: Forge, commit: str) -> str:
-    """The text of ``targets.toml`` at a commit. :raises UsageError: ``targets-missing``"""
+    """The text of ``targets.toml`` at a commit. :raises UsageError: ``input-missing``"""
     content = forge.read(TARGETS_FILE, commit=commit)
     if content is None:
         raise UsageError(
-            "targets-missing",
+            "input-missing",
             f"there is no {TARGETS_FILE} in the release repository",
             where=f"{TARGETS_FILE} at {commit[:12]}, {forge.description}",
             remedy=f"commit a {TARGETS_FILE} there (mlir-release forge init makes a repository that has one)",
@@ -51,7 +51,7 @@ def head_of(forge: Forge, branch: str) -> str:
 
 
 def read_yanks(forge: Forge, branch: str) -> tuple[Yank, ...]:
-    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``yanks-invalid``"""
+    """The yanks on the release branch; none if there is no branch or no file. :raises UsageError: ``config-invalid``"""
     head = forge.head(branch)
     content = forge.read(YANKS_PATH, commit=head) if head else None
     return parse_yanks(content.decode(errors="replace"), where=f"{branch}:{YANKS_PATH}") if content else ()

@@ -24,7 +24,7 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
     A folder is never implied: one below the current folder may have come with a checkout of others.
 
     :param address: None: that of :data:`FORGE_VARIABLE`, else a workflow's own repository
-    :raises UsageError: ``forge-not-found``, ``repository-invalid``
+    :raises UsageError: ``input-missing``, ``option-invalid``
     """
     chosen = address or default_address(environ)
     if chosen is None:
@@ -44,7 +44,7 @@ def open_forge(address: str | None = None, environ: Mapping[str, str] = os.envir
 
 def _not_found(what: str, where: str = "") -> UsageError:
     return UsageError(
-        "forge-not-found",
+        "input-missing",
         what,
         where=where,
         remedy=f"name one with --forge or {FORGE_VARIABLE} (github:OWNER/NAME, local:PATH), "
@@ -63,12 +63,12 @@ def default_address(environ: Mapping[str, str]) -> str | None:
 
 
 def served_at(forge: Forge, url: str) -> Forge:
-    """A local forge whose releases are served below ``url``. :raises UsageError: ``files-url-not-local``"""
+    """A local forge whose releases are served below ``url``. :raises UsageError: ``option-invalid``"""
     from mlir_release.forge.local.forge import LocalForge
 
     if not isinstance(forge, LocalForge):
         raise UsageError(
-            "files-url-not-local",
+            "option-invalid",
             "only the files of a local forge can be served from another address",
             where=forge.description,
             remedy="leave --files-url out: the pages link to the forge's own addresses",

@@ -17,14 +17,14 @@ _RETRY = "run this again: it looks at the forge anew"
 def branch_moved(branch: str, expected: str | None, *, where: str) -> BranchMoved:
     """A commit was made for ``expected``, which is no longer the head of ``branch`` (None: there was no branch)."""
     what = f"{branch} is no longer at {expected}" if expected else f"somebody else has made the branch {branch}"
-    return BranchMoved("branch-moved", what, where=where, remedy=_RETRY)
+    return BranchMoved("lost-race", what, where=where, remedy=_RETRY)
 
 
 def workflows_moved(branch: str, commit: str, *, where: str, why: str) -> BranchMoved:
     """A commit has other workflow files than ``branch`` has by now, and the token may not change them."""
     what = f"{branch} no longer has the workflow files of {commit[:12]}"
     remedy = f"{_RETRY}; a token with workflows: write needs no second try"
-    return BranchMoved("branch-moved", what, where=where, why=why, remedy=remedy)
+    return BranchMoved("lost-race", what, where=where, why=why, remedy=remedy)
 
 
 def branch_missing(branch: str, *, where: str) -> UsageError:
@@ -39,13 +39,13 @@ def branch_missing(branch: str, *, where: str) -> UsageError:
 
 def tag_taken(tag: str, *, where: str) -> Taken:
     """The tag exists."""
-    return Taken("tag-taken", f"the tag {tag} exists already", where=where, remedy=_RETRY)
+    return Taken("lost-race", f"the tag {tag} exists already", where=where, remedy=_RETRY)
 
 
 def asset_taken(tag: str, name: str, *, where: str) -> Taken:
     """The draft has an asset of that name."""
     return Taken(
-        "asset-taken",
+        "lost-race",
         f"{tag} has an asset {name} already",
         where=where,
         remedy=f"remove it first: mlir-release publish {tag} --discard {name}",
@@ -55,7 +55,7 @@ def asset_taken(tag: str, name: str, *, where: str) -> Taken:
 def release_tag_missing(tag: str, *, where: str) -> ForgeError:
     """A draft can't be made before its tag."""
     return ForgeError(
-        "release-tag-missing",
+        "not-on-forge",
         f"there is no tag {tag} to release",
         where=where,
         remedy="make it: mlir-release snapshot, or mlir-release number",
@@ -75,11 +75,11 @@ def release_immutable(tag: str, *, where: str) -> ForgeError:
 def check_name(kind: Literal["tag", "asset"], name: str, *, where: str) -> None:
     """Refuse what is no plain file name: it becomes a path, or a part of an address.
 
-    :raises ForgeError: ``name-unsuitable``
+    :raises ForgeError: ``forge-refused``
     """
     if not is_plain_name(name) or name == RELEASE_PAGE:
         raise ForgeError(
-            "name-unsuitable",
+            "forge-refused",
             f"{name!r} can't be the name of {'a release' if kind == 'tag' else 'an asset'}",
             where=where,
             why=f"it must be a plain file name, and not {RELEASE_PAGE}, which is the release's page",

@@ -19,7 +19,7 @@ class UnreachableError(MachineError):
 def upstream_unreachable(url: str, *, why: str, configured_in: str) -> UnreachableError:
     """The error for an upstream repository that can't be read. ``configured_in``: the file that names it."""
     return UnreachableError(
-        "upstream-unreachable",
+        "network-failed",
         "the upstream repository can't be read",
         where=url,
         why=why,
@@ -34,7 +34,7 @@ def fetch(git: Git, remote: str, refspec: str, *options: str) -> bool:
     if done.returncode == 0 or "couldn't find remote ref" in stderr:
         return done.returncode == 0
     raise UnreachableError(
-        "remote-unreachable",
+        "network-failed",
         f"the remote {remote!r} can't be read",
         where=str(git.directory),
         why=stderr.strip(),

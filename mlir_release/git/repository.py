@@ -42,7 +42,7 @@ class GitError(MachineError):
     def __init__(self, args: tuple[str, ...], returncode: int, stderr: str, directory: Path) -> None:
         if _OF_ANOTHER.search(stderr):
             super().__init__(
-                "repository-of-another-user",
+                "system-refused",
                 "git refuses to work in a repository that belongs to another user",
                 where=str(directory),
                 why=stderr.strip().partition("\n")[0],
@@ -51,7 +51,7 @@ class GitError(MachineError):
             )
         else:
             super().__init__(
-                "git-failed",
+                "program-failed",
                 f"git {' '.join(args)} failed with exit code {returncode}",
                 where=str(directory),
                 why=stderr.strip(),
@@ -156,7 +156,7 @@ class Git:
             return run_bytes(command, environment=environment, input=input, pass_fds=pass_fds)
         except FileNotFoundError as error:
             raise MachineError(
-                "git-not-found",
+                "tool-missing",
                 "git is not installed, or the folder to run it in is missing",
                 where=str(self.directory),
                 why=str(error),
@@ -343,7 +343,7 @@ class Git:
             # The .lock file of a killed process would block the ref for ever; a living process removes its own soon.
             _break_stale_lock(self.directory / blocking["path"], stale_age)
         raise ConflictError(
-            "ref-locked",
+            "lost-race",
             f"{ref} stays locked by another process",
             where=str(self.directory),
             why=stderr.strip(),

@@ -161,7 +161,7 @@ def merge_each(git: Git, pairs: Iterable[tuple[str, str]]) -> list[Merge]:
     done = git.run("merge-tree", "--stdin", "--name-only", "--no-messages", input=asked, check=False)
     if done.returncode not in (0, 1):
         raise MachineError(
-            "merge-failed",
+            "program-failed",
             "git could not merge two commits in memory",
             where=str(git.directory),
             why=done.stderr.decode(errors="replace").strip(),

@@ -29,7 +29,7 @@ def find_compiler() -> None:
     """Make sure that there is a compiler. On Windows, always activate Visual Studio's environment and name its compiler
     in ``CC`` and ``CXX``: CMake would take whatever comes first on the PATH, on GitHub's runners MinGW's GCC.
 
-    :raises MachineError: ``no-compiler``
+    :raises MachineError: ``tool-missing``
     """
     windows = sys.platform == "win32"
     if windows:
@@ -40,7 +40,7 @@ def find_compiler() -> None:
     if any(shutil.which(candidate) for candidate in candidates):
         return
     raise MachineError(
-        "no-compiler",
+        "tool-missing",
         "there is no C++ compiler on this machine",
         where=f"CXX={wanted}" if wanted else "",
         why=f"none of these is on the PATH: {', '.join(dict.fromkeys(candidates))}",

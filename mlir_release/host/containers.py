@@ -90,7 +90,7 @@ def image_digest(engine: Engine, image: str) -> str:
 
     One that is in no registry has its ID only, by which nobody else can fetch it.
 
-    :raises MachineError: ``container-engine-unusable``
+    :raises MachineError: ``machine-unsuitable``
     """
     shown = capture([engine.name, "image", "inspect", image], timeout=_PROBE_TIMEOUT)
     if not shown.ok:
@@ -101,9 +101,7 @@ def image_digest(engine: Engine, image: str) -> str:
 
 def unusable(image: str, why: str, *, remedy: str) -> MachineError:
     """The error where only a container will do. ``why``: the result of :func:`why_unusable`."""
-    return MachineError(
-        "container-engine-unusable", "containers can't be run here", where=image, why=why, remedy=remedy
-    )
+    return MachineError("machine-unsuitable", "containers can't be run here", where=image, why=why, remedy=remedy)
 
 
 def _reason(engine: Engine, failed: Captured, problem: str) -> str:

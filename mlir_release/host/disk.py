@@ -20,7 +20,7 @@ def check_room(folder: Path, needed: int, *, purpose: str, remedy: str) -> None:
 
     :param needed: bytes
     :param purpose: continues "there is not enough disk space …"
-    :raises MachineError: ``disk-space``
+    :raises MachineError: ``disk-full``
     """
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -33,7 +33,7 @@ def room(folder: Path, *, purpose: str, remedy: str) -> Iterator[None]:
     """Turn the system's word for a full disk, within the block, into our error.
 
     :param purpose: as for :func:`check_room`
-    :raises MachineError: ``disk-space``
+    :raises MachineError: ``disk-full``
     """
     try:
         yield
@@ -46,5 +46,5 @@ def room(folder: Path, *, purpose: str, remedy: str) -> Iterator[None]:
 def disk_full(folder: Path, *, purpose: str, why: str, remedy: str) -> MachineError:
     """The error for a disk that has not enough room, or had not when it was written to."""
     return MachineError(
-        "disk-space", f"there is not enough disk space {purpose}", where=str(folder), why=why, remedy=remedy
+        "disk-full", f"there is not enough disk space {purpose}", where=str(folder), why=why, remedy=remedy
     )

@@ -42,14 +42,14 @@ def download(url: str, destination: Path, *, sha256: str = "", limit: int = LIMI
 
     :param sha256: that the file must have, in hex; default: not checked
     :param limit: bytes that it may have
-    :raises MachineError: ``download-failed``
-    :raises VerificationError: ``download-wrong``
+    :raises MachineError: ``network-failed``
+    :raises VerificationError: ``file-damaged``
     """
     with replacing(destination) as temporary:
         found = _patiently(url, temporary, limit)
         if sha256 and found != sha256:
             raise VerificationError(
-                "download-wrong",
+                "file-damaged",
                 f"{destination.name} is not the file that it should be",
                 where=url,
                 why=f"its sha256 is {found}, expected {sha256}",
@@ -64,7 +64,7 @@ def receive(
 
     :param headers: more of them; requests leaves ``Authorization`` out where the server redirects to another host
     :raises requests.RequestException: no answer, or only a part of one; ``HTTPError``, with the answer: a refusal
-    :raises VerificationError: ``download-wrong``: it has more than ``limit`` bytes
+    :raises VerificationError: ``file-damaged``: it has more than ``limit`` bytes
     """
     import requests
 
@@ -111,7 +111,7 @@ def _write(url: str, file: BinaryIO, chunks: Iterable[bytes], limit: int) -> str
             file.write(chunk)
             if file.tell() > limit:
                 raise VerificationError(
-                    "download-wrong",
+                    "file-damaged",
                     f"{urlsplit(url).path.rpartition('/')[2]} is not the file that it should be",
                     where=url,
                     why=f"it has more than {limit:,} bytes",
@@ -124,7 +124,7 @@ def _write(url: str, file: BinaryIO, chunks: Iterable[bytes], limit: int) -> str
 
 def _failed(url: str, why: str) -> MachineError:
     return MachineError(
-        "download-failed",
+        "network-failed",
         "a file could not be downloaded",
         where=url,
         why=why,

@@ -61,12 +61,12 @@ def read_if_there(path: Path) -> bytes | None:
 def check_inside(folder: Path, path: Path) -> None:
     """Refuse to write or remove what is elsewhere than below ``folder``, also through a link in it.
 
-    :raises UsageError: ``path-outside``
+    :raises UsageError: ``output-in-the-way``
     """
     parent = path.parent.resolve()
     if not parent.is_relative_to(folder.resolve()) or path.name in ("", "..", "."):
         raise UsageError(
-            "path-outside",
+            "output-in-the-way",
             f"a file that is not below {folder} would be written or removed",
             where=str(path),
             why=f"its folder is {parent}",
@@ -141,7 +141,7 @@ def write_atomically(path: Path, content: bytes | str, *, scratch: Path | None =
 def write_all(folder: Path, contents: Mapping[str, bytes | str]) -> None:
     """Write files (text as UTF-8) into a folder. None takes its place before all are on the disk.
 
-    :raises MachineError: ``disk-space``, and then nothing has changed
+    :raises MachineError: ``disk-full``, and then nothing has changed
     """
     remedy = "free some space and run this again; nothing was changed"
     with room(folder, purpose="for what is written there", remedy=remedy), ExitStack() as stack:

@@ -35,7 +35,7 @@ class Needs:
         """Say what is needed and what is there, and refuse to begin what can't be finished.
 
         :param folder: on the disk that is written to
-        :raises MachineError: ``disk-space``, ``memory-short``
+        :raises MachineError: ``disk-full``, ``machine-unsuitable``
         """
         import shutil
 
@@ -48,7 +48,7 @@ class Needs:
         check_room(folder, self.disk, purpose=self.purpose, remedy=self.remedy)
         if there < self.memory:
             raise MachineError(
-                "memory-short",
+                "machine-unsuitable",
                 f"there is not enough memory {self.purpose}",
                 why=f"the machine has {_in_gb(there)}, swap included; one step takes {_in_gb(self.memory)}",
                 remedy="use a larger machine, or add swap: the system would stop the step when it has run for long",

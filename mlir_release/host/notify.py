@@ -35,7 +35,7 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
         import apprise
     except ImportError as error:
         raise MachineError(
-            "apprise-missing",
+            "tool-missing",
             "notifications need apprise, which is not installed",
             remedy="pip install 'mlir-release[integrate]'",
         ) from error
@@ -55,14 +55,14 @@ def notify(variable: str, *, title: str, body: str, attachments: Sequence[Path] 
                 refused.append(f"{number} ({service.service_name})")
     if malformed:
         raise MachineError(
-            "notify-url-invalid",
+            "network-failed",
             f"not a notification address that apprise understands: number {', '.join(malformed)} of {len(urls)}",
             where=f"${variable}",
             remedy="see the list of services in apprise's documentation",
         )
     if refused:
         raise MachineError(
-            "notify-failed",
+            "network-failed",
             f"the message was not accepted by notification address number {', '.join(refused)} of {len(urls)}",
             where=f"${variable}",
             remedy="check the addresses and the network; the report itself is printed all the same",

@@ -112,8 +112,8 @@ def find_pythons(wanted: Sequence[str] = ()) -> list[Python]:
     """The CPythons asked for, in that order, or, if none are, all suitable ones of this machine, newest first.
 
     :param wanted: versions (``3.12``, ``cp312``, ``3.13t``) or paths of interpreters
-    :raises UsageError: ``python-missing``, ``python-too-old``, ``python-not-understood``
-    :raises MachineError: ``python-headers-missing``, ``no-python``
+    :raises UsageError: ``python-missing``
+    :raises MachineError: ``no-python``
     """
     if wanted:
         chosen = list({python.cpython: python for python in map(_one, wanted)}.values())
@@ -157,7 +157,7 @@ def _one(text: str) -> Python:
                 raise too_old(f"{python.executable} ({python.version})", OLDEST)
             return python
         raise UsageError(
-            "python-not-understood",
+            "python-missing",
             f"{text!r} is neither a CPython version nor the path of an interpreter",
             remedy="write it like 3.12, cp312, 3.13t or /usr/bin/python3.12",
         )
@@ -187,7 +187,7 @@ def _read_version(text: str) -> tuple[CPython | None, int | None]:
 def too_old(what: str, oldest: tuple[int, int], *, whose: str = "MLIR's bindings") -> UsageError:
     """The error for an interpreter below the ``oldest`` that something (``whose``) can use."""
     return UsageError(
-        "python-too-old",
+        "python-missing",
         f"{what} is too old: {whose} need CPython {_dotted(oldest)} or newer",
         remedy=f"choose a newer one; found: {_listing(p for p in installed() if p.cpython.release >= oldest)}",
     )
@@ -195,7 +195,7 @@ def too_old(what: str, oldest: tuple[int, int], *, whose: str = "MLIR's bindings
 
 def _no_headers(python: Python) -> MachineError:
     return MachineError(
-        "python-headers-missing",
+        "no-python",
         f"CPython {python.version} has no headers, so nothing can be compiled for it",
         where=str(python.executable),
         remedy=f"install them (Debian: apt install python{python.short_version}-dev)",

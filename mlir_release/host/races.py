@@ -33,12 +33,12 @@ class Races:
         """Count a lost race and wait a moment, so that the caller can retry.
 
         :param what: the change, as in "could not <what>"
-        :raises ConflictError: ``forge-contested``, after :data:`MAX_LOST_RACES`
+        :raises ConflictError: ``lost-race``, after :data:`MAX_LOST_RACES`
         """
         self.lost += 1
         if self.lost > MAX_LOST_RACES:
             raise ConflictError(
-                "forge-contested",
+                "lost-race",
                 f"could not {what}: others got there first {self.lost} times",
                 where=self.where,
                 why=error.what if error is not None else "",

@@ -57,11 +57,11 @@ class VirtualEnvironment:
         return environment | dict(extra or {})
 
     def site_packages(self) -> Path:
-        """Where packages are installed. :raises MachineError: ``venv-failed``"""
+        """Where packages are installed. :raises MachineError: ``no-python``"""
         answer = capture([self.python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"])
         if not answer.ok:
             raise MachineError(
-                "venv-failed",
+                "no-python",
                 "the interpreter of a virtual environment does not work",
                 where=str(self.python),
                 why=answer.complaint,
@@ -70,7 +70,7 @@ class VirtualEnvironment:
         return Path(answer.stdout.strip())
 
     def installed(self) -> dict[str, str]:
-        """The versions of what is installed in it, by canonical name. :raises MachineError: ``venv-failed``"""
+        """The versions of what is installed in it, by canonical name. :raises MachineError: ``no-python``"""
         from importlib.metadata import distributions
 
         from packaging.utils import canonicalize_name
@@ -79,7 +79,7 @@ class VirtualEnvironment:
         return {canonicalize_name(distribution.name): distribution.version for distribution in found}
 
     def install(self, *arguments: str | Path) -> None:
-        """``pip install`` into it. :raises MachineError: ``pip-failed``, with pip's message"""
+        """``pip install`` into it. :raises MachineError: ``network-failed``, with pip's message"""
         if not arguments:
             return
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-input"]
@@ -90,7 +90,7 @@ class VirtualEnvironment:
     def install_locked(self, chosen: Chosen) -> None:
         """Install what the lock has, by hash and from wheels only; then what it lacks, which is named.
 
-        :raises MachineError: ``pip-failed``
+        :raises MachineError: ``network-failed``
         """
         if chosen.pins:
             with scratch_folder("locked") as folder:
@@ -105,7 +105,7 @@ class VirtualEnvironment:
 def pip_failed(action: str, *, where: Path, why: str) -> MachineError:
     """The error for packages that can't be had. ``action`` continues "pip could not …"."""
     return MachineError(
-        "pip-failed",
+        "network-failed",
         f"pip could not {action}",
         where=str(where),
         why=why,
@@ -118,7 +118,7 @@ def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment
 
     :param pip: with a pip of its own, as users have it. Without one it is made in a fraction of the time, and on
         Debian's CPython without python3-venv, too (it has no ensurepip).
-    :raises MachineError: ``venv-failed``
+    :raises MachineError: ``no-python``
     """
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def create(root: Path, python: Path, *, pip: bool = False) -> VirtualEnvironment
     made = capture([python, "-I", "-m", "venv", *options, root], environment=environment)
     if not made.ok:
         raise MachineError(
-            "venv-failed",
+            "no-python",
             f"{python} could not make a virtual environment",
             where=str(root),
             why=made.complaint,

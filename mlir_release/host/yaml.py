@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def pyyaml() -> ModuleType:
-    """The module ``yaml``. :raises MachineError: ``yaml-missing``"""
+    """The module ``yaml``. :raises MachineError: ``tool-missing``"""
     try:
         import yaml
     except ImportError as error:
         raise MachineError(
-            "yaml-missing",
+            "tool-missing",
             "reading and writing YAML needs PyYAML, which is not installed",
             remedy="pip install 'mlir-release[github]'",
         ) from error

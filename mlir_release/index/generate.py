@@ -136,8 +136,8 @@ def generate(
     :param sections: what extras add, by name
     :param given: the values of the sections' options
     :param documents: of the toolkit, to be shown among the pages
-    :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``
-    :raises UsageError: ``yanks-invalid``
+    :raises VerificationError: ``file-damaged``, ``release-tampered``
+    :raises UsageError: ``config-invalid``
     """
     from filelock import FileLock
 
@@ -176,7 +176,7 @@ def generate(
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise MachineError(
-            "index-not-written",
+            "system-refused",
             "the pages can't be written",
             where=str(error.filename or output),
             why=str(error),

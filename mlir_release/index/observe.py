@@ -49,8 +49,8 @@ def observe(
     :param known: releases that need not be read again
     :param required: whether releases must be signed
     :param signed_by: who must have signed them, where that is asked for
-    :raises VerificationError: ``manifest-invalid``, ``manifest-of-another``, ``release-damaged``, ``asset-corrupt``
-    :raises UsageError: ``yanks-invalid``
+    :raises VerificationError: ``file-damaged``, ``release-tampered``
+    :raises UsageError: ``config-invalid``
     """
     yanks = read_yanks(forge, branch)
     there = published_tags(forge, known)
@@ -165,7 +165,7 @@ def _check_whole(release: Release, content: bytes, manifest: Manifest) -> None:
         raise asset_corrupt(release.tag, asset, digest)
     if missing := sorted(_needed(manifest) - {asset.name for asset in release.assets}):
         raise VerificationError(
-            "release-damaged",
+            "release-tampered",
             f"{release.tag} is published, but lacks {missing[0]}",
             where=asset.url if asset is not None else release.tag,
             why="its manifest names that file; someone removed it from the release",

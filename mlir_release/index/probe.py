@@ -90,7 +90,7 @@ def probe_published(
 ) -> ProbeOutcome:
     """:func:`probe` of a release that the pages in ``output`` show.
 
-    :raises UsageError: ``tag-not-published``; :raises VerificationError: ``probe-failed``
+    :raises UsageError: ``release-not-published``; :raises VerificationError: ``tests-failed``
     """
     with scratch_folder("probe") as scratch:
         published, _ = observe(forge, read_known(forge, output, base_url, scratch), scratch, branch=branch)
@@ -99,7 +99,7 @@ def probe_published(
     release = channel.by_tag.get(tag)
     if release is None:
         raise UsageError(
-            "tag-not-published",
+            "release-not-published",
             f"no published release is called {tag}",
             where=forge.description,
             remedy="mlir-release release list shows what is published",
@@ -142,10 +142,10 @@ def probe(
         but no ``PIP_*`` variables
     :param tools: where the programs of the forms for projects are (uv, pdm, poetry); a form without one is not tried
     :param patience: for how long a command that does something else is tried again; None: not at all
-    :raises VerificationError: ``probe-failed``, with every command that did something else
+    :raises VerificationError: ``tests-failed``, with every command that did something else
     """
     if not pythons:
-        raise UsageError("probe-without-python", "name at least one CPython to probe with", remedy="--python PATH")
+        raise UsageError("option-invalid", "name at least one CPython to probe with", remedy="--python PATH")
     tried = documented(manifest, base_url, own=own, newest=newest)
     page = f"{Pages(base_url=base_url).url}{FOLDERS[manifest.kind]}/{manifest.tag}/"
     forms = install_snippets.projects(page, manifest.distributions[0], manifest.version)
@@ -176,7 +176,7 @@ def probe(
     wrong = [step.text() for step in steps if not step.passed]
     if wrong:
         raise VerificationError(
-            "probe-failed",
+            "tests-failed",
             f"{len(wrong)} of {len(steps)} documented commands do not do what they should",
             where=base_url,
             why="\n    ".join(["", *wrong]),

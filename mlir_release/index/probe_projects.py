@@ -31,12 +31,12 @@ _SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
 
 
 def find_tools(names: Iterable[str]) -> dict[str, Path]:
-    """The programs of PATH. :raises MachineError: ``installer-missing``"""
+    """The programs of PATH. :raises MachineError: ``tool-missing``"""
     found = {name: shutil.which(name) for name in names}
     missing = [name for name, program in found.items() if program is None]
     if missing:
         raise MachineError(
-            "installer-missing",
+            "tool-missing",
             f"not on PATH: {', '.join(missing)}",
             remedy=f"pipx install {' '.join(missing)}, or leave out --installer",
         )

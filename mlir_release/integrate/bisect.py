@@ -87,7 +87,7 @@ def _search(git: Git, good_end: str, bad_end: str, test: Callable[[str], Tested]
 
 def _wrong(option: str, commit: str, found: Tested) -> UsageError:
     return UsageError(
-        "bisect-wrong-end",
+        "revision-unsuitable",
         f"the commit given with {option} tests {found.verdict}",
         where=commit,
         why=found.reason,
@@ -101,7 +101,7 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
         sha = git.resolve(revision)
         if sha is None:
             raise UsageError(
-                "bisect-unknown-commit",
+                "revision-unknown",
                 f"{revision!r} names no commit",
                 where=str(git.directory),
                 remedy="give a commit, tag or branch that exists there",
@@ -109,7 +109,7 @@ def _line(git: Git, good: str, bad: str) -> list[str]:
         ends.append(sha)
     if ends[0] == ends[1] or not is_ancestor(git, *ends):
         raise UsageError(
-            "bisect-not-ordered",
+            "revision-unsuitable",
             "the good commit is not an ancestor of the bad one",
             where=f"{ends[0]} and {ends[1]}",
             remedy="swap --good and --bad, or give commits of one line of history",

@@ -243,7 +243,7 @@ def load_config(directory: Path) -> Config:
         content = read_document(path)
     except FileNotFoundError:
         raise UsageError(
-            "integrate-config-missing",
+            "input-missing",
             f"there is no {CONFIG_FILE} in this repository",
             where=str(directory),
             remedy="write one (docs/integrate.md begins with a template) and commit it on the main branch",
@@ -257,7 +257,7 @@ def read_config(content: bytes, *, where: str) -> Config:
         return from_toml(content, Config)
     except MalformedError as error:
         raise UsageError(
-            "integrate-config-invalid",
+            "config-invalid",
             f"{CONFIG_FILE}: {error}",
             where=where,
             remedy="correct the file (docs/integrate.md)",

@@ -56,7 +56,7 @@ def _remote_head(git: Git, target: ExportTarget) -> str | None:
     if "couldn't find remote ref" in stderr:
         return None
     raise MachineError(
-        "export-unreachable",
+        "network-failed",
         "the export remote can't be read",
         where=target.remote,
         why=stderr.strip(),
@@ -69,7 +69,7 @@ def export_stack(project: Project, tip: str) -> str:
     target = project.config.export.target
     if target is None:
         raise UsageError(
-            "export-not-configured",
+            "config-invalid",
             "patches are carried, but integrate.toml has no [export]",
             where=tip,
             why="a commit of the downstream may only point at what others can fetch",
@@ -92,7 +92,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
         entry = entry_at(project.outer, commit, target.path)
         if entry is None or entry.kind != "commit":
             raise UsageError(
-                "export-not-submodule",
+                "config-invalid",
                 f"{target.path!r} in [[export.also]] is not a submodule at {commit}",
                 where=str(project.outer.directory),
                 remedy="correct the path in integrate.toml",
@@ -102,7 +102,7 @@ def export_others(project: Project, commit: str = "HEAD", *, cloned: bool = Fals
             _remote_head(inner, target)
         if inner.resolve(entry.oid) is None:
             raise MachineError(
-                "export-commit-missing",
+                "commit-unreachable",
                 f"the submodule {target.path!r} lacks the commit that the branch points at",
                 where=entry.oid,
                 remedy=f"git submodule update --init {target.path}, on the machine that made the commit",

@@ -108,7 +108,7 @@ def _failure(walk: Walk, seen: Observation) -> tuple[int, int, Stack]:
     if here.low < len(seen.ahead):
         walk.observer.stack_at(seen, seen.upstream_at(here.low + 1))  # or a conflict, which says what can be done
     raise UsageError(
-        "fix-nothing-failed",
+        "nothing-to-do",
         "no smoke test ahead of this branch is known to have failed",
         where=seen.branch,
         remedy="mlir-release integrate run finds the commit to fix, if there is one",
@@ -159,7 +159,7 @@ def _kept(project: Project, slot: ProbeSlot, head: str, pin: str) -> bool:
     else:
         return False
     raise ConflictError(
-        "fix-in-the-way",
+        "checkout-dirty",
         "the work tree for fixes holds something else than the commit that is to be fixed now",
         where=str(slot.outer),
         why=why,
@@ -269,7 +269,7 @@ def _tested(walk: Walk, slot: ProbeSlot, there: Observation) -> Record:
     if result.verdict is not st.Verdict.GOOD:
         errors = [f"{found.where}: {found.text}".removeprefix(": ") for found in findings_in(log.read_bytes())]
         raise NeedsPersonError(
-            "fix-fails",
+            "smoke-failed",
             f"the smoke test of {there.head[:12]} is {result.verdict}",
             where=str(slot.outer),
             why="\n".join(errors[:25]),
@@ -291,7 +291,7 @@ def _committed(project: Project, slot: ProbeSlot, head: str, pin: str) -> str:
     else:
         return there
     raise UsageError(
-        "fix-not-committed",
+        "nothing-to-do",
         "the work tree for fixes holds no fix to continue with",
         where=str(slot.outer),
         why=why,

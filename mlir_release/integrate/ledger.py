@@ -86,7 +86,7 @@ def carried(git: Git, base: str, pin: str) -> list[Patch]:
     for sha, parents, message in zip(fields, fields, fields, strict=False):
         if len(parents.split()) != 1:
             raise NeedsPersonError(
-                "carried-merge",
+                "patch-conflict",
                 f"the carried commit {sha[:12]} is a merge",
                 where=f"{base[:12]}..{pin[:12]} in {git.directory}",
                 why="a merge can't be replayed onto another upstream commit as one patch",
@@ -102,7 +102,7 @@ def named(patches: Sequence[Patch], prefix: str) -> Patch:
     matching = [patch for patch in patches if patch.sha.startswith(prefix)]
     if len(matching) != 1 or len(prefix) < 4:
         raise UsageError(
-            "patch-unknown",
+            "option-invalid",
             f"{prefix!r} names {len(matching)} of the carried patches",
             remedy="mlir-release integrate patches list shows them; give at least four digits of one",
         )

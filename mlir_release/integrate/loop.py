@@ -89,7 +89,7 @@ def _dispatch_round(pulls: PullRequests | None, workflow: str, branch: str, opti
     """Start the run that makes the next round of probes, on the branch whose workflow this run is of."""
     if pulls is None:
         raise UsageError(
-            "round-not-dispatched",
+            "needs-github",
             "the next round can't be started from here",
             where=workflow,
             why="--next-round needs --push, GITHUB_REPOSITORY and GITHUB_TOKEN",

@@ -33,7 +33,7 @@ def open_project(directory: Path, *, clock: Clock = utc_now) -> Project:
         done = None
     if done is None:
         raise UsageError(
-            "not-a-checkout",
+            "input-missing",
             "this is not inside a git work tree",
             where=str(directory),
             remedy="run the command in a checkout of the downstream repository (or give it with -C)",
@@ -91,7 +91,7 @@ def _refuse_treeless(git: Git) -> None:
     """:raises UsageError: if the repository is a partial clone without trees."""
     if any("tree:" in left_out for left_out in git.left_out.values()):
         raise UsageError(
-            "clone-treeless",
+            "clone-incomplete",
             "this clone of the upstream has no trees (--filter=tree:…)",
             where=str(git.directory),
             why="listing the commits that touch a path would fetch every commit's trees one by one: minutes, not "

@@ -39,7 +39,7 @@ class PatchConflict(NeedsPersonError):
 
     def __init__(self, patch: Patch, target: str, files: Sequence[str]) -> None:
         super().__init__(
-            "carried-conflict",
+            "patch-conflict",
             f"the carried patch {patch.sha[:12]} ({patch.subject}) does not apply on {target[:12]}",
             where=", ".join(files),
             why="upstream changed the same lines" + (f"; it is carried because: {patch.why}" if patch.why else ""),
@@ -162,7 +162,7 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
     parents = git.text("rev-list", "-1", "--parents", commit).split()[1:]
     if len(parents) != 1:
         raise UsageError(
-            "patch-not-linear",
+            "revision-unsuitable",
             f"{commit[:12]} has {len(parents)} parents; only a commit with one can be picked or reverted",
             remedy="name the single commit that you need",
         )
@@ -171,7 +171,7 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
     merge = merge_trees(git, base, tree, tree_of(git, changed))
     if merge.conflicts:
         raise NeedsPersonError(
-            "patch-does-not-apply",
+            "patch-conflict",
             f"{commit[:12]} can't be {'reverted' if revert else 'picked'} here",
             where=", ".join(merge.conflicts),
             why="these files conflict",
@@ -180,7 +180,7 @@ def add_patch(git: Git, tip: str, commit: str, *, revert: bool, ledger: Mapping[
         )
     if merge.tree == tree:
         raise UsageError(
-            "patch-empty",
+            "nothing-to-do",
             f"{'reverting' if revert else 'picking'} {commit[:12]} changes nothing: it is "
             f"{'not in' if revert else 'already in'} the carried stack",
             remedy="mlir-release integrate patches list shows what is carried",
@@ -213,7 +213,7 @@ def check_resolved(git: Git, resolved: str, target: str, head: str) -> Stack:
     base = merge_base(git, resolved, head)
     if base != target:
         raise UsageError(
-            "resolved-elsewhere",
+            "revision-unsuitable",
             f"the resolved stack {resolved[:12]} is not based on {target[:12]}",
             why=f"it is based on {base[:12]}" if base else "it shares no history with the upstream",
             remedy=f"rebase it onto {target}, or --advance-to the commit that it is based on",

@@ -48,7 +48,7 @@ class Project:
             entry = entry_at(self.outer, commit, path)
             if entry is None or entry.kind != "commit":
                 raise UsageError(
-                    "carrier-not-submodule",
+                    "config-invalid",
                     f"{path!r} is not a submodule at {commit}",
                     where=str(self.outer.directory),
                     why="the tree has nothing there" if entry is None else f"the tree has a {entry.kind} there",
@@ -59,7 +59,7 @@ class Project:
         text = (content or b"").decode(errors="replace").strip()
         if not SHA_PATTERN.fullmatch(text):
             raise UsageError(
-                "carrier-not-pin",
+                "pin-invalid",
                 f"{path!r} does not hold a full commit at {commit}",
                 where=str(self.outer.directory),
                 why="there is no such file" if content is None else f"it holds {text[:60]!r}",
@@ -87,7 +87,7 @@ class Project:
         match = re.fullmatch(r"(.*) <(.*)> \d+ [+-]\d{4}", done.stdout.decode(errors="surrogateescape").strip())
         if done.returncode != 0 or match is None:
             raise MachineError(
-                "identity-missing",
+                "tool-missing",
                 "git does not know who commits",
                 where=str(self.outer.directory),
                 why=done.stderr.decode(errors="replace").strip().partition("\n")[0],
@@ -100,7 +100,7 @@ class Project:
         name = current_branch(self.outer)
         if name is None:
             raise UsageError(
-                "integrate-detached",
+                "integrate-not-started",
                 "HEAD is detached: no branch would keep what is committed here",
                 where=str(self.outer.directory),
                 remedy=f"git switch to an integrate branch, or to {self.config.downstream.branch} and start one",
@@ -127,7 +127,7 @@ class Project:
         if not fork:
             remote, main = self.config.downstream.remote, self.config.downstream.branch
             raise UsageError(
-                "fork-point-missing",
+                "clone-incomplete",
                 f"it can't be seen here where the branch left {main}",
                 where=f"{self.outer.directory}: {commit}",
                 why=f"{self.main_ref()} does not exist, or shares no history with it in this clone",
@@ -152,7 +152,7 @@ class Project:
         if dirty:
             shown = ", ".join(dirty[:5]) + (f" and {len(dirty) - 5} more" if len(dirty) > 5 else "")
             raise ConflictError(
-                "checkout-has-changes",
+                "checkout-dirty",
                 "there are changes that are not committed",
                 where=f"{self.outer.directory}: {shown}",
                 remedy="commit, stash or discard them first; nothing was changed",
@@ -215,7 +215,7 @@ class Project:
 def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
     """The error for a checkout in which something else is at work."""
     return ConflictError(
-        "local-branch-moved",
+        "lost-race",
         f"{branch} could not be moved forward",
         where=str(outer.directory),
         why=why,
@@ -226,7 +226,7 @@ def local_branch_moved(branch: str, outer: Git, *, why: str) -> ConflictError:
 def branch_moved_remotely(branch: str, remote: str) -> ConflictError:
     """The error for a branch that others have pushed to."""
     return ConflictError(
-        "branch-moved-remotely",
+        "branch-diverged",
         f"{branch} at {remote} has commits that are not here",
         where=branch,
         why="another person or process pushed them",

@@ -69,7 +69,7 @@ def gather(walk: Walk, folder: Path) -> int:
         records.append(record)
     if not records:
         raise NeedsPersonError(
-            "probes-unanswered",
+            "smoke-failed",
             "no probe of this round came to a verdict",
             where=str(folder),
             why="every probe job failed before its smoke test had an answer",
@@ -83,7 +83,7 @@ def gather(walk: Walk, folder: Path) -> int:
 
 def _refused(path: Path, why: str) -> UsageError:
     return UsageError(
-        "probe-record-refused",
+        "input-invalid",
         "a probe's record is not what was asked for",
         where=str(path),
         why=why,

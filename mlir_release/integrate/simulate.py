@@ -178,7 +178,7 @@ def load_walks(path: Path) -> list[Scenario]:
         walks = sorted(from_json(read_document(path), _Recorded).walks, key=lambda walk: walk.date)
     except (OSError, MalformedError) as error:
         raise UsageError(
-            "walks-unreadable",
+            "input-invalid",
             "the file with the recorded walks can't be read",
             where=str(path),
             why=str(error),

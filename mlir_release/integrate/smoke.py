@@ -109,7 +109,7 @@ def _free_slot(project: Project, stack: ExitStack) -> tuple[Path, int]:
         lock = stack.enter_context(locks.exclusive(folder / "lock", wait=False))
         if lock is not None:
             return folder, lock
-    raise MachineError("slots-taken", "1024 smoke tests run already", where=str(root), remedy="wait for them")
+    raise MachineError("machine-unsuitable", "1024 smoke tests run already", where=str(root), remedy="wait for them")
 
 
 def _pinned(project: Project, outer_commit: str, llvm: str) -> str:
@@ -184,7 +184,7 @@ def _run(
         raise _no_command(command, log.read_bytes()[-500:].decode(errors="replace").strip())
     if code < 0:
         raise MachineError(
-            "smoke-killed",
+            "interrupted",
             f"the smoke test was ended by {signal.Signals(-code).name}: no verdict",
             where=" ".join(command),
             why="the machine may be out of memory, or a person ended it",
@@ -200,7 +200,7 @@ def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
     if full is None and os.strerror(errno.ENOSPC).encode() not in log.read_bytes():
         return
     raise MachineError(
-        "smoke-disk-full",
+        "disk-full",
         "the smoke test failed on a full disk: no verdict",
         where=str(full or slot.outer),
         why=f"see {log}" if full is None else f"less than {_ROOM >> 10} KiB are free there",
@@ -210,7 +210,7 @@ def _refuse_full_disk(slot: ProbeSlot, log: Path) -> None:
 
 def _no_command(command: Sequence[str], why: str) -> MachineError:
     return MachineError(
-        "smoke-command-missing",
+        "tool-missing",
         f"the smoke command can't be run: {command[0]!r}",
         where=" ".join(command),
         why=why,

@@ -30,7 +30,7 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     main = project.fetch_branch(downstream.branch)
     if main is None:
         raise UsageError(
-            "main-missing",
+            "branch-missing",
             f"the remote {downstream.remote!r} has no branch {downstream.branch!r}",
             where=str(outer.directory),
             remedy="correct downstream.remote or downstream.branch in integrate.toml",
@@ -39,7 +39,7 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     local = outer.resolve(f"refs/heads/{downstream.branch}")
     if local is not None and not is_ancestor(outer, local, main):
         raise ConflictError(
-            "main-diverged",
+            "branch-diverged",
             f"the local {downstream.branch} has commits that {downstream.remote} does not have",
             where=str(outer.directory),
             remedy=f"push or move them away, so that {downstream.branch} can be fast-forwarded; nothing was changed",
@@ -53,7 +53,7 @@ def start(project: Project, *, publish: bool = False, pulls: PullRequests | None
     update(project)
     if existing is None and not outer.update_ref(f"refs/heads/{name}", commit, expected=NO_OBJECT):
         raise ConflictError(
-            "integrate-branch-taken",
+            "lost-race",
             f"another process has just made {name}",
             where=str(outer.directory),
             remedy="run start again",

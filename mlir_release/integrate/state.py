@@ -142,7 +142,7 @@ class ProbeStore:
                     return
             except GitError as error:
                 raise MachineError(
-                    "verdict-not-recorded",
+                    "system-refused",
                     f"a verdict could not be written: {subject}",
                     where=f"{self.git.directory}: {self.ref}",
                     why=error.why,

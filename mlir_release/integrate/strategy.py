@@ -291,7 +291,7 @@ def make_strategy(name: str, width: int = 1) -> Strategy:
     """``linear``, ``head``, ``adaptive`` (default) or ``parallel`` (adaptive, 8 wide by default)."""
     if name not in STRATEGIES:
         raise UsageError(
-            "strategy-unknown",
+            "option-invalid",
             f"there is no strategy called {name!r}",
             remedy=f"use one of: {', '.join(STRATEGIES)}",
         )

@@ -61,7 +61,7 @@ def wanted(project: Project) -> list[str]:
     unknown = [path for path in asked if path not in known]
     if unknown:
         raise UsageError(
-            "smoke-submodule-unknown",
+            "config-invalid",
             f"{', '.join(unknown)} in submodules of [smoke] is no submodule",
             where=CONFIG_FILE,
             why="the upstream's own is always there" if project.config.downstream.submodule in unknown else "",
@@ -119,7 +119,7 @@ def clone(outer: SharedGit, path: str, *, finish: Callable[[], None] = lambda: N
             if not (folder / ".git").exists():
                 begun.unlink(missing_ok=True)
                 raise MachineError(
-                    "submodule-not-cloned",
+                    "network-failed",
                     f"the submodule {path!r} could not be cloned",
                     where=str(folder),
                     why=done.stderr.decode(errors="replace").strip(),

@@ -38,7 +38,7 @@ def sync(walk: Walk) -> bool:
         merge = merge_commits(outer, head, main)
         if merge.conflicts:
             raise NeedsPersonError(
-                "main-conflicts",
+                "patch-conflict",
                 f"{downstream.branch} does not merge into {branch} without conflicts",
                 where=", ".join(merge.conflicts),
                 remedy=f"git merge {downstream.remote}/{downstream.branch}, resolve, commit and push by hand",

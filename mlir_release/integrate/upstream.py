@@ -107,7 +107,7 @@ class UpstreamRepository(SharedGit):
             base = merge_base(self, pin, head)
         if not base and self.text("rev-parse", "--is-shallow-repository") == "true":
             raise UsageError(
-                "clone-shallow",
+                "clone-incomplete",
                 "the clone of the upstream ends before the commit that the pinned one is based on",
                 where=str(self.directory),
                 why="it was made with --depth; carried commits can't be told from upstream's",
@@ -115,7 +115,7 @@ class UpstreamRepository(SharedGit):
             )
         if not base:
             raise ConflictError(
-                "pin-not-upstream",
+                "upstream-rewritten",
                 "the pinned commit shares no history with the upstream",
                 where=f"{pin} and {self.config.upstream.url}",
                 remedy="check upstream.url and upstream.branch in integrate.toml",
@@ -142,7 +142,7 @@ class UpstreamRepository(SharedGit):
                 return True
             reasons.append(done.stderr.decode(errors="replace").strip())
         raise MachineError(
-            "pin-unreachable",
+            "commit-unreachable",
             f"{self.config.upstream.title}'s commit {pin} can't be fetched",
             where=" and ".join(sources),
             why="\n".join(reasons),
@@ -182,7 +182,7 @@ class UpstreamRepository(SharedGit):
             sha = self.resolve(named) if self.run(*fetch, check=False, remote=source).returncode == 0 else None
         if sha is None:
             raise UsageError(
-                "upstream-commit-unknown",
+                "revision-unknown",
                 f"{revision!r} names no commit of the upstream",
                 where=str(self.directory),
                 why="it does not exist, was not fetched, or is an abbreviation of several commits",
@@ -200,7 +200,7 @@ class UpstreamRepository(SharedGit):
         else:
             return commit
         raise UsageError(
-            "advance-out-of-range",
+            "revision-unsuitable",
             f"can't advance to {revision!r} ({commit.sha}): {reason}",
             where=f"{base}..{head}",
             remedy="mlir-release integrate status lists the commits ahead; nothing was changed",

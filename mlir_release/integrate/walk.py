@@ -208,7 +208,7 @@ class Walk:
         """
         if resolved is not None and to is None:
             raise UsageError(
-                "resolved-without-target",
+                "option-invalid",
                 "--resolved needs --advance-to",
                 remedy="give the upstream commit that the rebased stack is on with --advance-to",
             )

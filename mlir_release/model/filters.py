@@ -41,7 +41,7 @@ def compile_filter(text: str, known: Mapping[str, Collection[str]]) -> Predicate
         match = _TERM.fullmatch(part)
         if match is None:
             raise UsageError(
-                "filter-invalid",
+                "option-invalid",
                 f"the filter {text!r} can't be read at column {at + 1}",
                 where=f"{text[:at]}▸{text[at:]}",
                 why=f"expected key=value, key!=value or a tag, found {part.strip()!r}",
@@ -52,14 +52,14 @@ def compile_filter(text: str, known: Mapping[str, Collection[str]]) -> Predicate
         key, value = match["key"] or TAG, match["value"]
         if key not in known:
             raise UsageError(
-                "filter-unknown-key",
+                "option-invalid",
                 f"the filter {text!r} asks for {key!r}, which no target has",
                 where=f"column {at + 1}",
                 remedy=alternatives(key, sorted(known)),
             )
         if not any(fnmatchcase(candidate, value) for candidate in known[key]):
             raise UsageError(
-                "filter-unknown-value",
+                "option-invalid",
                 f"no target has {key} {value!r}" if key != TAG else f"no target has the tag {value!r}",
                 where=f"the filter {text!r}, column {at + 1}",
                 remedy=alternatives(value, sorted(known[key])),

@@ -146,7 +146,7 @@ class Waiver(Struct, frozen=True, kw_only=True):
             return from_json(content, cls)
         except MalformedError as error:
             raise VerificationError(
-                "waiver-invalid",
+                "file-damaged",
                 "a waiver can't be read",
                 where=where,
                 why=str(error),
@@ -281,7 +281,7 @@ class Manifest(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
             return from_json(content, cls).sorted()
         except MalformedError as error:
             raise VerificationError(
-                "manifest-invalid",
+                "file-damaged",
                 str(error),
                 where=where,
                 remedy="release.json is written by `mlir-release publish`; in a draft, delete the asset and publish "

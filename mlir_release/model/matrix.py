@@ -86,7 +86,7 @@ class Matrix:
                 return wheel
             if any(part.name == name for part in wheel.serves):
                 raise UsageError(
-                    "target-served",
+                    "option-invalid",
                     f"{name} has no wheel of its own",
                     why=f"{wheel.name} serves its CPython, too: it is for the stable ABI",
                     remedy=f"name {wheel.name}",
@@ -94,7 +94,7 @@ class Matrix:
         for row in self.excluded:
             if row.name == name:
                 raise UsageError(
-                    "target-excluded",
+                    "option-invalid",
                     f"{name} is no target of this release",
                     why=row.reason,
                     remedy="choose another target; mlir-release matrix shows those that there are",
@@ -102,12 +102,12 @@ class Matrix:
         raise unknown_target(name, (wheel.name for wheel in self.wheels))
 
     def runtime(self, platform: Platform, name: str | None = None) -> Runtime:
-        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``runtime-missing``"""
+        """The first runtime for ``platform``, of that name if one is given. :raises UsageError: ``option-invalid``"""
         for runtime in self.runtimes:
             if runtime.platform == platform and name in (None, runtime.name):
                 return runtime
         raise UsageError(
-            "runtime-missing",
+            "option-invalid",
             f"no runtime of the matrix is for {platform}"
             if name is None
             else f"the matrix has no runtime {name} for {platform}",
@@ -120,7 +120,7 @@ class Matrix:
         """The wheels of an LLVM configuration that one SDK serves: those of the first runtime for ``platform``.
 
         :param runtime: this one instead of the first
-        :raises UsageError: ``no-fitting-target``
+        :raises UsageError: ``option-invalid``
         """
         fitting = [
             wheel
@@ -131,7 +131,7 @@ class Matrix:
         ]
         if not fitting:
             raise UsageError(
-                "no-fitting-target",
+                "option-invalid",
                 f"no target has the LLVM configuration {configuration} and "
                 + (f"the runtime {runtime}, for {platform}" if runtime else f"a runtime for {platform}"),
                 where=TARGETS_FILE,
@@ -177,7 +177,7 @@ class Matrix:
         All rows of an LLVM configuration on a runtime are taken together: two such wheels would compete for users.
 
         :param facts: None: not known, and nothing is shared
-        :raises UsageError: ``stable-abi-unavailable``
+        :raises UsageError: ``revision-unsuitable``
         """
         return self if facts is None else self.merge_abi3(lambda configuration: _may_share(configuration, facts))
 
@@ -205,7 +205,7 @@ class Matrix:
         chosen = self._where(lambda wheel, part: predicate(part.facts(wheel)))
         if not chosen.wheels and not chosen.excluded:
             raise UsageError(
-                "filter-matches-nothing",
+                "option-invalid",
                 f"no target fits the filter {text!r}",
                 remedy="mlir-release matrix shows all targets",
             )
@@ -237,10 +237,10 @@ def compiler_too_old(runtime: Runtime, facts: LlvmFacts) -> str:
 
 
 def _may_share(configuration: Configuration, facts: LlvmFacts) -> bool:
-    """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``stable-abi-unavailable``"""
+    """Whether wheels of a configuration are made for the stable ABI. :raises UsageError: ``revision-unsuitable``"""
     if configuration.abi3 is True and not facts.has_stable_abi:
         raise UsageError(
-            "stable-abi-unavailable",
+            "revision-unsuitable",
             f"LLVM {facts.version}'s bindings can't be built for CPython's stable ABI",
             where=f"{TARGETS_FILE}, [llvm.{configuration.name}]",
             why="abi3 = true asks for it; upstream has it from LLVM 23 on",
@@ -292,4 +292,4 @@ def _check_unique(wheels: Iterable[WheelTarget], where: str) -> None:
 
 def unknown_target(name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is none of the ``known`` targets'."""
-    return UsageError("target-unknown", f"there is no target called {name!r}", remedy=alternatives(name, known))
+    return UsageError("option-invalid", f"there is no target called {name!r}", remedy=alternatives(name, known))

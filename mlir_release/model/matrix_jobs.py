@@ -208,10 +208,10 @@ def _as_json(rows: Sequence[Row]) -> str:
 
 
 def github_matrix(rows: Sequence[Row], *, limit: int = MAX_JOBS) -> Mapping[str, Sequence[Row]]:
-    """``strategy.matrix`` of GitHub Actions. :raises UsageError: ``matrix-too-large``"""
+    """``strategy.matrix`` of GitHub Actions. :raises UsageError: ``option-invalid``"""
     if len(rows) > limit:
         raise UsageError(
-            "matrix-too-large",
+            "option-invalid",
             f"{len(rows)} jobs; one matrix takes {limit}",
             remedy="split the matrix with --only",
         )

@@ -109,7 +109,7 @@ class TestOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_orders(text: str, kind: type[T]) -> T:
-    """Read the orders of a job. :raises UsageError: ``orders-malformed``
+    """Read the orders of a job. :raises UsageError: ``option-invalid``
 
     :param kind: ``SdkOrder``, ``list[WheelOrder]`` or ``list[TestOrder]``
     """
@@ -117,7 +117,7 @@ def read_orders(text: str, kind: type[T]) -> T:
         return from_json(text, kind)
     except MalformedError as error:
         raise UsageError(
-            "orders-malformed",
+            "option-invalid",
             "the orders of the job can't be read",
             why=str(error),
             remedy="give those of a row that mlir-release matrix --kind platforms --missing TAG prints",

@@ -27,22 +27,22 @@ def parse_pin(content: bytes | None, *, where: str) -> str:
     """The 40-hex commit in a pin file's content. :raises UsageError: naming what is wrong with it."""
     remedy = "put the full 40-digit llvm-project commit there, alone on one line (mlir-release pin set REVISION)"
     if content is None:
-        raise UsageError("pin-missing", f"there is no {PIN_FILE}", where=where, remedy=remedy)
+        raise UsageError("pin-invalid", f"there is no {PIN_FILE}", where=where, remedy=remedy)
     text = content.decode("utf-8", errors="replace").strip()
     if SHA_PATTERN.fullmatch(text):
         return text
     if not text:
-        raise UsageError("pin-empty", f"{PIN_FILE} is empty", where=where, remedy=remedy)
+        raise UsageError("pin-invalid", f"{PIN_FILE} is empty", where=where, remedy=remedy)
     shown = text if len(text) <= 60 else text[:57] + "..."
     if len(text) < 40 and SHA_PATTERN.fullmatch(text.ljust(40, "0")):
         raise UsageError(
-            "pin-short",
+            "pin-invalid",
             f"{PIN_FILE} holds an abbreviated commit, {shown!r} ({len(text)} of 40 digits)",
             where=where,
             why="an abbreviation can become ambiguous as llvm-project grows; a pin must not",
             remedy=remedy,
         )
-    raise UsageError("pin-junk", f"{PIN_FILE} does not hold a commit but {shown!r}", where=where, remedy=remedy)
+    raise UsageError("pin-invalid", f"{PIN_FILE} does not hold a commit but {shown!r}", where=where, remedy=remedy)
 
 
 def format_pin(sha: str) -> bytes:
@@ -106,15 +106,13 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
 
     :param revision: of llvm-project, as the tag's message says it
     :param where: the tag
-    :raises VerificationError: ``pin-commit-parents``, ``pin-base-unprotected``, ``pin-commit-changes-more``,
-        ``pin-file-not-plain``, ``pin-malformed``
-    :raises NeedsPersonError: ``tag-contradicts-pin``
+    :raises VerificationError: ``tampered``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     _check_parents(facts, where)
     others = [name for name in facts.changed if name != PIN_FILE]
     if others:
         raise _tampered(
-            "pin-commit-changes-more",
             f"the commit that {where} names changes more than the pin",
             facts,
             where,
@@ -122,7 +120,6 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
         )
     if facts.entry is not None and (facts.entry.mode, facts.entry.kind) != (PLAIN, "blob"):
         raise _tampered(
-            "pin-file-not-plain",
             f"{PIN_FILE} is no plain file in the commit that {where} names",
             facts,
             where,
@@ -131,12 +128,10 @@ def check_pin_commit(facts: PinFacts, revision: str, *, where: str) -> None:
     try:
         pin = parse_pin(facts.pin, where=where)
     except UsageError as error:
-        raise _tampered(
-            "pin-malformed", f"the commit that {where} names has no proper pin", facts, where, why=error.what
-        ) from error
+        raise _tampered(f"the commit that {where} names has no proper pin", facts, where, why=error.what) from error
     if pin != revision:
         raise NeedsPersonError(
-            "tag-contradicts-pin",
+            "tag-foreign",
             f"tag {where} says llvm-project {revision}, but the commit that it names pins {pin}",
             where=facts.commit,
             why="someone made or moved that tag by hand",
@@ -148,7 +143,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
     parents = facts.parents
     if len(parents) not in PARENTS or len(set(parents)) != len(parents):
         raise _tampered(
-            "pin-commit-parents",
             f"{where} does not name a pin commit",
             facts,
             where,
@@ -156,7 +150,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
         )
     if not facts.base_on_branch:
         raise _tampered(
-            "pin-base-unprotected",
             f"{where} would be built by a toolkit that is not of {facts.branch}",
             facts,
             where,
@@ -164,6 +157,6 @@ def _check_parents(facts: PinFacts, where: str) -> None:
         )
 
 
-def _tampered(id: str, what: str, facts: PinFacts, tag: str, *, why: str) -> VerificationError:
+def _tampered(what: str, facts: PinFacts, tag: str, *, why: str) -> VerificationError:
     remedy = f"don't publish or install it; find out who made it; mlir-release release abandon {tag}, then make another"
-    return VerificationError(id, what, where=facts.commit, why=why, remedy=remedy)
+    return VerificationError("tampered", what, where=facts.commit, why=why, remedy=remedy)

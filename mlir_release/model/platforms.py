@@ -197,7 +197,7 @@ class Platform:
 
     @classmethod
     def of_host(cls) -> Platform:
-        """The platform that this process runs on. :raises MachineError: ``machine-unsupported``
+        """The platform that this process runs on. :raises MachineError: ``machine-unsuitable``
 
         An x86_64 Python that Rosetta runs on an Apple processor is x86_64, and so is what it builds.
         """
@@ -206,7 +206,7 @@ class Platform:
             return cls.of(system, machine)
         except ValueError as error:
             raise MachineError(
-                "machine-unsupported",
+                "machine-unsuitable",
                 f"mlir-release does not support this machine: {system or 'unknown'} on {machine or 'unknown'}",
                 why=str(error),
                 remedy="use a machine of a supported platform: " + ", ".join(map(str, PLATFORMS)),
@@ -288,7 +288,7 @@ class PlatformTag:
     def of_host(cls) -> PlatformTag:
         """What is built on this machine runs from here on: ``manylinux_2_36_x86_64``, ``macosx_15_0_arm64``, ….
 
-        ``linux_x86_64`` where the C library is not glibc. :raises MachineError: ``machine-unsupported``
+        ``linux_x86_64`` where the C library is not glibc. :raises MachineError: ``machine-unsuitable``
         """
         here = Platform.of_host()
         if here.os == "macos":

@@ -131,7 +131,7 @@ def upstream_tag(version: str) -> str:
 
 def _not_a_version(text: str, why: str) -> UsageError:
     return UsageError(
-        "llvm-version-invalid",
+        "option-invalid",
         f"{text!r} is not a version that a numbered release can have",
         why=why,
         remedy="give X.Y.Z for a final release (22.1.8) or X.YrcN for a candidate (23.1rc2)",
@@ -149,7 +149,7 @@ def parse_snapshot(name: str) -> SnapshotTag:
         else:
             return SnapshotTag(day, int(match["number"]))
     raise UsageError(
-        "tag-invalid",
+        "option-invalid",
         f"{name!r} is not a snapshot tag",
         remedy="snapshot tags look like snapshot-20261120.02: a UTC date, then a number from 01 to 99",
     )
@@ -181,7 +181,7 @@ def parse_numbered(name: str) -> NumberedTag:
 
 def _not_numbered(name: str, why: str) -> UsageError:
     return UsageError(
-        "tag-invalid",
+        "option-invalid",
         f"{name!r} is not a numbered release's tag",
         why=why,
         remedy="numbered tags look like llvm-22.1.8.01 or llvm-12.0rc1.02: an LLVM version, then NN from 01 to 99",
@@ -189,7 +189,7 @@ def _not_numbered(name: str, why: str) -> UsageError:
 
 
 def parse_release_tag(name: str) -> ReleaseTag:
-    """Parse a tag of either kind. :raises UsageError: ``tag-invalid``"""
+    """Parse a tag of either kind. :raises UsageError: ``option-invalid``"""
     return parse_numbered(name) if name.startswith("llvm-") else parse_snapshot(name)
 
 
@@ -215,7 +215,7 @@ def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collecti
     if newest is not None and newest.date >= today:
         if newest.date - today > timedelta(days=1):
             raise NeedsPersonError(
-                "tag-in-future",
+                "numbers-exhausted",
                 f"the newest snapshot tag, {newest}, is dated more than one day ahead of the forge's clock ({today})",
                 where=str(newest),
                 why="the next tag would have to carry a date at least as late, and every later one too",
@@ -229,7 +229,7 @@ def next_snapshot(ours: Iterable[SnapshotTag], now: datetime, *, taken: Collecti
             return candidate
         number += 1
     raise NeedsPersonError(
-        "snapshot-numbers-exhausted",
+        "numbers-exhausted",
         f"all {MAX_NUMBER} snapshot numbers of {day} are used up",
         where=f"snapshot-{day:%Y%m%d}.*",
         remedy="wait for the next UTC day, or find out what keeps making snapshots",
@@ -248,7 +248,7 @@ def next_numbered(version: str, taken: Collection[str]) -> NumberedTag:
     number = max(numbers, default=0) + 1
     if number > MAX_NUMBER:
         raise NeedsPersonError(
-            "release-numbers-exhausted",
+            "numbers-exhausted",
             f"all {MAX_NUMBER} release numbers of LLVM {canonical} are used up",
             where=f"llvm-{canonical}.*",
             remedy="release the next LLVM version",

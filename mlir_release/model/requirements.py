@@ -58,7 +58,7 @@ def wheel_requirements(upstream: Sequence[str], overrides: Sequence[Override] = 
     """``Requires-Dist``: upstream's requirements, with every cap that an override replaces; its lower bounds stay.
 
     :param upstream: lines of its requirements.txt
-    :raises UsageError: ``override-unknown`` for an override of what upstream does not require
+    :raises UsageError: ``config-invalid`` for an override of what upstream does not require
     """
     return tuple(ours for _, ours, _ in _apply(upstream, overrides))
 
@@ -101,7 +101,7 @@ def _check_known(names: Iterable[str], required: Collection[str]) -> None:
     for name in names:
         if name not in required:
             raise UsageError(
-                "override-unknown",
+                "config-invalid",
                 f"targets.toml relaxes the requirement {name}, which this llvm-project revision does not have",
                 where="[requires] in targets.toml",
                 remedy=f"correct the name, or remove it; {alternatives(name, sorted(required))}",

@@ -377,7 +377,7 @@ class Targets(_Table, frozen=True, tag_field="schema", tag=1):
         except MalformedError as error:
             if not error.path:  # nothing in it is wrong: it is no TOML, or too much of it
                 raise UsageError(
-                    "targets-not-toml",
+                    "config-invalid",
                     f"{TARGETS_FILE} is not valid TOML",
                     where=where,
                     why=str(error),
@@ -412,9 +412,7 @@ def mistake(place: str, why: str, remedy: str, *, where: str) -> UsageError:
     :param place: the table
     :param where: the file
     """
-    return UsageError(
-        "targets-invalid", f"{TARGETS_FILE} has a mistake in {place}", where=where, why=why, remedy=remedy
-    )
+    return UsageError("config-invalid", f"{TARGETS_FILE} has a mistake in {place}", where=where, why=why, remedy=remedy)
 
 
 def _place(table: str) -> str:

@@ -69,14 +69,14 @@ class TestReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
         :param name: of the file, which the report must agree with
         :param where: the source, in errors
-        :raises VerificationError: ``report-invalid``
+        :raises VerificationError: ``file-damaged``
         """
         try:
             report = from_json(content, cls)
             report.check(name)
         except MalformedError as error:
             raise VerificationError(
-                "report-invalid",
+                "file-damaged",
                 f"{name} is not a test report",
                 where=where,
                 why=str(error),

@@ -49,7 +49,7 @@ def parse_yanks(content: str, *, where: str = YANKS_PATH) -> tuple[Yank, ...]:
         return from_toml(content, _Document).yank
     except MalformedError as error:
         raise UsageError(
-            "yanks-invalid",
+            "config-invalid",
             f"{YANKS_PATH} can't be read",
             where=where,
             why=str(error),
@@ -60,7 +60,7 @@ def parse_yanks(content: str, *, where: str = YANKS_PATH) -> tuple[Yank, ...]:
 def format_yanks(yanks: Iterable[Yank]) -> str:
     """The content of ``yanked.toml`` that :func:`parse_yanks` reads back.
 
-    :raises UsageError: ``yanks-invalid``: it would not, for example because a reason is too long
+    :raises UsageError: ``config-invalid``: it would not, for example because a reason is too long
     """
     tables = [msgspec.to_builtins(yank) for yank in yanks]
     text = _HEADER + (tomli_w.dumps({"yank": tables}) if tables else "")

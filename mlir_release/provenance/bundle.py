@@ -66,7 +66,7 @@ def is_about(bundle: bytes, sha256: str) -> bool:
 
 
 def read_statement(payload: bytes) -> Statement:
-    """Read an in-toto statement. :raises VerificationError: ``provenance-malformed``"""
+    """Read an in-toto statement. :raises VerificationError: ``signature-invalid``"""
     try:
         found = from_json(payload, _Statement)
     except MalformedError as error:
@@ -78,7 +78,7 @@ def read_statement(payload: bytes) -> Statement:
 
 
 def parse_bundle(content: bytes) -> Bundle:
-    """A Sigstore bundle. :raises VerificationError: ``provenance-malformed``"""
+    """A Sigstore bundle. :raises VerificationError: ``signature-invalid``"""
     from sigstore.models import Bundle
 
     try:
@@ -91,7 +91,7 @@ def parse_bundle(content: bytes) -> Bundle:
 def malformed(why: str) -> VerificationError:
     """The error for a bundle that can't be read."""
     return VerificationError(
-        "provenance-malformed",
+        "signature-invalid",
         "its bundle can't be read",
         why=why,
         remedy="fetch the bundle again (it is the asset FILE.sigstore.json of the release); if it is the same, do not "

@@ -107,7 +107,7 @@ def verify_pointer(bundle: bytes, policy: Policy, trust: Trust) -> Pointer:
     """What a bundle points at, once it is proven who signed it. Whether it is out of date is for :func:`check_time`.
 
     :param policy: of :func:`pointer_policy`
-    :raises VerificationError: ``provenance-…``
+    :raises VerificationError: ``signature-invalid``
     """
     try:
         if len(bundle) > LIMIT:
@@ -138,11 +138,11 @@ def check_time(pointer: Pointer, now: datetime, *, where: str) -> None:
 
     :param now: by the clock of this machine: a mirror's clock says what the mirror likes
     :param where: it was read
-    :raises VerificationError: ``latest-stale``, ``latest-clock``
+    :raises VerificationError: ``latest-stale``
     """
     if pointer.issued_at > now + SKEW:
         raise VerificationError(
-            "latest-clock",
+            "latest-stale",
             "the signed pointer to the newest snapshot is from the future",
             where=where,
             why=f"it is dated {pointer.issued}, and this machine's clock says {format_time(now)}",

@@ -85,33 +85,27 @@ class Policy:
 
 
 def check_signer(signer: Signer, policy: Policy) -> None:
-    """Check who signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
+    """Check who signed. :raises VerificationError: ``signature-invalid``"""
     if not _ISSUERS.fullmatch(signer.issuer):
-        raise _refused(
-            "provenance-issuer", "it was not signed by a workflow of GitHub", f"the identity is {signer.issuer}'s"
-        )
+        raise _refused("it was not signed by a workflow of GitHub", f"the identity is {signer.issuer}'s")
     if signer.repository != policy.repository:
         raise _refused(
-            "provenance-repository",
             "it was signed for another repository",
             f"a run of {signer.repository}, not of {policy.repository}",
         )
     workflow, _, ref = signer.workflow.partition("@")
     if workflow != f"{policy.repository}/{SIGNER_WORKFLOW}":
         raise _refused(
-            "provenance-signer",
             "it was signed by another workflow",
             f"{workflow}, not {policy.repository}/{SIGNER_WORKFLOW}",
         )
     if ref != f"refs/heads/{policy.branch}":
         raise _refused(
-            "provenance-signer-ref",
             "the workflow that signed it was not that of the protected branch",
             f"it was at {ref or 'no ref'}, not refs/heads/{policy.branch}",
         )
     if signer.runner != "github-hosted":
         raise _refused(
-            "provenance-self-hosted",
             "it was not signed on a machine of GitHub's",
             f"the runner was {signer.runner or 'not named'}",
         )
@@ -122,7 +116,6 @@ def _check_source(signer: Signer, policy: Policy) -> None:
     if policy.ref:
         if signer.ref != policy.ref:
             raise _refused(
-                "provenance-ref",
                 "it was signed in a run on another branch or tag",
                 f"the run was on {signer.ref or 'no ref'}, not on {policy.ref}",
             )
@@ -130,63 +123,50 @@ def _check_source(signer: Signer, policy: Policy) -> None:
     tag = signer.ref.removeprefix(_TAGS)
     if not signer.ref.startswith(_TAGS) or (tag != policy.tag if policy.tag else parse_tag(tag) is None):
         raise _refused(
-            "provenance-tag",
             "it was signed for another release",
             f"the run was on {signer.ref}, not on {_TAGS}{policy.tag or '<tag of a release>'}",
         )
     if policy.commit and signer.commit != policy.commit:
         raise _refused(
-            "provenance-commit",
             "it was signed for another commit of the tag",
             f"the tag was at {signer.commit} then, and is at {policy.commit}",
         )
 
 
 def check_statement(statement: Statement, subject: Subject, policy: Policy) -> None:
-    """Check what was signed. :raises VerificationError: ``provenance-…``, one id for each thing that is wrong"""
+    """Check what was signed. :raises VerificationError: ``signature-invalid``"""
     check_predicate(statement, PREDICATE_TYPE)
     if len(statement.subjects) != 1:
         raise _refused(
-            "provenance-subjects",
             "what was signed is not about one file",
             f"it names {len(statement.subjects)}: {', '.join(named.name for named in statement.subjects[:5])}",
         )
     (named,) = statement.subjects
     if named.name != subject.name:
-        raise _refused(
-            "provenance-name", "what was signed is another file", f"it is about {named.name}, not {subject.name}"
-        )
+        raise _refused("what was signed is another file", f"it is about {named.name}, not {subject.name}")
     if named.sha256 != subject.sha256:
         raise _refused(
-            "provenance-digest",
             "what was signed is another content of the file",
             f"its sha256 is {subject.sha256}; signed was {named.sha256 or 'none'}",
         )
     if policy.revision and statement.revision and statement.revision != policy.revision:
         raise _refused(
-            "provenance-commit",
             "it was built from another llvm-project commit",
             f"signed was {statement.revision}, and the release is of {policy.revision}",
         )
 
 
 def check_predicate(statement: Statement, expected: str) -> None:
-    """Refuse a statement of another kind. :raises VerificationError: ``provenance-predicate``"""
+    """Refuse a statement of another kind. :raises VerificationError: ``signature-invalid``"""
     if statement.predicate_type != expected:
         raise _refused(
-            "provenance-predicate",
             "what was signed is a statement of another kind",
             f"its type is {statement.predicate_type}, not {expected}",
         )
 
 
-def _refused(id: str, what: str, why: str) -> VerificationError:
-    return VerificationError(
-        id,
-        what,
-        why=why,
-        remedy="do not use the file: the release process did not make it; tell the repository's maintainers",
-    )
+def _refused(what: str, why: str) -> VerificationError:
+    return VerificationError("signature-invalid", what, why=why)
 
 
 def need_provenance(required: bool, manifest: str, *, where: str) -> bool:
@@ -194,11 +174,11 @@ def need_provenance(required: bool, manifest: str, *, where: str) -> bool:
 
     :param required: whether the configuration, or the forge, expects it
     :param manifest: the manifest's ``provenance``: ``required`` or ``none``
-    :raises VerificationError: ``provenance-downgraded``
+    :raises VerificationError: ``provenance-missing``
     """
     if required and manifest != "required":
         raise VerificationError(
-            "provenance-downgraded",
+            "provenance-missing",
             "the release says that it is not signed, and it has to be",
             where=where,
             why=f"its manifest's provenance is {manifest!r}",

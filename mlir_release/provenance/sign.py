@@ -100,10 +100,10 @@ def attest(
     :param revision, upstream: the llvm-project commit that the files are built from, and where it is from
     :param choose: says which of the files are signed; raises an error if one makes the whole run suspicious
     :param store: has a bundle kept by the forge, too; returns whether it was
-    :raises UsageError: ``attest-nothing``, ``attest-duplicate``, ``attest-outside-actions``
-    :raises NeedsPersonError: ``attest-private-repository``
-    :raises VerificationError: ``provenance-…``: what this run signs would be refused, so nothing was signed
-    :raises ForgeError: ``sigstore-failed``
+    :raises UsageError: ``input-missing``, ``input-invalid``, ``needs-github``
+    :raises NeedsPersonError: ``repository-private``
+    :raises VerificationError: ``signature-invalid``: what this run signs would be refused, so nothing was signed
+    :raises ForgeError: ``forge-unreachable``
     """
     files = choose(_files(folder, kinds))
     policy = Policy(repository=own_repository(environ), tag=tag, commit=commit, revision=revision, branch=branch)
@@ -145,14 +145,14 @@ def _files(folder: Path, kinds: Sequence[str]) -> list[Subject]:
         digest = sha256_of(path)
         if found.setdefault(path.name, digest) != digest:
             raise UsageError(
-                "attest-duplicate",
+                "input-invalid",
                 f"two different files are called {path.name}",
                 where=str(folder),
                 remedy="sign them in two runs, or remove the one that is not meant",
             )
     if not found:
         raise UsageError(
-            "attest-nothing",
+            "input-missing",
             "there is nothing to sign",
             where=str(folder),
             why=f"no file is one of the {', '.join(kinds)} of a release",
@@ -188,7 +188,7 @@ class Signatory:
     def sign(self, subject: Subject | Mapping[str, Any]) -> bytes:
         """The bundle of a statement about how a file was built, or of another statement.
 
-        :raises ForgeError: ``sigstore-failed``
+        :raises ForgeError: ``forge-unreachable``
         """
         from sigstore.oidc import ExpiredIdentity
 
@@ -247,7 +247,7 @@ def _ambient_token(environ: Mapping[str, str]) -> str:
 
     if environ.get("GITHUB_ACTIONS") != "true":
         raise UsageError(
-            "attest-outside-actions",
+            "needs-github",
             "only a workflow run can sign",
             why="the signature says which workflow made the file",
             remedy="run attest.yml in the release repository; a local forge's releases are not signed",
@@ -256,7 +256,7 @@ def _ambient_token(environ: Mapping[str, str]) -> str:
         token = detect_credential("sigstore")
     except IdentityError as error:
         raise UsageError(
-            "attest-no-identity",
+            "needs-github",
             "the job has no identity to sign with",
             why=str(error),
             remedy="give the job the permission id-token: write",
@@ -269,7 +269,7 @@ def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> 
     """The public instance writes the repository's name, workflow and commit into a log that anyone can read."""
     if claims.get("repository_visibility", "public") != "public" and not environ.get(TRUST_VARIABLE):
         raise NeedsPersonError(
-            "attest-private-repository",
+            "repository-private",
             f"{claims.get('repository')} is {claims['repository_visibility']}, and the log of signatures is public",
             why="signing would publish the names of the repository, its workflows, tags and files",
             remedy='set provenance = "none" in [release] of targets.toml, or name a Sigstore of your own in '
@@ -280,7 +280,7 @@ def _check_visibility(claims: Mapping[str, Any], environ: Mapping[str, str]) -> 
 def _check_identity(claims: Mapping[str, Any], policy: Policy) -> None:
     """Check what the certificate is going to say before anything is signed: whatever is signed stays in the log.
 
-    :raises VerificationError: ``provenance-…``
+    :raises VerificationError: ``signature-invalid``
     """
     identity = Identity(
         issuer=str(claims.get("iss", "")),
@@ -341,7 +341,7 @@ def _statement(subject: Subject, claims: Mapping[str, Any], *, revision: str, up
 def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> bytes:
     """Do it again after a pause if a service does not answer or asks for patience.
 
-    :raises ForgeError: ``sigstore-failed``
+    :raises ForgeError: ``forge-unreachable``
     """
     for pause in (*pauses, None):
         try:
@@ -351,7 +351,7 @@ def _patiently(act: Callable[[], bytes], pauses: Sequence[float] = PAUSES) -> by
         except Exception as error:  # sigstore-python's errors of its services have no public class
             if pause is None or not _is_passing(error):
                 raise ForgeError(
-                    "sigstore-failed",
+                    "forge-unreachable",
                     "Sigstore does not sign",
                     why=f"{type(error).__name__}: {error or error.__cause__}",
                     remedy="see https://status.sigstore.dev; re-run the job: what is signed is kept",

@@ -37,7 +37,7 @@ class Trust:
 def load_trust(trusted_root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Trust:
     """The trusted roots of a file, else of :data:`TRUST_VARIABLE`, else of the public instance.
 
-    :raises UsageError: ``trusted-root-invalid``
+    :raises UsageError: ``input-invalid``
     """
     path = trusted_root or (Path(environ[TRUST_VARIABLE]) if environ.get(TRUST_VARIABLE) else None)
     if path is not None:
@@ -48,7 +48,7 @@ def load_trust(trusted_root: Path | None = None, environ: Mapping[str, str] = os
 def signing_config(environ: Mapping[str, str] = os.environ) -> ClientTrustConfig:
     """The services that sign: those of :data:`TRUST_VARIABLE`, else the public instance's.
 
-    :raises UsageError: ``trusted-root-invalid``
+    :raises UsageError: ``input-invalid``
     """
     from sigstore.models import ClientTrustConfig
 
@@ -106,7 +106,7 @@ def _root(document: dict[str, Any], path: Path) -> TrustedRoot:
 
 def _invalid(path: Path, why: str) -> UsageError:
     return UsageError(
-        "trusted-root-invalid",
+        "input-invalid",
         "the root of trust can't be used",
         where=str(path),
         why=why,

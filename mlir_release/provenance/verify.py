@@ -27,7 +27,7 @@ def verify_file(file: Path | Subject, bundle: bytes | None, policy: Policy, trus
 
     :param file: a file, or its name and digest
     :param bundle: the content of the bundle beside it; None if there is none
-    :raises VerificationError: ``provenance-…``, one id for each thing that is wrong; it names the file
+    :raises VerificationError: ``signature-invalid``, one id for each thing that is wrong; it names the file
     """
     subject = file if isinstance(file, Subject) else Subject(name=file.name, sha256=sha256_of(file))
     try:
@@ -55,7 +55,7 @@ def _verify(subject: Subject, bundle: bytes | None, policy: Policy, trust: Trust
 def verify_payload(bundle: bytes, policy: Policy, trust: Trust) -> tuple[bytes, Signer]:
     """The statement in a bundle, once it is proven who signed it, and who did. What it says is for the caller to check.
 
-    :raises VerificationError: ``provenance-…``
+    :raises VerificationError: ``signature-invalid``
     """
     signed = _Signed(parse_bundle(bundle), policy)
     payload_type, payload = signed.payload(trust)
@@ -92,7 +92,7 @@ class _Signed:
                 why = str(error)
             except Error as error:
                 raise VerificationError(
-                    "provenance-signature-invalid",
+                    "signature-invalid",
                     "its signature, or the record of it in the transparency log, does not verify",
                     why=str(error),
                     remedy="do not use the file: the bundle was changed after it was made",
@@ -109,13 +109,13 @@ class _Signed:
         late = [time for time in _times(self.bundle) if not begin <= time <= end]
         if late:
             return VerificationError(
-                "provenance-certificate-expired",
+                "signature-invalid",
                 "it was signed when the certificate was not valid",
                 why=f"signed at {late[0]:%Y-%m-%dT%H:%M:%SZ}, valid from {begin:%H:%M:%S} to {end:%H:%M:%SZ}",
                 remedy="do not use the file: someone signed it later, with a key that should be gone",
             )
         return VerificationError(
-            "provenance-root-untrusted",
+            "signature-invalid",
             "its certificate is from no authority that is trusted",
             why=why,
             remedy="do not use the file; if its repository has a Sigstore of its own, give that one's root with "

@@ -72,15 +72,15 @@ def simple_url(repository_url: str) -> str:
 def read_project(index_url: str, name: str) -> IndexProject:
     """Ask an index about a project (PEP 503, 691, 700; the owners by PyPI's JSON API, where that answers).
 
-    :raises MachineError: ``index-unreachable``, ``pypi-extra-missing``
-    :raises VerificationError: ``index-unreadable``
+    :raises MachineError: ``network-failed``, ``tool-missing``
+    :raises VerificationError: ``pypi-unsuitable``
     """
     try:
         import requests
         from pypi_simple import NoSuchProjectError, PyPISimple, UnsupportedContentTypeError, UnsupportedRepoVersionError
     except ImportError as error:
         raise MachineError(
-            "pypi-extra-missing",
+            "tool-missing",
             "this needs twine and pypi-simple, which are not installed",
             remedy="pip install 'mlir-release[github]'",
         ) from error
@@ -93,7 +93,7 @@ def read_project(index_url: str, name: str) -> IndexProject:
             raise _unreachable(index_url, error) from None
         except (UnsupportedContentTypeError, UnsupportedRepoVersionError) as error:
             raise VerificationError(
-                "index-unreadable",
+                "pypi-unsuitable",
                 "the index's answer is not a simple index's",
                 where=index_url,
                 why=str(error),
@@ -137,7 +137,7 @@ def _owners(index_url: str, name: str) -> frozenset[str] | None:
 
 def _unreachable(url: str, error: Exception) -> MachineError:
     return MachineError(
-        "index-unreachable",
+        "network-failed",
         "the package index can't be read",
         where=urlsplit(url)._replace(netloc=urlsplit(url).netloc.rpartition("@")[2]).geturl(),
         why=type(error).__name__,

@@ -142,12 +142,12 @@ def publish_to_index(
     :param owners: users or the organization that must own the project where the index tells owners
     :param signed_by: who must have signed the release
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
-    :raises UsageError: ``pypi-not-numbered``, ``release-not-published``, ``pypi-nothing``, ``pypi-credentials-in-url``
+    :raises UsageError: ``release-unsuitable``, ``release-not-published``, ``option-invalid``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
         has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_facts`); nothing was
         uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
-    :raises ForgeError: ``pypi-upload-failed``
+    :raises ForgeError: ``forge-refused``
     """
     _check_address(repository_url)
     if stays(forge, tag):
@@ -210,7 +210,7 @@ def prepared(
 
 
 def stays(forge: Forge, tag: str) -> bool:
-    """Whether a tag is a candidate that nobody wants on PyPI. :raises UsageError: ``pypi-not-numbered``"""
+    """Whether a tag is a candidate that nobody wants on PyPI. :raises UsageError: ``release-unsuitable``"""
     candidate = Version(numbered_tag(tag).version).is_prerelease
     return candidate and not matrix_at(forge, find_state(forge, tag).commit).release.pypi_candidates
 
@@ -219,11 +219,11 @@ def stays(forge: Forge, tag: str) -> bool:
 
 
 def numbered_tag(tag: str) -> NumberedTag:
-    """Read the tag of a numbered release. :raises UsageError: ``pypi-not-numbered``"""
+    """Read the tag of a numbered release. :raises UsageError: ``release-unsuitable``"""
     parsed = parse_numbered(tag) if tag.startswith("llvm-") else None
     if parsed is None:
         raise UsageError(
-            "pypi-not-numbered",
+            "release-unsuitable",
             f"{tag} does not go to PyPI",
             why="only numbered releases do: a project has 10 GB there, and snapshots have an index of their own",
             remedy="give the tag of one, for example llvm-22.1.8.01",
@@ -234,7 +234,7 @@ def numbered_tag(tag: str) -> NumberedTag:
 def _check_address(repository_url: str) -> None:
     if "@" in urlsplit(repository_url).netloc:
         raise UsageError(
-            "pypi-credentials-in-url",
+            "option-invalid",
             "the upload address has credentials in it",
             why="every process of the machine can read arguments, and logs keep them",
             remedy="give them in TWINE_USERNAME and TWINE_PASSWORD",
@@ -279,14 +279,13 @@ def make_plan(
 ) -> PypiPlan:
     """Decide which wheels to upload. Pure.
 
-    :raises UsageError: ``pypi-nothing``
-    :raises VerificationError: ``pypi-version-invalid``, ``pypi-file-too-large``, ``pypi-other-bytes``,
-        ``pypi-over-budget``
+    :raises UsageError: ``release-unsuitable``
+    :raises VerificationError: ``pypi-unsuitable``
     """
     wheels = [wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == DISTRIBUTION]
     if not wheels:
         raise UsageError(
-            "pypi-nothing",
+            "release-unsuitable",
             f"{manifest.tag} has no wheel of {DISTRIBUTION}",
             why="its wheels: " + (", ".join(wheel.filename for wheel in manifest.wheels) or "none"),
             remedy="nothing is to be done for this release",
@@ -302,7 +301,7 @@ def make_plan(
             there.append(wheel)
         else:
             raise VerificationError(
-                "pypi-other-bytes",
+                "pypi-unsuitable",
                 f"the index has other bytes under the name {wheel.filename}",
                 where=project.url,
                 why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
@@ -318,7 +317,7 @@ def make_plan(
     )
     if plan.upload and plan.used is not None and plan.used + plan.size > project_limit:
         raise VerificationError(
-            "pypi-over-budget",
+            "pypi-unsuitable",
             f"{manifest.tag} does not fit into the project's storage",
             where=project.url,
             why=f"{format_bytes(plan.used)} are used and {format_bytes(plan.size)} would be added, "
@@ -335,7 +334,7 @@ def _check_version(manifest: Manifest) -> None:
     same = (version.release, version.pre) == (Version(base).release, Version(base).pre)
     if version.local or version.is_devrelease or not same:
         raise VerificationError(
-            "pypi-version-invalid",
+            "pypi-unsuitable",
             f"the version of {manifest.tag} is not one for PyPI",
             where=manifest.tag,
             why=f"it is {version}; a release of {base} is {base} or {base}.post<n>, without a local part",
@@ -346,7 +345,7 @@ def _check_version(manifest: Manifest) -> None:
 def _check_size(wheel: WheelEntry, limit: int) -> None:
     if wheel.size > limit:
         raise VerificationError(
-            "pypi-file-too-large",
+            "pypi-unsuitable",
             f"{wheel.filename} is larger than the index takes",
             where=wheel.target,
             why=f"{format_bytes(wheel.size)} of at most {format_bytes(limit)}",
@@ -356,12 +355,12 @@ def _check_size(wheel: WheelEntry, limit: int) -> None:
 
 
 def check_metadata(paths: Sequence[Path]) -> None:
-    """``twine check --strict`` on each wheel. :raises VerificationError: ``pypi-metadata-invalid``"""
+    """``twine check --strict`` on each wheel. :raises VerificationError: ``pypi-unsuitable``"""
     for path in paths:
         done = _twine("check", "--strict", str(path))
         if done.returncode != 0:
             raise VerificationError(
-                "pypi-metadata-invalid",
+                "pypi-unsuitable",
                 f"twine check refuses {path.name}",
                 where=path.name,
                 why=_said(done),
@@ -384,14 +383,14 @@ def _upload(path: Path, wheel: WheelEntry, repository_url: str, index_url: str) 
         return
     if known is not None:
         raise ConflictError(
-            "pypi-taken",
+            "lost-race",
             f"someone uploaded other bytes as {path.name} meanwhile",
             where=index_url,
             why=f"there {known.sha256 or 'without a sha256'}, in the release {wheel.sha256}",
             remedy="find out who; number another release (it becomes a .post)",
         )
     raise ForgeError(
-        "pypi-upload-failed",
+        "forge-refused",
         f"{path.name} was not uploaded",
         where=repository_url,
         why=_said(done),

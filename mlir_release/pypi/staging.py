@@ -98,7 +98,7 @@ def check(
 ) -> OnIndex | CandidateStays:
     """Make sure that the index has every file of a release with its digest; its pages may lag behind for some minutes.
 
-    :raises VerificationError: ``pypi-incomplete``, and what :func:`~.publish.make_plan` raises
+    :raises VerificationError: ``pypi-unsuitable``, and what :func:`~.publish.make_plan` raises
     """
     if stays(forge, tag):
         return CandidateStays(tag=tag)
@@ -112,7 +112,7 @@ def check(
             console.say(f"    {len(ready.plan.upload)} files are not listed yet; looking again in {seconds:g} s")
             pause(seconds)
     raise VerificationError(
-        "pypi-incomplete",
+        "pypi-unsuitable",
         f"PyPI lacks files of {tag}",
         where=ready.url,
         why=", ".join(wheel.filename for wheel in ready.plan.upload),

@@ -101,7 +101,7 @@ def rehearse(options: Options) -> Report:
     given = {"--prefix": options.prefix, "--from-source": options.from_source, "--sdk": options.sdk}
     if len(chosen := [name for name, value in given.items() if value]) > 1:
         raise UsageError(
-            "llvm-given-twice",
+            "option-invalid",
             f"{' and '.join(chosen)} exclude each other",
             remedy="give one: an installed LLVM, one to be compiled, or an SDK that was made before",
         )
@@ -167,7 +167,7 @@ class Rehearsal:
         profiles = {wheel.configuration.profile for wheel in self.matrix.wheels}
         if lacking_profiles := set(self.profiles) - profiles:
             raise UsageError(
-                "rehearsed-without-sdk",
+                "release-unsuitable",
                 f"{self.outcome.tag} was made without wheels of the profile {' and '.join(sorted(lacking_profiles))}",
                 where=str(self.workspace),
                 why="an earlier rehearsal in this workspace released the same revision",
@@ -261,7 +261,7 @@ class Rehearsal:
         console.summary(report.markdown())
         if not report.passed:
             raise VerificationError(
-                "rehearsal-tests-failed",
+                "tests-failed",
                 f"{test.name} failed: {', '.join(failure.name for failure in report.failures[:5])}",
                 where=str(self.workspace / "tests" / test.name),
                 remedy="read its logs there, fix the cause, then run this again",
@@ -331,7 +331,7 @@ class Rehearsal:
             done = capture([environment.python, "-I", "-c", FIRST_PROGRAM], environment=environment.variables())
             if not done.ok:
                 raise VerificationError(
-                    "installed-mlir-broken",
+                    "tests-failed",
                     "the installed MLIR does not run a first program",
                     where=str(environment.root),
                     why=done.complaint,

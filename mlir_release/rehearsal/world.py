@@ -47,7 +47,7 @@ def choose(
     """The first release that CPythons here can run, and these CPythons.
 
     :param wanted: versions or paths of CPythons to use instead of those that fit
-    :raises UsageError: ``no-fitting-python``, with the reason for each CPython
+    :raises UsageError: ``python-missing``, with the reason for each CPython
     """
     from mlir_release.host.pythons import find_pythons
 
@@ -58,7 +58,7 @@ def choose(
             return release, found
         console.say(f"    not {release}: its requirements have wheels for no CPython here")
     raise UsageError(
-        "no-fitting-python",
+        "python-missing",
         "the requirements of the LLVMs at hand have wheels for no CPython on this machine",
         why="; ".join(dict.fromkeys(refusals)),
         remedy="install an older CPython with its headers, relax the requirement in [requires] of targets.toml, or "

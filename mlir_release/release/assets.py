@@ -99,7 +99,7 @@ class Dist:
 def read_wheel(path: Path) -> Wheel:
     """Read a wheel and check all of it: archive, every file's hash in RECORD, metadata, release information.
 
-    :raises VerificationError: ``wheel-corrupt`` or ``wheel-not-ours``
+    :raises VerificationError: ``file-damaged`` or ``wheel-unsuitable``
     """
     from installer.exceptions import InstallerError
     from installer.sources import WheelFile
@@ -155,7 +155,7 @@ def read_wheel(path: Path) -> Wheel:
 def read_source(path: Path) -> Source:
     """Read a source distribution and check its archive, metadata and release information.
 
-    :raises VerificationError: ``wheel-corrupt`` or ``wheel-not-ours``
+    :raises VerificationError: ``file-damaged`` or ``wheel-unsuitable``
     """
     slot = WheelKey.of_file(path.name)
     if slot is None:
@@ -188,7 +188,7 @@ def read_source(path: Path) -> Source:
 
 @contextmanager
 def _listable(path: Path) -> Iterator[None]:
-    """Refuse what no manifest could list. :raises VerificationError: ``wheel-corrupt``"""
+    """Refuse what no manifest could list. :raises VerificationError: ``file-damaged``"""
     try:
         yield
     except MalformedError as error:
@@ -196,7 +196,7 @@ def _listable(path: Path) -> Iterator[None]:
 
 
 def _check_named(path: Path, where: str, said: tuple[str, str], named: tuple[str, Version]) -> None:
-    """Check that metadata and file name give one name and version. :raises VerificationError: ``wheel-corrupt``"""
+    """Check that metadata and file name give one name and version. :raises VerificationError: ``file-damaged``"""
     if (canonicalize_name(said[0]), said[1]) != (named[0], str(named[1])):
         raise corrupt(path, f"its {where} says {' '.join(said)}, its file name {named[0]} {named[1]}")
 
@@ -207,7 +207,7 @@ def read_built(path: Path) -> Built:
 
 
 def read_report(path: Path) -> TestReport:
-    """Read a test report. :raises VerificationError: ``report-invalid``"""
+    """Read a test report. :raises VerificationError: ``file-damaged``"""
     return TestReport.from_text(read_document(path), name=path.name, where=str(path))
 
 
@@ -216,8 +216,8 @@ def read_dist(folder: Path) -> Dist:
 
     Other files are none of our business.
 
-    :raises UsageError: ``dist-empty`` if there is neither, nor a bundle: a run may have signed, and tested nothing
-    :raises VerificationError: for the first unsound file, or ``duplicate-file`` for two files of one name
+    :raises UsageError: ``input-missing`` if there is neither, nor a bundle: a run may have signed, and tested nothing
+    :raises VerificationError: for the first unsound file, or ``wheel-unsuitable`` for two files of one name
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     unique: dict[str, Path] = {}
@@ -227,7 +227,7 @@ def read_dist(folder: Path) -> Dist:
         other = unique.setdefault(path.name, path)
         if other is not path and sha256_of(other) != sha256_of(path):
             raise VerificationError(
-                "duplicate-file",
+                "wheel-unsuitable",
                 f"two different files are called {path.name}",
                 where=f"{other} and {path}",
                 why="a release can hold one file of a name; two rows of the build matrix made the same one",
@@ -238,7 +238,7 @@ def read_dist(folder: Path) -> Dist:
     bundles = {name.removesuffix(BUNDLE_SUFFIX): path for name, path in unique.items() if name.endswith(BUNDLE_SUFFIX)}
     if not wheels and not reports and not bundles:
         raise UsageError(
-            "dist-empty",
+            "input-missing",
             "there is neither a wheel nor a test report to upload",
             where=str(folder),
             remedy="name the folder that `mlir-release wheels build -o` wrote to",
@@ -256,7 +256,7 @@ def read_dist(folder: Path) -> Dist:
 
 
 def check_wheel(wheel: Built, expected: Expected) -> None:
-    """Check that a wheel belongs to the release. :raises VerificationError: ``wheel-of-another-release``"""
+    """Check that a wheel belongs to the release. :raises VerificationError: ``wheel-unsuitable``"""
     contradictions = [
         f"its {word} is {found}, the release's is {wanted}"
         for word, found, wanted in (
@@ -268,7 +268,7 @@ def check_wheel(wheel: Built, expected: Expected) -> None:
     ]
     if contradictions:
         raise VerificationError(
-            "wheel-of-another-release",
+            "wheel-unsuitable",
             f"{wheel.filename} does not belong to {expected.tag}",
             where=str(wheel.path),
             why="; ".join(contradictions),
@@ -277,14 +277,14 @@ def check_wheel(wheel: Built, expected: Expected) -> None:
 
 
 def check_slots(wheels: tuple[Built, ...]) -> None:
-    """Check that no two wheels are for the same users. :raises VerificationError: ``duplicate-target``"""
+    """Check that no two wheels are for the same users. :raises VerificationError: ``wheel-unsuitable``"""
     for key in ("slot", "target"):
         seen: dict[object, Built] = {}
         for wheel in wheels:
             other = seen.setdefault(getattr(wheel, key), wheel)
             if other is not wheel:
                 raise VerificationError(
-                    "duplicate-target",
+                    "wheel-unsuitable",
                     f"two wheels are for the same users: {other.filename} and {wheel.filename}",
                     where=f"{other.path} and {wheel.path}",
                     why=f"both have the {key} {wheel.target if key == 'target' else wheel.slot}",

@@ -59,8 +59,8 @@ def attest_release(
 
     :param handed_over: the outputs of the jobs that made the files, as JSON (:func:`read_handed_over`); None: they made
         none, and only names are checked
-    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``attest-foreign``,
-        ``manifest-…``; see :func:`~mlir_release.provenance.sign.attest`, too
+    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``tampered``,
+        ``file-damaged``; see :func:`~mlir_release.provenance.sign.attest`, too
     """
     state = find_state(forge, tag)
     config = check_pinned(forge, state)
@@ -94,7 +94,7 @@ def read_handed_over(text: str) -> list[HandedOver]:
     the rest, so that no job can hand over a file of another's targets. What is not of that form is left out: a job that
     failed early made no file.
 
-    :raises UsageError: ``handed-over-malformed``
+    :raises UsageError: ``option-invalid``
     """
     try:
         found = parse_json(text)
@@ -105,7 +105,7 @@ def read_handed_over(text: str) -> list[HandedOver]:
     groups = [outputs or {} for outputs in found] if isinstance(found, list) and found else [found]
     if not all(isinstance(outputs, dict) for outputs in groups):
         raise UsageError(
-            "handed-over-malformed",
+            "option-invalid",
             "what --handed-over gives can't be read",
             why=why,
             remedy="give the outputs of the jobs as JSON, as platform.yml does",
@@ -126,7 +126,7 @@ def _choose(
 ) -> list[Subject]:
     """The files that are signed: of those that the matrix makes, the ones that were handed over.
 
-    :raises VerificationError: ``attest-foreign``, before anything is signed
+    :raises VerificationError: ``tampered``, before anything is signed
     """
     targets = {file.name: _target_of(file.name, matrix, version) for file in files}
     for name, target in targets.items():
@@ -149,7 +149,7 @@ def _choose(
 
 
 def _by_target(handed_over: Sequence[HandedOver], matrix: Matrix, version: str) -> dict[str, Subject]:
-    """The file of each target. :raises VerificationError: ``attest-foreign`` for one that is of another job's"""
+    """The file of each target. :raises VerificationError: ``tampered`` for one that is of another job's"""
     found: dict[str, Subject] = {}
     for job in handed_over:
         for file in job.files:
@@ -196,7 +196,7 @@ def _check_manifest(path: Path, state: TagState, matrix: Matrix) -> None:
 
 def _foreign(name: str, why: str) -> VerificationError:
     return VerificationError(
-        "attest-foreign",
+        "tampered",
         f"{name} is not what the release's own jobs made",
         why=why,
         remedy="nothing was signed; find out which job of the run left it, then run all jobs of the run again",

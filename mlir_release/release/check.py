@@ -73,7 +73,7 @@ def _is_waiver(name: str) -> bool:
 def need_listed(forge: Forge, release: Release, manifest: Manifest) -> None:
     """Refuse a release whose files, as the forge records them, are not those of its manifest.
 
-    :raises VerificationError: ``release-not-its-manifest``, which names every such file
+    :raises VerificationError: ``release-tampered``, which names every such file
     """
     listed = listed_files(manifest)
     recorded = {asset.name: asset.sha256 for asset in release.assets}
@@ -93,7 +93,7 @@ def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: st
     """Refuse a tag that says something else than the manifest: nobody signs a tag, and a mirror's can say anything.
 
     :param revision: that the tag names, and the version of the wheels
-    :raises VerificationError: ``release-not-its-manifest``
+    :raises VerificationError: ``release-tampered``
     """
     if (revision, version) != (manifest.revision, manifest.version):
         why = f"it is of {revision or 'no revision'}, version {version or 'none'}, and the manifest"
@@ -103,7 +103,7 @@ def need_its_tag(forge: Forge, manifest: Manifest, *, revision: str, version: st
 def fetch_listed(forge: Forge, trusted: TrustedRelease, asset: Asset, folder: Path) -> Path:
     """Download a file of a release that :func:`need_listed` accepts, and check its content and its signature.
 
-    :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``, ``provenance-…``, ``waiver-invalid``
+    :raises VerificationError: ``release-tampered``, ``file-damaged``, ``signature-invalid``
     """
     release, name = trusted.release, asset.name
     if name.endswith(BUNDLE_SUFFIX) and trusted.signatures is not None:
@@ -169,7 +169,8 @@ class FileCheck:
 
     def cells(self) -> tuple[str, ...]:
         """As :attr:`CheckedRelease.COLUMNS`."""
-        return self.name, self.result, f"{self.error.id}: {self.error.why}" if self.error is not None else ""
+        error = self.error
+        return self.name, self.result, f"{error.what}: {error.why} [{error.id}]" if error is not None else ""
 
     def to_json(self) -> dict[str, object]:
         """For ``--json``."""
@@ -220,7 +221,7 @@ class CheckedRelease:
 
 
 def check_file(path: Path, bundle: Path | None, policy: Policy, trust: Trust) -> CheckedFile:
-    """Check a file by the bundle beside it. :raises VerificationError: ``provenance-…``"""
+    """Check a file by the bundle beside it. :raises VerificationError: ``signature-invalid``"""
     content = read_if_there(bundle or path.with_name(path.name + BUNDLE_SUFFIX))
     subject = Subject(name=path.name, sha256=sha256_of(path))
     signer = verify_file(subject, content, policy, trust)
@@ -257,7 +258,7 @@ def check_release(forge: Forge, tag: str, signed_by: SignedBy = AS_DECLARED) -> 
 
 def _unsigned(forge: Forge, tag: str) -> VerificationError:
     return VerificationError(
-        "release-unsigned",
+        "provenance-missing",
         f"nobody signed {tag}: its files have the digests that it says itself",
         where=forge.page_url(tag),
         why="its manifest and its repository ask for no signature, so whoever can write there can change both",

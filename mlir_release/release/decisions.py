@@ -65,7 +65,7 @@ def waive(forge: Forge, tag: str, target: str, reason: str, *, dry_run: bool = F
 
     The waiver is an asset of the draft, so that it is taken by one person once, and lost with the draft.
 
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``, ``target-unknown``, ``draft-missing``
+    :raises UsageError: ``option-invalid``, ``tag-missing``
     :raises NeedsPersonError: ``already-published``, ``tag-abandoned``
     """
     reason = _one_line(reason)
@@ -94,7 +94,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     Of a platform, these are the wheels that are not there, and the suites that have not passed on those that are: a
     suite that gates no wheel any more needs no waiver. Repeated, it waives what has failed since.
 
-    :raises UsageError: as :func:`waive`; ``filter-…``; ``nothing-to-waive``, with the targets that could be waived
+    :raises UsageError: as :func:`waive`; ``option-invalid``; ``nothing-to-do``, with the targets that could be waived
     :raises NeedsPersonError: as :func:`waive`
     """
     reason = _one_line(reason)
@@ -106,7 +106,7 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
     wanted = [name for name in lacking if name in names]
     if not known and not wanted:
         raise UsageError(
-            "nothing-to-waive",
+            "nothing-to-do",
             f"no required target of {tag} that fits {only!r} is missing or fails",
             where=forge.description,
             remedy=f"missing or failing are: {', '.join(lacking) or 'none'}",
@@ -121,13 +121,13 @@ def waive_only(forge: Forge, tag: str, only: str, reason: str, *, dry_run: bool 
 def waive_either(
     forge: Forge, tag: str, *, target: str | None, only: str | None, reason: str, dry_run: bool = False
 ) -> Decision | Waivers:
-    """:func:`waive` a target, or :func:`waive_only` what a filter accepts. :raises UsageError: ``waive-what``"""
+    """:func:`waive` a target, or :func:`waive_only` what a filter accepts. :raises UsageError: ``option-invalid``"""
     if only is not None and target is None:
         return waive_only(forge, tag, only, reason, dry_run=dry_run)
     if target is not None and only is None:
         return waive(forge, tag, target, reason, dry_run=dry_run)
     raise UsageError(
-        "waive-what",
+        "option-invalid",
         "name a target or give --only, not both" if target else "there is nothing that says what to waive",
         where=tag,
         remedy=f"mlir-release release waive {tag} TARGET --reason …, or "
@@ -178,9 +178,9 @@ def _check_target(draft: Draft, target: str) -> None:
 def abandon(forge: Forge, tag: str, reason: str, *, dry_run: bool = False) -> Decision:
     """Abandon a pending tag for good: that is recorded, and its drafts are deleted.
 
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``
+    :raises UsageError: ``option-invalid``, ``tag-missing``
     :raises NeedsPersonError: ``already-published``
-    :raises ConflictError: ``published-meanwhile``
+    :raises ConflictError: ``changed-meanwhile``
     """
     reason = _one_line(reason)
     state = find_state(forge, tag)
@@ -209,9 +209,8 @@ def yank(forge: Forge, tag: str, reason: str, *, branch: str, file: str = "", dr
     """Hide a published release (or one ``file``) from all who did not pin it, by an entry in ``yanked.toml``.
 
     :param branch: the branch that holds the pin and ``yanked.toml``
-    :raises UsageError: ``reason-missing``, ``tag-invalid``, ``tag-missing``, ``file-unknown``, ``branch-missing``,
-        ``yanks-invalid``
-    :raises NeedsPersonError: ``not-published``
+    :raises UsageError: ``option-invalid``, ``tag-missing``, ``branch-missing``, ``config-invalid``
+    :raises NeedsPersonError: ``release-pending``
     :raises ConflictError: if the branch keeps moving
     """
     reason = _one_line(reason)
@@ -242,7 +241,7 @@ def _check_file(forge: Forge, state: TagState, file: str) -> None:
     release = forge.published(state.name)
     if release is None:
         raise NeedsPersonError(
-            "not-published",
+            "release-pending",
             f"{state.name} is {state.state}: there is nothing to yank",
             where=forge.description,
             remedy=f"a pending release is abandoned with mlir-release release abandon {state.name} --reason …",
@@ -250,7 +249,7 @@ def _check_file(forge: Forge, state: TagState, file: str) -> None:
     names = [asset.name for asset in release.assets]
     if file and file not in names:
         raise UsageError(
-            "file-unknown",
+            "option-invalid",
             f"{state.name} has no file called {file!r}",
             where=forge.description,
             remedy=f"files: {', '.join(name for name in names if WheelKey.of_file(name)) or ', '.join(names)}",
@@ -278,7 +277,7 @@ def discard(draft: Draft, target: str, *, dry_run: bool = False) -> DiscardOutco
     """Remove a target's files from the draft, so that it is built (or tested) again.
 
     :param target: a wheel target (its reports go too), a test target, or the name of an asset
-    :raises UsageError: ``target-unknown``, ``release-published``
+    :raises UsageError: ``option-invalid``, ``release-unsuitable``
     """
     draft.need_draft()
     doomed = _files_of(draft.release, target, draft.matrix)
@@ -315,7 +314,7 @@ def _one_line(reason: str) -> str:
     line = " ".join(reason.split())
     if not line:
         raise UsageError(
-            "reason-missing",
+            "option-invalid",
             "a decision needs a reason",
             why="it is shown wherever the decision leaves a gap",
             remedy="give one with --reason",

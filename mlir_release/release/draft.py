@@ -56,8 +56,8 @@ class Draft(RemoteRelease):
         """Read everything about a tag, by lookups: its state, its draft or release, the matrix.
 
         :param matrix: None: that of the tag
-        :raises UsageError: ``tag-invalid``, ``tag-missing``, ``draft-missing``, ``targets-missing``, …
-        :raises NeedsPersonError: ``tag-not-ours``, ``tag-facts-invalid``
+        :raises UsageError: ``option-invalid``, ``tag-missing``, ``input-missing``, …
+        :raises NeedsPersonError: ``tag-foreign``
         """
         return cls.of(forge, find_state(forge, tag), matrix=matrix)
 
@@ -173,11 +173,11 @@ class Draft(RemoteRelease):
         return missing_rows(self.due, kind, wheels=lacking.wheels, tests=lacking.tests, release=release)
 
     def fetch_wheel(self, target: str, folder: Path) -> Path:
-        """Download a target's wheel into ``folder``. :raises UsageError: ``target-unknown``, ``target-not-uploaded``"""
+        """Download a target's wheel into ``folder``. :raises UsageError: ``option-invalid``, ``release-unsuitable``"""
         asset = self.wheels().get(self.matrix.wheel(target).slot)
         if asset is None:
             raise UsageError(
-                "target-not-uploaded",
+                "release-unsuitable",
                 f"{self.tag} has no complete wheel of {target}",
                 where=self.forge.description,
                 remedy="build and upload it first: mlir-release publish --dist … --upload-only",

@@ -91,10 +91,9 @@ def install(
     :param signed_by: its branch also holds ``yanked.toml``
     :param pip_options: for ``pip install``: an index, ``--no-deps``
     :param dry_run: verify only
-    :raises UsageError: ``install-tag-invalid``, ``install-release-missing``, ``release-not-published``,
-        ``python-missing``
-    :raises VerificationError: ``install-no-wheel``, ``asset-corrupt``, ``release-not-its-manifest``,
-        ``provenance-…``, ``latest-stale``, ``latest-clock``, ``install-failed``, ``import-failed``
+    :raises UsageError: ``option-invalid``, ``release-not-published``, ``python-missing``
+    :raises VerificationError: ``no-fitting-wheel``, ``file-damaged``, ``release-tampered``, ``signature-invalid``,
+        ``latest-stale``, ``install-failed``
     """
     python = _executable(python)
     interpreter = describe(python)
@@ -141,14 +140,14 @@ def _executable(python: Path | None) -> Path:
 def choose(manifest: Manifest, python: Python, distribution: str) -> WheelEntry:
     """The wheel of ``distribution`` that pip would take for ``python`` on this machine.
 
-    :raises VerificationError: ``install-no-wheel``
+    :raises VerificationError: ``no-fitting-wheel``
     """
     name = canonicalize_name(distribution)
     best = best_wheel((wheel for wheel in manifest.wheels if canonicalize_name(wheel.distribution) == name), python)
     if best is not None:
         return best
     raise VerificationError(
-        "install-no-wheel",
+        "no-fitting-wheel",
         f"{manifest.tag} has no wheel of {distribution} for CPython {python.name} on this machine",
         where=str(python.executable),
         why="it has: " + (", ".join(sorted(wheel.target for wheel in manifest.wheels)) or "none"),
@@ -165,14 +164,14 @@ def _find(forge: Forge, tag: str, yanks: Sequence[Yank]) -> Release:
             if isinstance(parse_tag(release.tag), SnapshotTag) and yank_reason(yanks, release.tag) is None:
                 return release
         raise UsageError(
-            "install-release-missing",
+            "release-not-published",
             "no snapshot is published",
             where=forge.description,
             remedy="name the tag of a numbered release",
         )
     if parse_tag(tag) is None:
         raise UsageError(
-            "install-tag-invalid",
+            "option-invalid",
             f"{tag!r} is not the tag of a release",
             remedy=f"give one like snapshot-20261120.01 or llvm-22.1.8.01, or {LATEST}",
         )
@@ -192,23 +191,23 @@ def _install(python: Path, paths: Sequence[Path], manifest: Manifest, options: S
     pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
     done = capture([*pip, *options, *paths], environment=environment)
     if not done.ok:
-        raise _failed("install-failed", f"pip does not install {', '.join(path.name for path in paths)}", python, done)
+        raise _failed(f"pip does not install {', '.join(path.name for path in paths)}", python, done)
     done = check_import(python, tag=manifest.tag, revision=manifest.revision, lenient="--no-deps" in options)
     if done.returncode != 0:
-        raise _failed("import-failed", f"{paths[0].name} is installed, but can't be imported", python, done)
+        raise _failed(f"{paths[0].name} is installed, but can't be imported", python, done)
 
 
 def _cmake_dir(python: Path) -> str:
-    """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``import-failed``"""
+    """Where the installed ``mlir-sdk`` has ``MLIRConfig.cmake``. :raises VerificationError: ``install-failed``"""
     done = capture([python, "-m", "mlir_sdk", "--cmakedir"])
     if not done.ok:
-        raise _failed("import-failed", "mlir-sdk is installed, but can't be imported", python, done)
+        raise _failed("mlir-sdk is installed, but can't be imported", python, done)
     return done.stdout.strip()
 
 
-def _failed(id: str, what: str, python: Path, done: Captured) -> VerificationError:
+def _failed(what: str, python: Path, done: Captured) -> VerificationError:
     return VerificationError(
-        id,
+        "install-failed",
         what,
         where=str(python),
         why=(done.stdout + done.stderr).strip()[-3000:],

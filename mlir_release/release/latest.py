@@ -107,7 +107,7 @@ def follow_pointer(
 
     :param found: the newest snapshot that the forge lists
     :param folder: to download into
-    :raises VerificationError: ``latest-stale``, ``latest-clock``, ``provenance-…``
+    :raises VerificationError: ``latest-stale``, ``signature-invalid``
     """
     if found.signatures is None:
         return found
@@ -215,7 +215,7 @@ class _Seen:
 def show_pointer(forge: Forge, signed_by: SignedBy) -> PointerOutcome:
     """What the pointer of a forge says, once it is checked.
 
-    :raises VerificationError: ``latest-stale``, ``latest-clock``, ``provenance-…``
+    :raises VerificationError: ``latest-stale``, ``signature-invalid``
     """
     bundle, where = read_pointer(forge), forge.description
     if bundle is None:
@@ -241,7 +241,7 @@ def renewal_due(forge: Forge, newest: str, *, branch: str, lifetime: timedelta, 
     try:
         pointer = verify_pointer(bundle, pointer_policy(repository_of(forge), branch), load_trust())
     except VerificationError as error:
-        return f"what should say that it is the newest is refused [{error.id}]"
+        return error.what
     if pointer.tag != newest:
         return f"the signed pointer still names {pointer.tag}"
     if now >= pointer.issued_at + lifetime / 2:
@@ -255,7 +255,7 @@ def sign_pointer(forge: Forge, output: Path, *, branch: str, environ: Mapping[st
     :param output: gets the bundle
     :param branch: the protected one: what ``attest.yml`` is called at, and what the run has to be on
     :raises VerificationError: if the newest snapshot is not signed, or what this run signs would be refused
-    :raises ForgeError: ``sigstore-failed``
+    :raises ForgeError: ``forge-unreachable``
     """
     from mlir_release.provenance.sign import Signatory, own_repository
 
@@ -289,7 +289,7 @@ def store_pointer(forge: Forge, folder: Path, *, branch: str) -> PointerOutcome:
     """Put the signed pointer on its branch, unless one that is as new is there. Safe to repeat.
 
     :param folder: with the bundle; without one nothing is done
-    :raises VerificationError: ``provenance-…``, ``latest-stale``, ``latest-clock``
+    :raises VerificationError: ``signature-invalid``, ``latest-stale``
     """
     bundle = read_if_there(folder / POINTER_FILE)
     if bundle is None:

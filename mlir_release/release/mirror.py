@@ -75,9 +75,9 @@ def mirror(
 
     :param signed_by: who must have signed what is copied; its branch is the one of both forges that holds the pin and
         ``yanked.toml``
-    :raises NeedsPersonError: ``mirror-differs``, if a tag of the mirror is not a copy
+    :raises NeedsPersonError: ``tag-foreign``, if a tag of the mirror is not a copy
     :raises UsageError: ``branch-missing``
-    :raises VerificationError: ``provenance-…``, ``release-not-its-manifest``, ``asset-corrupt``: a release is not as it
+    :raises VerificationError: ``signature-invalid``, ``release-tampered``, ``file-damaged``: a release is not as it
         has to be; it and what is newer is not copied
     """
     branch = signed_by.branch
@@ -153,7 +153,7 @@ def _copy(
 
 
 def _tag_of(source: Forge, manifest: Manifest, tags: Mapping[str, Tag]) -> Tag:
-    """The tag of a release, if it says the same. :raises VerificationError: ``release-not-its-manifest``"""
+    """The tag of a release, if it says the same. :raises VerificationError: ``release-tampered``"""
     tag = tags.get(manifest.tag)
     said = parse_trailers(tag.message) if tag is not None else {}
     revision, version = said.get(TRAILER_REVISION, ""), said.get(TRAILER_WHEEL_VERSION, "")
@@ -175,7 +175,7 @@ def _ensure_tag(source: Forge, destination: Forge, tag: Tag, branch: str) -> Non
             mine = destination.tag(tag.name)
     if mine is None or mine.message.strip() != tag.message.strip():
         raise NeedsPersonError(
-            "mirror-differs",
+            "tag-foreign",
             f"the mirror has another tag {tag.name}",
             where=destination.description,
             why="its message differs, so it is of another release",

@@ -66,12 +66,12 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
     A row with other CPythons than the runtime's is an experiment of its own, which this leaves alone.
 
     :param manifests: of published releases, the newest first
-    :raises UsageError: ``runtime-unknown``, ``runtime-without-tests``
-    :raises NeedsPersonError: ``runtime-unproven``
+    :raises UsageError: ``option-invalid``, ``config-invalid``
+    :raises NeedsPersonError: ``release-not-ready``
     """
     if runtime not in targets.runtime:
         raise UsageError(
-            "runtime-unknown",
+            "option-invalid",
             f"{TARGETS_FILE} has no runtime {runtime!r}",
             why=f"it has {', '.join(targets.runtime)}",
             remedy="name one of them",
@@ -83,7 +83,7 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
     }
     if not rows:
         raise UsageError(
-            "runtime-without-tests",
+            "config-invalid",
             f"no row of {TARGETS_FILE} tests wheels of {runtime} for its own CPythons",
             remedy="add a [[target]] row with suites and required = false; a release then shows whether they pass",
         )
@@ -97,7 +97,7 @@ def find_proof(targets: Targets, runtime: str, manifests: Iterable[Manifest]) ->
         missing.setdefault(manifest.tag, min((names - passed.keys() for names in rows.values()), key=len))
     tag, names = min(missing.items(), key=lambda item: len(item[1]), default=("", set()))
     raise NeedsPersonError(
-        "runtime-unproven",
+        "release-not-ready",
         f"no release has proven {runtime}",
         why=f"the closest is {tag}, which lacks {', '.join(sorted(names))}" if tag else "nothing is published",
         remedy=f"see why its jobs fail: mlir-release release status; then promote {runtime} after the next release",
@@ -121,8 +121,8 @@ def promote(forge: Forge, runtime: str, *, branch: str, dry_run: bool = False) -
     """Open, or renew, the pull request that requires a platform's wheels.
 
     :param branch: whose ``targets.toml`` is to be changed
-    :raises UsageError: ``not-on-github``, ``branch-missing``, ``targets-missing``, those of :func:`find_proof`
-    :raises NeedsPersonError: ``runtime-unproven``
+    :raises UsageError: ``needs-github``, ``branch-missing``, ``input-missing``, those of :func:`find_proof`
+    :raises NeedsPersonError: ``release-not-ready``
     """
     services = need_services(forge)
     head = head_of(forge, branch)

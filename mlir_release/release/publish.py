@@ -101,8 +101,8 @@ def publish(
         still so is not verified again
     :param dry_run: verify only
     :raises VerificationError: see :func:`verify` and :meth:`Draft.need_pinned`
-    :raises NeedsPersonError: ``version-published``
-    :raises ConflictError: ``draft-changed``, also if what was signed is not what is in the draft now
+    :raises NeedsPersonError: ``already-published``
+    :raises ConflictError: ``changed-meanwhile``, also if what was signed is not what is in the draft now
     """
     draft.refresh()
     draft.need_pending()
@@ -183,7 +183,7 @@ def _checked_before(draft: Draft, checked: str) -> Verified | None:
 def _bundle_of_manifest(draft: Draft, verified: Verified, dist: Path | None) -> bytes | None:
     """The bundle of this very manifest, from a folder or from the draft; None if there is none.
 
-    :raises VerificationError: ``provenance-…``: someone else signed it
+    :raises VerificationError: ``signature-invalid``: someone else signed it
     """
     if draft.signatures is None:
         return None
@@ -246,7 +246,7 @@ def _check_version(draft: Draft, rivals: Sequence[str]) -> None:
     for rival in rivals:
         if draft.forge.published(rival) is not None:
             raise NeedsPersonError(
-                "version-published",
+                "already-published",
                 f"version {draft.state.wheel_version} is published already, as {rival}",
                 where=draft.tag,
                 why="both tags were made before either was published",
@@ -283,7 +283,7 @@ def _complete(draft: Draft, verified: Verified, rivals: Sequence[str], bundle: b
 
 
 def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:
-    """Refuse to publish what is not what was verified. :raises ConflictError: ``draft-changed``"""
+    """Refuse to publish what is not what was verified. :raises ConflictError: ``changed-meanwhile``"""
     changed = sorted({name for name, _ in _listed(release).items() ^ verified.items()})
     if changed:
         raise _changed(release, ", ".join(changed))
@@ -291,7 +291,7 @@ def _check_unchanged(release: Release, verified: Mapping[str, str]) -> None:
 
 def _changed(release: Release, where: str) -> ConflictError:
     return ConflictError(
-        "draft-changed",
+        "changed-meanwhile",
         f"the draft of {release.tag} changed while it was verified",
         where=where,
         why="another run uploads to it or removes from it",

@@ -68,9 +68,9 @@ def rebuild(
     :param sdk: the folder of its SDK; None: the one in the cache that has its digest
     :param from_source: make the SDK again, too, as the release did
     :param pythons: version or path of the CPython to build with; the target's by default
-    :raises UsageError: ``release-not-published``, ``rebuild-…``, ``python-missing``
-    :raises MachineError: ``container-engine-unusable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
-    :raises VerificationError: ``provenance-…``, ``manifest-…``, ``sdk-modified``
+    :raises UsageError: ``release-not-published``, ``release-unsuitable``, ``python-missing``
+    :raises MachineError: ``machine-unsuitable``; and what :func:`~mlir_release.wheels.build.build_wheels` raises
+    :raises VerificationError: ``signature-invalid``, ``file-damaged``
     """
     release, state = need_published(forge, tag), find_state(forge, tag)
     with scratch_folder("rebuild") as scratch:
@@ -111,7 +111,7 @@ def _row(manifest: Manifest, target: str) -> WheelEntry | SourceEntry:
         reasons = {row.target: row.reason for row in manifest.left_out}
         reasons |= {waiver.target: waiver.reason for waiver in manifest.waivers}
         raise UsageError(
-            "rebuild-target-missing",
+            "release-unsuitable",
             f"{manifest.tag} has no wheel of {target}",
             why=reasons.get(target, ""),
             remedy=alternatives(target, rows),
@@ -125,7 +125,7 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
     Its commit tells, where it is in this checkout. The commits of local forges and of mirrors have no toolkit; then
     only the version can be compared.
 
-    :raises UsageError: ``rebuild-other-toolkit``
+    :raises UsageError: ``release-unsuitable``
     """
     git, commit = Git(CHECKOUT), manifest.commit
     known = git.is_repository() and git.read(commit, f"{_TOOLKIT}/__init__.py") is not None
@@ -141,7 +141,7 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
     else:
         why = f"version {manifest.toolkit_version} made it, and this is {mlir_release.__version__}"
     raise UsageError(
-        "rebuild-other-toolkit",
+        "release-unsuitable",
         f"{manifest.tag} was made by another toolkit than this one",
         where=str(CHECKOUT),
         why=why,
@@ -153,12 +153,12 @@ def check_toolkit(forge: Forge, state: TagState, manifest: Manifest) -> str:
 def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | None) -> Sdk:
     """The SDK that a wheel was built from, every file of which is checked.
 
-    :raises UsageError: ``rebuild-sdk-unrecorded``, ``rebuild-sdk-missing``, ``rebuild-other-sdk``
-    :raises VerificationError: ``sdk-modified``
+    :raises UsageError: ``release-unsuitable``, ``input-missing``, ``sdk-mismatch``
+    :raises VerificationError: ``file-damaged``
     """
     if not row.sdk:
         raise UsageError(
-            "rebuild-sdk-unrecorded",
+            "release-unsuitable",
             f"nothing says which SDK {row.filename} was built from",
             where=manifest.tag,
             why="the toolkit that made this release did not record it",
@@ -167,7 +167,7 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
     sdk = Sdk.load(folder) if folder is not None else find_cached(row.sdk, manifest.revision, cache_directory())
     if sdk is None:
         raise UsageError(
-            "rebuild-sdk-missing",
+            "input-missing",
             f"the SDK that {row.filename} was built from is not here",
             where=str(cache_directory()),
             why=f"none in the cache has the digest {row.sdk} and the revision {manifest.revision}",
@@ -176,7 +176,7 @@ def find_sdk(row: WheelEntry | SourceEntry, manifest: Manifest, folder: Path | N
         )
     if (sdk.info.digest, sdk.info.revision) != (row.sdk, manifest.revision):
         raise UsageError(
-            "rebuild-other-sdk",
+            "sdk-mismatch",
             f"{row.filename} was built from another SDK",
             where=str(sdk.root),
             why=f"its SDK is {row.sdk} of {manifest.revision}; this one is {sdk.info.digest} of {sdk.info.revision}",
@@ -207,7 +207,7 @@ def _make(
 
 
 def _backend(row: WheelEntry) -> Backend:
-    """What the wheel was built by. :raises MachineError: ``container-engine-unusable``"""
+    """What the wheel was built by. :raises MachineError: ``machine-unsuitable``"""
     if not row.image:
         return BuildBackend()
     engine = find_engine()

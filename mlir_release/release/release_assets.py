@@ -41,8 +41,8 @@ class Put:
 def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
     """Download an asset into ``folder`` and check its digest; what is there already is not fetched again.
 
-    :raises ForgeError: ``name-unsuitable``: it would be written elsewhere
-    :raises VerificationError: ``asset-corrupt``
+    :raises ForgeError: ``forge-refused``: it would be written elsewhere
+    :raises VerificationError: ``file-damaged``
     """
     check_name("asset", asset.name, where=asset.url)
     destination = folder / asset.name
@@ -58,7 +58,7 @@ def fetch(forge: Forge, release: Release, asset: Asset, folder: Path) -> Path:
 def asset_corrupt(tag: str, asset: Asset, found: str) -> VerificationError:
     """The error for a download with another digest. ``found``: its sha256"""
     return VerificationError(
-        "asset-corrupt",
+        "file-damaged",
         f"{asset.name} is not what the forge says it is",
         where=asset.url,
         why=f"downloaded, its sha256 is {found}; the forge records {asset.sha256}",
@@ -83,13 +83,13 @@ def need_published(forge: Forge, tag: str) -> Release:
 def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
     """The manifest of a published release.
 
-    :raises NeedsPersonError: ``release-without-manifest``
-    :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``
+    :raises NeedsPersonError: ``tag-foreign``
+    :raises VerificationError: ``release-tampered``, ``file-damaged``
     """
     asset = release.asset(MANIFEST_NAME)
     if asset is None:
         raise NeedsPersonError(
-            "release-without-manifest",
+            "tag-foreign",
             f"{release.tag} is published, but has no {MANIFEST_NAME}",
             where=forge.page_url(release.tag),
             why="someone published the draft by hand",
@@ -99,11 +99,11 @@ def fetch_manifest(forge: Forge, release: Release, folder: Path) -> Manifest:
 
 
 def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
-    """Read the manifest of a release. :raises VerificationError: ``manifest-of-another``, ``manifest-invalid``"""
+    """Read the manifest of a release. :raises VerificationError: ``release-tampered``, ``file-damaged``"""
     manifest = Manifest.from_text(content, where=where)
     if manifest.tag != tag:
         raise VerificationError(
-            "manifest-of-another",
+            "release-tampered",
             f"the {MANIFEST_NAME} of {tag} is that of {manifest.tag}",
             where=where,
             why="someone published or changed that release by hand",
@@ -115,7 +115,7 @@ def parse_manifest(content: bytes, tag: str, *, where: str) -> Manifest:
 def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | SourceEntry, folder: Path) -> Path:
     """Download a wheel of a published release, if it is the one that the manifest lists.
 
-    :raises VerificationError: ``release-not-its-manifest``, ``asset-corrupt``
+    :raises VerificationError: ``release-tampered``, ``file-damaged``
     """
     asset = release.asset(wheel.filename)
     if asset is None or asset.sha256 != wheel.sha256:
@@ -127,7 +127,7 @@ def fetch_published_wheel(forge: Forge, release: Release, wheel: WheelEntry | So
 def not_its_manifest(forge: Forge, tag: str, what: str, why: str) -> VerificationError:
     """The error for a published release that is not as its manifest says."""
     return VerificationError(
-        "release-not-its-manifest",
+        "release-tampered",
         f"{what} is not what {tag}'s {MANIFEST_NAME} says",
         where=forge.page_url(tag),
         why=why,
@@ -162,7 +162,7 @@ class RemoteRelease:
     def refresh(self) -> None:
         """Read it again. If the draft was deleted, another one of the same tag takes its place.
 
-        :raises UsageError: ``draft-missing``
+        :raises UsageError: ``tag-missing``
         """
         found = self.forge.refresh(self.release) or find_release(self.forge, self.tag)
         if found is None:
@@ -170,10 +170,10 @@ class RemoteRelease:
         self.release = found
 
     def need_draft(self) -> None:
-        """Refuse to change what is published. :raises UsageError: ``release-published``"""
+        """Refuse to change what is published. :raises UsageError: ``release-unsuitable``"""
         if not self.release.draft:
             raise UsageError(
-                "release-published",
+                "release-unsuitable",
                 f"{self.tag} is published, and a published release never changes",
                 where=self.tag,
                 remedy="make another snapshot: mlir-release snapshot --force; or yank this one: "
@@ -189,11 +189,11 @@ class RemoteRelease:
     def content(self, asset: Asset) -> bytes:
         """The content of a small asset. It is downloaded once, however often it is asked for.
 
-        :raises VerificationError: ``asset-too-large``: nothing that is read whole is that large
+        :raises VerificationError: ``release-tampered``: nothing that is read whole is that large
         """
         if asset.size > DOCUMENT_LIMIT:
             raise VerificationError(
-                "asset-too-large",
+                "release-tampered",
                 f"{asset.name} is larger than such a file can be",
                 where=asset.url,
                 why=f"it has {asset.size:,} bytes, and {DOCUMENT_LIMIT:,} are read at most",
@@ -218,7 +218,7 @@ class RemoteRelease:
         }
 
     def report(self, asset: Asset) -> TestReport:
-        """A test report. :raises VerificationError: ``report-invalid``"""
+        """A test report. :raises VerificationError: ``file-damaged``"""
         return TestReport.from_text(self.content(asset), name=asset.name, where=asset.url)
 
     def reports(self) -> dict[str, TestReport]:
@@ -264,7 +264,7 @@ class RemoteRelease:
 
         A complete asset of that name wins unless ``replace`` says that it is worthless; an incomplete one is deleted.
 
-        :raises ConflictError: ``forge-contested``; :raises VerificationError: ``upload-damaged``
+        :raises ConflictError: ``lost-race``; :raises VerificationError: ``file-damaged``
         """
         ours = sha256_of(source)
         races = Races(where=f"the draft of {self.tag}, {self.forge.description}")
@@ -310,7 +310,7 @@ class RemoteRelease:
 def draft_missing(forge: Forge, tag: str) -> UsageError:
     """The error where a tag has neither a draft nor a release."""
     return UsageError(
-        "draft-missing",
+        "tag-missing",
         f"there is neither a draft nor a release of {tag}",
         where=forge.description,
         remedy="`mlir-release snapshot` resumes the tag and makes its draft; an abandoned tag stays abandoned",
@@ -320,7 +320,7 @@ def draft_missing(forge: Forge, tag: str) -> UsageError:
 def _check_arrived(asset: Asset, sha256: str, tag: str) -> None:
     if asset.sha256 != sha256:
         raise VerificationError(
-            "upload-damaged",
+            "file-damaged",
             f"the forge received other bytes of {asset.name} than were sent",
             where=asset.url,
             why=f"sha256 {asset.sha256} instead of {sha256}",

@@ -64,12 +64,12 @@ def repository_of(forge: Forge, known: str = "") -> str:
     """The address of the repository whose workflows sign.
 
     :param known: what a mirrored manifest says, which is all that a local forge knows
-    :raises UsageError: ``provenance-repository-unknown``
+    :raises UsageError: ``option-invalid``
     """
     found = forge.services.url if forge.services is not None else known
     if not found:
         raise UsageError(
-            "provenance-repository-unknown",
+            "option-invalid",
             "nothing says whose workflows must have signed the release",
             where=forge.description,
             remedy="name the repository: --repository https://github.com/OWNER/NAME; a local forge's own releases are "
@@ -102,11 +102,11 @@ class Signatures:
         return self._remote.content(asset) if asset is not None and asset.complete else None
 
     def check(self, name: str, sha256: str) -> Signer:
-        """Check a file of the release. :raises VerificationError: ``provenance-…``"""
+        """Check a file of the release. :raises VerificationError: ``signature-invalid``"""
         return self.accept(name, sha256, self.bundle(name))
 
     def accept(self, name: str, sha256: str, bundle: bytes | None) -> Signer:
-        """Check a file against a bundle. :raises VerificationError: ``provenance-…``"""
+        """Check a file against a bundle. :raises VerificationError: ``signature-invalid``"""
         return verify_file(Subject(name=name, sha256=sha256), bundle, self.policy, self.trust)
 
 
@@ -121,7 +121,7 @@ class TrustedRelease:
     self_named: bool = False  #: only the release itself says whose signature counts
 
     def check(self, name: str, sha256: str) -> Signer | None:
-        """Check another of its files. :raises VerificationError: ``provenance-…``"""
+        """Check another of its files. :raises VerificationError: ``signature-invalid``"""
         return self.signatures.check(name, sha256) if self.signatures is not None else None
 
 
@@ -135,8 +135,8 @@ def find_policy(
     :param configured: whether the forge's releases must be signed; None: as its branch says, which is read only where
         the answer depends on it
     :param commit: that the tag has to be at; empty: what the manifest says
-    :raises VerificationError: ``provenance-downgraded``
-    :raises UsageError: ``provenance-repository-unknown``
+    :raises VerificationError: ``provenance-missing``
+    :raises UsageError: ``option-invalid``
     """
     if signed_by.skipped:
         return None
@@ -169,8 +169,8 @@ def read_trusted(
     :param commit: that the tag has to be at; empty: what the manifest says. What is signed is a pin commit either way:
         attest.yml looks before it signs.
     :param warn: say so if only the release itself names who signed it
-    :raises VerificationError: ``provenance-…``, and what :func:`~.release_assets.fetch_manifest` raises
-    :raises UsageError: ``provenance-repository-unknown``
+    :raises VerificationError: ``signature-invalid``, and what :func:`~.release_assets.fetch_manifest` raises
+    :raises UsageError: ``option-invalid``
     """
     manifest = fetch_manifest(forge, release, folder)
     policy = find_policy(forge, manifest, signed_by, commit=commit)
@@ -232,11 +232,11 @@ class Manifests:
         return find_policy(self._forge, manifest, self._signed_by, configured=self._configured)
 
     def is_signed(self, manifest: Manifest) -> bool:
-        """Whether there must be a bundle. :raises VerificationError: ``provenance-downgraded``"""
+        """Whether there must be a bundle. :raises VerificationError: ``provenance-missing``"""
         return self._policy(manifest) is not None
 
     def check(self, manifest: Manifest, content: bytes, bundle: bytes | None) -> None:
-        """Check the manifest's text against its bundle. :raises VerificationError: ``provenance-…``"""
+        """Check the manifest's text against its bundle. :raises VerificationError: ``signature-invalid``"""
         policy = self._policy(manifest)
         if policy is not None:
             subject = Subject(name=MANIFEST_NAME, sha256=sha256_of(content))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlir_release.snapshot.state import TagState
 
 #: Errors that say what a draft is like, or what another process did to it meanwhile. The sweep reports them.
-FINDINGS = frozenset({"release-incomplete", "draft-changed", "draft-missing", "tag-abandoned", "published-meanwhile"})
+FINDINGS = frozenset({"release-not-ready", "changed-meanwhile", "tag-missing", "tag-abandoned"})
 
 #: Has the release's workflow build nothing, and publish what is in the draft, also while another run of it builds.
 PUBLISH_ONLY = {"publish-only": "true"}

@@ -98,7 +98,7 @@ def upload(draft: Draft, dist: Path, *, dry_run: bool = False) -> UploadOutcome:
 
 
 def _check_signed(signatures: Signatures, content: Dist) -> None:
-    """Check the bundles of a folder, before any file of it is sent. :raises VerificationError: ``provenance-…``"""
+    """Check the bundles of a folder, before any file of it is sent. :raises VerificationError: ``signature-invalid``"""
     digests = {wheel.filename: wheel.sha256 for wheel in content.wheels}
     digests |= {path.name: sha256_of(path) for path in content.reports}
     for name, digest in digests.items():
@@ -110,7 +110,7 @@ def _check_target(wheel: Built, matrix: Matrix) -> None:
     target = matrix.wheel(wheel.target)
     if target.slot != wheel.slot:
         raise UsageError(
-            "wheel-target-mismatch",
+            "input-invalid",
             f"{wheel.filename} is not what its target {target.name} makes",
             where=str(wheel.path),
             why=f"the target makes {target.slot}, the file is {wheel.slot}",

@@ -61,8 +61,8 @@ def verify(draft: Draft) -> Verified:
     Digests, archives, metadata files, required targets, passing reports about these very wheels. Nothing of a wheel is
     run here, beside the right to publish: the reports tell that it was installed in an empty environment, and works.
 
-    :raises VerificationError: ``asset-corrupt``, ``wheel-…``, ``metadata-mismatch``, …
-    :raises NeedsPersonError: ``release-incomplete``, with every target that is missing or fails
+    :raises VerificationError: ``file-damaged``, …
+    :raises NeedsPersonError: ``release-not-ready``, with every target that is missing or fails
     """
     _check_names(draft.release)
     with scratch_folder("verify") as folder:
@@ -98,7 +98,7 @@ def verify(draft: Draft) -> Verified:
 
 
 def _check_reports(draft: Draft) -> None:
-    """Check who signed the reports that vouch for the wheels. :raises VerificationError: ``provenance-…``"""
+    """Check who signed the reports that vouch for the wheels. :raises VerificationError: ``signature-invalid``"""
     if draft.signatures is None:
         return
     for asset in draft.release.assets:
@@ -111,7 +111,7 @@ def _check_whole(release: Release) -> None:
     for asset in release.assets:
         if not asset.complete:
             raise VerificationError(
-                "asset-incomplete",
+                "file-damaged",
                 f"the upload of {asset.name} was cut off",
                 where=asset.url,
                 remedy=f"upload it again (mlir-release publish {release.tag} DIST), "
@@ -131,7 +131,7 @@ def _check_names(release: Release) -> None:
         )
         if not known:
             raise VerificationError(
-                "asset-unexpected",
+                "file-damaged",
                 f"{asset.name} is no file that a release has",
                 where=asset.url,
                 why="someone added it by hand",
@@ -160,13 +160,13 @@ def _read_wheels(draft: Draft, folder: Path) -> tuple[list[Built], dict[str, byt
 
 
 def _lacks_metadata(draft: Draft, wheel: Wheel) -> bool:
-    """Whether a draft still lacks a wheel's metadata file. :raises VerificationError: ``metadata-mismatch``"""
+    """Whether a draft still lacks a wheel's metadata file. :raises VerificationError: ``file-damaged``"""
     beside = draft.release.asset(wheel.filename + METADATA_SUFFIX)
     if draft.release.draft and (beside is None or not beside.complete):
         return True
     if beside is None or beside.sha256 != sha256_of(wheel.metadata):
         raise VerificationError(
-            "metadata-mismatch",
+            "file-damaged",
             f"the metadata file of {wheel.filename} is {'missing' if beside is None else 'not the one in the wheel'}",
             where=beside.url if beside is not None else draft.tag,
             why="pip would resolve with it and then install something else",
@@ -185,7 +185,7 @@ def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
         return made
     if beside is None or beside.sha256 != sha256_of(made):
         raise VerificationError(
-            "provenance-file-mismatch",
+            "file-damaged",
             f"the provenance file of {wheel.filename} is not made from its bundle",
             where=beside.url if beside is not None else draft.tag,
             why="indexes would show another attestation than the one that was verified",
@@ -196,7 +196,7 @@ def _check_provenance(draft: Draft, wheel: Built) -> bytes | None:
 
 def _incomplete(tag: str, judgement: Judgement) -> NeedsPersonError:
     return NeedsPersonError(
-        "release-incomplete",
+        "release-not-ready",
         f"{tag} can't be published yet",
         where=tag,
         why="\n    ".join(["", *judgement.problems]).rstrip(),

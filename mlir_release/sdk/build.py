@@ -192,7 +192,7 @@ def prepare(
     """
     if configuration not in CONFIGURATIONS:
         raise UsageError(
-            "sdk-configuration-unknown",
+            "option-invalid",
             f"there is no LLVM configuration {configuration!r}",
             remedy=f"use one of: {', '.join(CONFIGURATIONS)}",
         )

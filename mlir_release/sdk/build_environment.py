@@ -323,7 +323,7 @@ class Container(BuildEnvironment):
         done = capture(self._run(words=("sh", "-c", _FIND_PYTHON)))
         if not done.ok or not done.stdout.strip():
             raise MachineError(
-                "container-without-python",
+                "no-python",
                 "the image has no CPython that LLVM's configuration could use",
                 where=self.image,
                 why=done.stderr.strip()[-1000:] or "it has neither /opt/python/cp3*/bin/python nor python3",

@@ -113,7 +113,7 @@ def read_packages(prefix: Prefix, tools: Iterable[str]) -> Packages:
 
     :param tools: programs that the SDK carries; others are dropped
     :raises VerificationError: if a library that the bindings need cannot be made self-contained:
-        ``sdk-library-not-carried`` names what it links, ``sdk-exports-incomplete`` what is not there
+        ``llvm-unsuitable`` names what it links, ``llvm-unsuitable`` what is not there
     """
     packages = Packages(
         llvm=cmake_exports.read(prefix.llvm_cmake / "LLVMExports.cmake"),
@@ -240,7 +240,7 @@ def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> Verifica
     if not outside:
         absent = sorted({library for _, library in causes} | {name for name in lost if name not in packages.reasons})
         return VerificationError(
-            "sdk-exports-incomplete",
+            "llvm-unsuitable",
             f"{', '.join(absent)} cannot be taken from this LLVM",
             where=str(prefix.mlir_cmake),
             why="the exports name static libraries that are not there",
@@ -249,7 +249,7 @@ def _incomplete(packages: Packages, lost: list[str], prefix: Prefix) -> Verifica
     options = sorted({option for _, library in outside for part, option in _OPTIONS.items() if part in library.lower()})
     how = f" ({' '.join(f'-D{option}=OFF' for option in options)})" if options else ""
     return VerificationError(
-        "sdk-library-not-carried",
+        "llvm-unsuitable",
         f"this LLVM links {', '.join(sorted({library for _, library in outside}))}, which an SDK does not carry",
         where=str(prefix.llvm_cmake),
         why="; ".join(f"{target} links {library}" for target, library in outside)

@@ -148,7 +148,7 @@ class DebianPackages:
             else:
                 return
         raise MachineError(
-            "source-archive-missing",
+            "sources-unavailable",
             f"none of apt's repositories has {archive.name}",
             why="; ".join(refusals),
             remedy="check the network, or give the sources with --source",
@@ -164,7 +164,7 @@ class DebianPackages:
                 return folder[1], digest[1]
         archives = sorted(set(re.findall(r"\S+\.orig\.tar\.xz$", records, re.MULTILINE)))
         raise MachineError(
-            "source-not-indexed",
+            "sources-unavailable",
             f"the distribution's source index does not name {name}",
             where=package,
             why=f"it names {', '.join(archives)}" if archives else "it has no such source package",
@@ -226,7 +226,7 @@ class DebianPackages:
             self._run("apt-get", "update", "-qq", check=False)
         if not any(path.name.endswith("Release") for path in (self._apt / "lists").iterdir()):
             raise MachineError(
-                "apt-no-lists",
+                "network-failed",
                 "apt could not fetch the distribution's package lists",
                 where=str(self._apt),
                 remedy="check the network and apt's sources, or give an installed LLVM with --prefix",
@@ -248,7 +248,7 @@ class DebianPackages:
         done = capture([program, *options, *args], cwd=cwd, environment=environment, encoding="utf-8")
         if check and not done.ok:
             raise MachineError(
-                "apt-failed",
+                "network-failed",
                 f"{program} {args[0]} failed: {done.ending}",
                 where=str(cwd or self._apt),
                 why="\n".join(done.stderr.strip().splitlines()[-5:]),

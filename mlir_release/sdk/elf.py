@@ -70,13 +70,13 @@ class ElfFacts:
 def read_elf(file: IO[bytes]) -> ElfFacts:
     """Read one ELF file from a seekable binary stream.
 
-    :raises VerificationError: ``elf-damaged``
+    :raises VerificationError: ``file-damaged``
     """
     try:
         return _read(file)
     except Exception as error:  # whatever a damaged file makes pyelftools raise
         raise VerificationError(
-            "elf-damaged",
+            "file-damaged",
             "this is not a sound ELF file",
             where=str(getattr(file, "name", "")),
             why=str(error) or type(error).__name__,

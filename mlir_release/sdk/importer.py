@@ -68,12 +68,12 @@ def import_sdk(
     :param other_patch: accept sources of another patch release of the same X.Y. LLVM keeps its interfaces within X.Y,
         so such an SDK works, but what is built with it is of no one revision: it serves tests, never a release.
     :param regalloc_model: that this LLVM was compiled with
-    :raises UsageError: wrong arguments; ``sdk-wrong-version`` if source and prefix are of different versions
+    :raises UsageError: wrong arguments; ``sdk-mismatch`` if source and prefix are of different versions
     :raises MachineError: missing pieces (each named with its package), no disk space
     """
     if not SHA_PATTERN.fullmatch(revision):
         raise UsageError(
-            "sdk-revision-invalid",
+            "option-invalid",
             f"{revision!r} is not a full llvm-project commit",
             remedy="give 40 hexadecimal digits; `mlir-release pin show` prints the pinned one",
         )
@@ -228,14 +228,14 @@ def _extract_archive(archive: Path, folder: Path, prefix: Prefix) -> None:
     command = shutil.which("ar") or shutil.which(str(prefix.tool("llvm-ar")))
     if command is None:
         raise MachineError(
-            "archiver-missing",
+            "tool-missing",
             "there is no `ar` to open the static libraries with",
             remedy="install binutils (on Debian: `apt-get install binutils`)",
         )
     members = _run_archiver([command, "t", str(archive)], folder).split()
     if len(set(members)) != len(members):
         raise MachineError(
-            "archive-with-equal-names",
+            "program-failed",
             f"{archive.name} has several members of one name, which cannot be taken out side by side",
             where=str(archive),
             remedy="build an SDK from source: `mlir-release sdk build`",
@@ -249,7 +249,7 @@ def _run_archiver(command: list[str], folder: Path) -> str:
     done = capture(command, cwd=folder)
     if not done.ok:
         raise MachineError(
-            "archive-unreadable",
+            "tool-missing",
             f"{Path(command[-1]).name} is not a readable static library",
             where=command[-1],
             why=done.complaint,
@@ -326,7 +326,7 @@ def _check_versions(prefix: Prefix, upstream: UpstreamSource, *, other_patch: bo
         return
     accept = "; for tests only, --other-patch accepts another patch release" if similar else ""
     raise UsageError(
-        "sdk-wrong-version",
+        "sdk-mismatch",
         f"the installed LLVM is {prefix.version}, but the sources are {upstream.version}",
         where=f"{prefix.root} and {upstream.root}",
         why="bindings compiled against libraries of another version crash, at best",
@@ -366,10 +366,10 @@ def _check_pieces(prefix: Prefix) -> None:
 
 
 def check_output(output: Path) -> None:
-    """Refuse a folder that holds something else than an SDK. :raises UsageError: ``sdk-output-occupied``"""
+    """Refuse a folder that holds something else than an SDK. :raises UsageError: ``output-in-the-way``"""
     if output.is_dir() and any(output.iterdir()) and not (output / DESCRIPTION).is_file():
         raise UsageError(
-            "sdk-output-occupied",
+            "output-in-the-way",
             "the folder for the SDK holds something else",
             where=str(output),
             remedy="name a folder that is empty, is not there yet, or holds an SDK",

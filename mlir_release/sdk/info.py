@@ -74,7 +74,7 @@ class SdkInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
             return convert(data, cls)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                "sdk-description-invalid",
+                "input-invalid",
                 "the SDK's description cannot be read",
                 where=where,
                 why=f"{type(error).__name__}: {error}",
@@ -96,7 +96,7 @@ class Sdk:
         description = root / DESCRIPTION
         if not description.is_file():
             raise UsageError(
-                "sdk-missing",
+                "input-missing",
                 "there is no SDK in this folder",
                 where=str(root),
                 why=f"it has no {DESCRIPTION}, which is written last, when everything else is there",
@@ -150,12 +150,12 @@ class Sdk:
         """Check that parts are here.
 
         :param purpose: what needs them: "the suite bindings"
-        :raises UsageError: ``sdk-part-missing``
+        :raises UsageError: ``input-missing``
         """
         missing = [part for part in parts if not self.has(part)]
         if missing:
             raise UsageError(
-                "sdk-part-missing",
+                "input-missing",
                 f"the SDK's {missing[0]} part is not here, and {purpose} needs it",
                 where=str(self.root),
                 why=f"parts that are here: {', '.join(self.parts) or 'none'}",
@@ -165,7 +165,7 @@ class Sdk:
     def listed(self, part: str) -> dict[str, str]:
         """The files of a part that is here: path -> line of its list.
 
-        :raises VerificationError: ``sdk-modified``, if the list is another one, or names what is elsewhere
+        :raises VerificationError: ``file-damaged``, if the list is another one, or names what is elsewhere
         """
         file = list_of(self.root, part)
         if part not in self.info.parts or f"sha256:{sha256_of(file)}" != self.info.parts[part].digest:
@@ -189,7 +189,7 @@ class Sdk:
 
     def _modified(self, why: str) -> VerificationError:
         return VerificationError(
-            "sdk-modified",
+            "file-damaged",
             "the SDK's files are not those that it was made with",
             where=str(self.root),
             why=why,

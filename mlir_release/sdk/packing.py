@@ -36,7 +36,7 @@ _MAKE_ROOM = "free some space, or give another output folder; what was unpacked 
 def pack(sdk: Sdk, output: Path) -> list[Path]:
     """Write ``sdk.json``, and one archive for each part that is here, into the folder ``output``; returns the archives.
 
-    :raises MachineError: ``disk-space``
+    :raises MachineError: ``disk-full``
     """
     output.mkdir(parents=True, exist_ok=True)
     archives = []
@@ -84,9 +84,9 @@ def unpack(archives: Sequence[Path], output: Path) -> Sdk:
     Each part is verified, file by file, before it is moved into place; what an earlier run left half-done is replaced.
 
     :param archives: of :func:`pack`; or folders that hold some (or only an ``sdk.json``, for tests that need no part)
-    :raises UsageError: ``sdk-archive-missing``, ``sdk-part-of-another``
-    :raises VerificationError: ``sdk-archive-damaged``, ``sdk-archive-leads-outside``
-    :raises MachineError: ``disk-space``
+    :raises UsageError: ``input-missing``, ``sdk-mismatch``
+    :raises VerificationError: ``file-damaged``
+    :raises MachineError: ``disk-full``
     """
     output = Path(output).absolute()
     with (
@@ -108,7 +108,7 @@ def _find(archives: Sequence[Path]) -> list[Path]:
         inside = [*given.glob(DESCRIPTION), *sorted(given.glob(f"*{SUFFIX}"))] if given.is_dir() else [given]
         if not inside or not all(path.is_file() for path in inside):
             raise UsageError(
-                "sdk-archive-missing",
+                "input-missing",
                 "there is no packed SDK",
                 where=str(given),
                 why=f"no {DESCRIPTION} and no archive {SUFFIX} is there",
@@ -165,7 +165,7 @@ def _check_inside(member: tarfile.TarInfo, staging: Path, archive: Path) -> None
 
     tarfile's filter refuses most of it, too, but versions of it could be led around (CVE-2025-4517, CVE-2025-4330).
 
-    :raises VerificationError: ``sdk-archive-leads-outside``
+    :raises VerificationError: ``file-damaged``
     """
     name = PurePosixPath(member.name)
     through = any((staging / parent).is_symlink() for parent in name.parents)
@@ -176,7 +176,7 @@ def _check_inside(member: tarfile.TarInfo, staging: Path, archive: Path) -> None
 
 def _leads_outside(archive: Path, why: str) -> VerificationError:
     return VerificationError(
-        "sdk-archive-leads-outside",
+        "file-damaged",
         f"{archive.name} has an entry that would be unpacked elsewhere",
         where=str(archive),
         why=why,
@@ -204,7 +204,7 @@ def _check_same(info: SdkInfo, output: Path, found: Path) -> None:
     other = SdkInfo.from_json(read_document(there), where=str(there))
     if other != info:
         raise UsageError(
-            "sdk-part-of-another",
+            "sdk-mismatch",
             f"{found.name} belongs to another SDK than the one in {output}",
             where=str(found),
             why=f"it is of {info.revision} ({info.platform}, {info.digest}), the folder's is of {other.revision} "
@@ -226,7 +226,7 @@ def _verified(archive: Path, staging: Path) -> Sdk:
 
 def _damaged(archive: Path, why: str) -> VerificationError:
     return VerificationError(
-        "sdk-archive-damaged",
+        "file-damaged",
         f"{archive.name} is not a complete part of an SDK",
         where=str(archive),
         why=why,

@@ -115,8 +115,8 @@ def package_name(kind: str, *, provider: str, major: int | str) -> str:
 def inspect_prefix(root: Path) -> Prefix:
     """Find out what is installed at ``root``.
 
-    :raises UsageError: if there is no LLVM at all (``sdk-prefix-missing``)
-    :raises MachineError: if there is one, but without the pieces that CMake needs (``sdk-pieces-missing``)
+    :raises UsageError: if there is no LLVM at all (``input-missing``)
+    :raises MachineError: if there is one, but without the pieces that CMake needs (``tool-missing``)
     """
     root = Path(root).absolute()
     found = _find_package(root, "llvm", "LLVMConfig.cmake")
@@ -125,7 +125,7 @@ def inspect_prefix(root: Path) -> Prefix:
         numbered = re.search(r"llvm[-@](?P<major>\d+)", str(root))
         major = numbered["major"] if numbered else "NN"
         raise UsageError(
-            "sdk-prefix-missing",
+            "input-missing",
             "there is no installed LLVM with its development files",
             where=str(root),
             why=exists,
@@ -157,7 +157,7 @@ def inspect_prefix(root: Path) -> Prefix:
 def missing_pieces(root: Path, pieces: list[str]) -> MachineError:
     """The error that names every missing piece and the package that has it."""
     return MachineError(
-        "sdk-pieces-missing",
+        "tool-missing",
         f"the installed LLVM lacks {len(pieces)} thing{'s' if len(pieces) > 1 else ''} that an SDK needs",
         where=str(root),
         why="; ".join(pieces),

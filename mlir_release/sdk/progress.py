@@ -51,14 +51,14 @@ def run_step(
     :param budget: seconds after which it is interrupted
     :raises BudgetSpent: when it was
     :raises BuildInterrupted: something else interrupted it
-    :raises MachineError: ``sdk-build-failed``, with what the failing step printed; ``disk-space``
+    :raises MachineError: ``program-failed``, with what the failing step printed; ``disk-full``
     """
     log.unlink(missing_ok=True)
     try:
         run_logged(command, log=log, environment=environment, budget=budget, on_line=_progress())
     except StepInterrupted:
         raise BudgetSpent(
-            "sdk-budget-spent",
+            "interrupted",
             f"the build was stopped after {format_seconds(budget or 0)}",
             where=str(log),
             remedy="run the same command again, with the same compiler cache, to resume",
@@ -66,7 +66,7 @@ def run_step(
     except StepFailed:
         if _INTERRUPTED in tail(log, 1):
             raise BuildInterrupted(
-                "sdk-build-interrupted",
+                "interrupted",
                 "the build was interrupted",
                 where=str(log),
                 remedy="run the same command again to resume it",
@@ -90,7 +90,7 @@ def _failure(log: Path, what: str) -> MachineError:
     if shutil.disk_usage(log.parent).free < _FULL:
         return _no_space(log.parent, "\n".join(why))
     return MachineError(
-        "sdk-build-failed",
+        "program-failed",
         what,
         where=str(log),
         why="\n".join(why),

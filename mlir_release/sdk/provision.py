@@ -50,7 +50,7 @@ def available_releases(
     :param prefix: an installed LLVM; then it is that one's release alone
     :param source: a source tree; then it is that one's release
     :param version: only this one
-    :raises MachineError: ``source-unavailable``, ``no-release-at-hand``
+    :raises MachineError: ``sources-unavailable``
     """
     packaged = _packaged(cache) if prefix is None else []
     wanted = _named(prefix, source, version) or packaged or [read_catalogue()[-1].version]
@@ -69,7 +69,7 @@ def available_releases(
             yield (release if release.epoch else replace(release, epoch=tree.epoch)), tree
     if len(refusals) == len(wanted):
         raise MachineError(
-            "no-release-at-hand",
+            "sources-unavailable",
             "this distribution has packages of LLVM, but the sources of none of them can be had",
             why="; ".join(refusals),
             remedy="check the network, or give a source tree with --source",
@@ -92,7 +92,7 @@ def _named(prefix: Path | None, source: Path | None, version: str | None) -> lis
     named = {option: text.removesuffix("git") for option, text in found.items() if text}
     if len(set(named.values())) > 1:
         raise UsageError(
-            "llvm-versions-differ",
+            "option-invalid",
             "the options name different versions of LLVM",
             why=", ".join(f"{option}: {text}" for option, text in named.items()),
             remedy="give the sources of the LLVM that is installed, and name no other version",

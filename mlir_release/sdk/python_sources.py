@@ -37,7 +37,7 @@ def is_python_group(target: Target) -> bool:
 def add_python_sources(root: Path) -> None:
     """Add ``src/python/`` and :data:`EXPORTS` to an SDK that has everything else.
 
-    :raises VerificationError: ``sdk-python-sources-failed`` if upstream's files do not configure, or a source is not
+    :raises VerificationError: ``build-failed`` if upstream's files do not configure, or a source is not
         generated
     :raises MachineError: what :func:`~mlir_release.host.build_tools.cmake_and_ninja` raises
     """
@@ -66,7 +66,7 @@ def _run(*command: str | Path) -> None:
     done = capture(command)
     if not done.ok:
         raise VerificationError(
-            "sdk-python-sources-failed",
+            "build-failed",
             "the groups of Python sources cannot be made of these sources and this LLVM",
             where=" ".join(map(str, command[:3])),
             why="\n".join((done.stdout + done.stderr).strip().splitlines()[-25:]),

@@ -43,13 +43,13 @@ class ModelFolder:
     def load(cls, folder: Path) -> ModelFolder:
         """Read the folder.
 
-        :raises UsageError: ``regalloc-model-missing``, ``regalloc-model-invalid``
-        :raises VerificationError: ``regalloc-model-modified``
+        :raises UsageError: ``input-missing``, ``input-invalid``
+        :raises VerificationError: ``file-damaged``
         """
         missing = [name for name in (DESCRIPTION, *SOURCES) if not (folder / name).is_file()]
         if missing:
             raise UsageError(
-                "regalloc-model-missing",
+                "input-missing",
                 f"there is no {missing[0]} in the folder that regalloc-model names",
                 where=str(folder),
                 remedy="write the folder with `mlir-release mlgo embed`, commit it, or correct the key",
@@ -58,7 +58,7 @@ class ModelFolder:
             about = ModelDescription.from_text((folder / DESCRIPTION).read_bytes())
         except MalformedError as error:
             raise UsageError(
-                "regalloc-model-invalid",
+                "input-invalid",
                 f"{DESCRIPTION} can't be read: {error.path or 'it'} {error.problem}",
                 where=str(folder),
                 remedy=error.hint or "write the folder again with `mlir-release mlgo embed`",
@@ -66,7 +66,7 @@ class ModelFolder:
         for name in SOURCES:
             if sha256_of(folder / name) != about.files.get(name):
                 raise VerificationError(
-                    "regalloc-model-modified",
+                    "file-damaged",
                     f"{name} is not the file that {DESCRIPTION} describes",
                     where=str(folder / name),
                     why=f"its SHA-256 is {sha256_of(folder / name)}, not {about.files.get(name)}",
@@ -78,13 +78,13 @@ class ModelFolder:
         """Make sure that an LLVM's advisor gives the features that the model reads.
 
         :param source: llvm-project, or the part of it that an SDK carries
-        :raises VerificationError: ``regalloc-model-other-features``, ``regalloc-advisor-missing``
+        :raises VerificationError: ``model-unsuitable``
         """
         file = source / ADVISOR
         features = advisor_features(file.read_text("utf-8", "surrogateescape")) if file.is_file() else ()
         if not features:
             raise VerificationError(
-                "regalloc-advisor-missing",
+                "model-unsuitable",
                 "these sources have no advisor that a model could be compiled with",
                 where=str(file),
                 why="it names no features (RA_EVICT_FEATURES_LIST)" if file.is_file() else "there is no such file",
@@ -94,7 +94,7 @@ class ModelFolder:
         if features != self.about.features:
             odd = sorted(set(features) ^ set(self.about.features))
             raise VerificationError(
-                "regalloc-model-other-features",
+                "model-unsuitable",
                 f"the model is for LLVM {self.about.llvm}, and this LLVM's advisor gives other features",
                 where=str(self.folder),
                 why=f"only one of both has {', '.join(odd)}" if odd else "their order differs",
@@ -104,7 +104,7 @@ class ModelFolder:
     def check_better(self) -> None:
         """Make sure that the policy won against LLVM's heuristic: releases have no other.
 
-        :raises VerificationError: ``regalloc-model-not-better``
+        :raises VerificationError: ``model-unsuitable``
         """
         file = self.folder / EVALUATION
         try:
@@ -117,7 +117,7 @@ class ModelFolder:
             passed, why = False, f"it can't be read: {error}"
         if not passed:
             raise VerificationError(
-                "regalloc-model-not-better",
+                "model-unsuitable",
                 "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it",
                 where=str(file),
                 why=why,

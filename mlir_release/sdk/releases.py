@@ -88,14 +88,14 @@ def identify_revision(
     :param version: of the LLVM
     :param revision: its commit; default: what :func:`find_release` finds
     :param source_epoch: that commit's time; default: what the catalogue or upstream says
-    :raises UsageError: ``llvm-commit-unknown``, ``source-epoch-missing``
+    :raises UsageError: ``option-invalid``
     """
     found = find_release(version, source=source, upstream=upstream)
     if revision is not None and revision != found.commit:
         found = replace(release_at(revision), version=version)
     if not found.commit:
         raise UsageError(
-            "llvm-commit-unknown",
+            "option-invalid",
             f"the llvm-project commit of LLVM {version} is not known",
             why="the catalogue does not have this version, upstream's tags can't be read, and no checkout was given",
             remedy="give it with --revision, or give a git checkout of llvm-project with --source",
@@ -112,7 +112,7 @@ def _epoch_of(commit: str, upstream: str) -> int:
     except ReleaseError:
         pass
     raise UsageError(
-        "source-epoch-missing",
+        "option-invalid",
         f"the time of commit {commit} is not known",
         why="it becomes SOURCE_DATE_EPOCH of the wheels; the catalogue has it for releases only, and upstream can't be "
         "asked",

@@ -68,7 +68,7 @@ def _read(tree: Path, release: Release, *, whole: bool) -> UpstreamSource:
     found = read_source(tree, whole=whole)
     if release.version and found.version.removesuffix("git") != release.version:
         raise MachineError(
-            "source-of-another-version",
+            "sources-unavailable",
             f"the sources of LLVM {release.version} are those of {found.version}",
             where=str(tree),
             why=f"the tree says that it is {found.version}, not {release.version}",
@@ -98,7 +98,7 @@ def _first_that_answers(
         return
     shutil.rmtree(staging, ignore_errors=True)
     raise MachineError(
-        "source-unavailable",
+        "sources-unavailable",
         f"the sources of {release} are not available",
         where=str(tree),
         why="; ".join(refusals) or "no upstream is given, and this commit is no release that Debian could have",
@@ -135,7 +135,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
             git.run("checkout", "--quiet", "--detach", "FETCH_HEAD", env=limits, remote="origin")
     except GitError as error:
         raise MachineError(
-            "source-git-failed",
+            "sources-unavailable",
             "git could not fetch the sources",
             where=upstream,
             why=error.why,
@@ -147,7 +147,7 @@ def _from_git(revision: str, upstream: str, into: Path, *, whole: bool) -> None:
 def _from_debian(release: Release, cache: Path, into: Path, *, whole: bool) -> None:
     """Unpack the archive of Debian's source package, which is upstream's own tree."""
     if not DebianPackages.available():
-        raise MachineError("apt-missing", "this machine has no apt", remedy="give the sources with --source")
+        raise MachineError("sources-unavailable", "this machine has no apt", remedy="give the sources with --source")
     archive = DebianPackages(cache).source_archive(release.version, sha256=release.sha256)
     top = archive.name.removesuffix(".orig.tar.xz")
     members = [top] if whole else [f"{top}/{name}" for name in KEPT_SOURCES]
@@ -157,7 +157,7 @@ def _from_debian(release: Release, cache: Path, into: Path, *, whole: bool) -> N
         done = capture([*command, *members])
     if not done.ok and "Not found in archive" not in done.stderr:
         raise MachineError(
-            "source-unpack-failed",
+            "sources-unavailable",
             f"{archive.name} can't be unpacked",
             where=str(into),
             why="\n".join(done.complaint.splitlines()[-3:]),

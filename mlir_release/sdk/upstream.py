@@ -94,8 +94,8 @@ def read_source(root: Path, *, whole: bool = False) -> UpstreamSource:
     """Read what the tree at ``root`` is.
 
     :param whole: LLVM itself is to be built from it
-    :raises UsageError: ``sdk-source-missing`` if it is no llvm-project tree at all, ``sdk-source-incomplete`` if pieces
-        are missing, ``sdk-source-without-version``, ``sdk-source-requirements-invalid``
+    :raises UsageError: ``input-missing`` if it is no llvm-project tree at all, ``input-invalid`` if pieces
+        are missing, ``input-invalid``
     """
     root = Path(root).absolute()
     _check_pieces(root, whole=whole)
@@ -112,7 +112,7 @@ def _check_pieces(root: Path, *, whole: bool) -> None:
     missing += [name for name in NEEDED_TO_BUILD if whole and not (root / name).exists()]
     if missing:
         raise UsageError(
-            "sdk-source-incomplete",
+            "input-invalid",
             "LLVM can't be built from these sources" if whole else "an SDK can't be made with these sources",
             where=str(root),
             why=f"missing: {', '.join(missing)}",
@@ -128,7 +128,7 @@ def _unreadable(root: Path, error: FactsError) -> UsageError:
     why = str(error) if root.is_dir() else "there is no such folder"
     if error.what == "bindings":
         return UsageError(
-            "sdk-source-missing",
+            "input-missing",
             "there are no sources of MLIR's Python bindings in this folder",
             where=str(root),
             why=why,
@@ -136,14 +136,14 @@ def _unreadable(root: Path, error: FactsError) -> UsageError:
         )
     if error.what == "version":
         return UsageError(
-            "sdk-source-without-version",
+            "input-invalid",
             "the source tree does not contain LLVM's version",
             where=str(root),
             why=why,
             remedy="give the root of llvm-project (with cmake/ beside mlir/), not mlir/ alone",
         )
     return UsageError(
-        "sdk-source-requirements-invalid",
+        "input-invalid",
         "the requirements of MLIR's Python bindings cannot be read",
         where=str(root),
         why=why,

@@ -28,7 +28,7 @@ def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
 
     :param sha: of the revision
     :returns: notes about demands that could not be read, and so refuse nothing
-    :raises UsageError: ``revision-demands-newer-tools``
+    :raises UsageError: ``revision-unsuitable``
     """
     found = [f"LLVM {facts.version} needs {demand}" for demand in facts.unmet(tools_of_all_jobs())]
     too_old = {runtime.name: compiler_too_old(runtime, facts) for runtime in matrix.runtimes}
@@ -38,7 +38,7 @@ def check_tools(matrix: Matrix, facts: LlvmFacts, sha: str) -> tuple[str, ...]:
     found += [reason for name, reason in too_old.items() if reason and name in required]
     if found:
         raise UsageError(
-            "revision-demands-newer-tools",
+            "revision-unsuitable",
             f"llvm-project {sha[:12]} demands newer tools than the jobs have; nothing is tagged",
             where=TARGETS_FILE,
             why="; ".join(found),

@@ -168,9 +168,9 @@ def select(
     :param upstream: None: the configuration's
     :param checks: where results are asked for; None: GitHub, at the upstream's own address
     :param explain: is given what policy ``green`` looked at, whatever came of it
-    :raises UsageError: ``green-not-configured``, ``green-not-on-github``, and those of :meth:`Upstream.resolve`
+    :raises UsageError: ``config-invalid``, ``needs-github``, and those of :meth:`Upstream.resolve`
     :raises VerificationError: ``revision-not-upstream``
-    :raises NeedsPersonError: ``nothing-green``, ``green-check-unseen``, if no commit is green and the fallback is to
+    :raises NeedsPersonError: ``nothing-green``, if no commit is green and the fallback is to
         stop
     """
     if upstream is None:
@@ -182,7 +182,7 @@ def select(
     green = config.green
     if green is None:
         raise UsageError(
-            "green-not-configured",
+            "config-invalid",
             "policy 'green' needs to know which checks must have succeeded",
             where="targets.toml",
             remedy='add [release.green] with checks = ["…"], depth = 50 and fallback = "head" or "stop"',
@@ -214,7 +214,7 @@ def _fall_back(green: GreenPolicy, upstream: Upstream, found: Search) -> Revisio
 def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonError:
     if found.seen and (never := unseen(green.checks, found.seen)):
         return NeedsPersonError(
-            "green-check-unseen",
+            "nothing-green",
             f"none of the last {len(found.candidates)} upstream commits has a check {', '.join(never)}",
             where=url,
             why=found.counts(),
@@ -230,7 +230,7 @@ def _nothing_green(green: GreenPolicy, url: str, found: Search) -> NeedsPersonEr
 
 
 def checks_of_upstream(url: str, environ: Mapping[str, str]) -> Checks:
-    """Where the check results of ``url`` are. :raises UsageError: ``green-not-on-github``"""
+    """Where the check results of ``url`` are. :raises UsageError: ``needs-github``"""
     from mlir_release.forge.github.checks import GitHubChecks
 
     client = client_of_upstream(url, environ)
@@ -243,7 +243,7 @@ def checks_of_upstream(url: str, environ: Mapping[str, str]) -> Checks:
 def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
     """The client of a repository on GitHub that git fetches from ``url``; any other host may be an Enterprise server.
 
-    :raises UsageError: ``green-not-on-github``
+    :raises UsageError: ``needs-github``
     """
     from mlir_release.forge.github.client import GitHubClient
 
@@ -253,7 +253,7 @@ def client_of_upstream(url: str, environ: Mapping[str, str]) -> GitHubClient:
     match = ON_GITHUB.fullmatch(url)
     if match is None:
         raise UsageError(
-            "green-not-on-github",
+            "needs-github",
             "policy 'green' needs the check results of the upstream, which only GitHub has",
             where=url,
             remedy="use head, a full sha, a tag or a branch",

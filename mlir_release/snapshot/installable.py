@@ -51,7 +51,7 @@ def ask(matrix: Matrix, facts: LlvmFacts, *, only: Container[str] | None = None)
     """Ask for every place of a matrix whether the wheels' requirements, and their tests', can be met from wheels alone.
 
     :param only: ask for these places alone
-    :raises UsageError: ``override-unknown``
+    :raises UsageError: ``config-invalid``
     """
     requirements = wheel_requirements(facts.runtime_requirements, matrix.overrides)
     if any(BINDINGS in wheel.suites for wheel in matrix.wheels):

@@ -26,9 +26,9 @@ def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
 
     :param state: of the tag (:func:`~mlir_release.snapshot.state.find_state`)
     :returns: the configuration of the protected branch
-    :raises VerificationError: ``pin-commit-missing``, those of :func:`~mlir_release.model.pin.check_pin_commit`, and
+    :raises VerificationError: ``tampered``, those of :func:`~mlir_release.model.pin.check_pin_commit`, and
         those of :func:`check_revision`
-    :raises NeedsPersonError: ``tag-contradicts-pin``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     facts = check_facts(forge.pin_facts(state.commit), state)
     config = matrix_of_branch(forge, facts.branch).release
@@ -43,7 +43,7 @@ def check_facts(facts: PinFacts | None, state: TagState) -> PinFacts:
     """
     if facts is None:
         raise VerificationError(
-            "pin-commit-missing",
+            "tampered",
             f"{state.name} names no commit",
             where=state.commit,
             why="someone made that tag by hand",
@@ -60,7 +60,7 @@ def check_revision(upstream: Upstream, state: TagState) -> None:
     toolkit) leaves nothing out, so it has nothing to be checked.
 
     :raises VerificationError: ``revision-not-upstream``
-    :raises NeedsPersonError: ``tag-facts-invalid``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     need_upstream(upstream, state.revision, tag=state.name)
     recorded = state.facts

@@ -309,7 +309,7 @@ def _allocate(request: Request, world: ForgeState) -> tuple[ReleaseTag, str, tup
     pending = [state.name for state in same if state.state == "pending"]
     if pending:
         raise NeedsPersonError(
-            "numbered-release-pending",
+            "release-pending",
             f"another numbered release of LLVM {request.version} is pending: {', '.join(pending)}",
             where=pending[0],
             why="its wheels would have the same version as the new one's",

@@ -19,13 +19,13 @@ def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:
     """Return the run ``run_id`` of ``workflow`` on the snapshot ``tag``.
 
     :param workflow: the file name of the one that builds releases
-    :raises UsageError: ``run-not-of-snapshot``, and what :func:`~.state.find_state` raises
-    :raises VerificationError: ``run-not-of-release``, and what :func:`~.pinned.check_pinned` raises
+    :raises UsageError: ``release-unsuitable``, and what :func:`~.state.find_state` raises
+    :raises VerificationError: ``tampered``, and what :func:`~.pinned.check_pinned` raises
     """
     state = find_state(forge, tag)
     if state.tag.kind != "snapshot":
         raise UsageError(
-            "run-not-of-snapshot",
+            "release-unsuitable",
             f"{tag} is no snapshot",
             why="numbered releases neither take compiled code from other runs nor give it to them",
             remedy="name a run of a snapshot",
@@ -37,7 +37,7 @@ def check_run(forge: Forge, run_id: str, tag: str, *, workflow: str) -> Run:
             f"no such run is on {tag}" if found is None else f"it ran at {found.commit}, and the tag is {state.commit}"
         )
         raise VerificationError(
-            "run-not-of-release",
+            "tampered",
             f"run {run_id} is no run of {workflow} on {tag}",
             where=forge.description,
             why=why,

@@ -80,7 +80,7 @@ class TagState:
     def facts(self) -> LlvmFacts | None:
         """What the tag records about its revision; None for the tags of older toolkits.
 
-        :raises NeedsPersonError: ``tag-facts-invalid``
+        :raises NeedsPersonError: ``tag-foreign``
         """
         try:
             return LlvmFacts.from_trailers(self.trailers)
@@ -105,7 +105,7 @@ class TagState:
 def facts_invalid(tag: str, why: str) -> NeedsPersonError:
     """The error for a tag that says of its revision what is not so, or nothing that can be read."""
     return NeedsPersonError(
-        "tag-facts-invalid",
+        "tag-foreign",
         f"the tag {tag} does not say properly what its llvm-project revision is",
         where=tag,
         why=why,
@@ -201,7 +201,7 @@ def newest_states(forge: Forge, tags: Sequence[Tag], rows: Sequence[ReleaseRow],
 
 
 def latest_snapshot(forge: Forge) -> TagState:
-    """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``snapshot-none``"""
+    """The newest snapshot that was not given up: published, or pending. :raises UsageError: ``tag-missing``"""
     published = {row.tag for row in forge.recent(RECENT) if not row.draft}
     living = [
         state
@@ -210,7 +210,7 @@ def latest_snapshot(forge: Forge) -> TagState:
     ]
     if not living:
         raise UsageError(
-            "snapshot-none",
+            "tag-missing",
             "there is no snapshot yet",
             where=forge.description,
             remedy="make one: mlir-release snapshot; `mlir-release pin show` prints the pin of development",
@@ -221,8 +221,8 @@ def latest_snapshot(forge: Forge) -> TagState:
 def find_state(forge: Forge, name: str) -> TagState:
     """The state of one release tag, by lookups.
 
-    :raises UsageError: ``tag-invalid``, ``tag-missing``
-    :raises NeedsPersonError: ``tag-not-ours``
+    :raises UsageError: ``option-invalid``, ``tag-missing``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     parse_release_tag(name)
     tag = forge.tag(name)
@@ -237,7 +237,7 @@ def find_state(forge: Forge, name: str) -> TagState:
     state = _read_state(tag, abandoned, forge.published(name) is not None)
     if state is None:
         raise NeedsPersonError(
-            "tag-not-ours",
+            "tag-foreign",
             f"the tag {name} was not made by mlir-release",
             where=forge.description,
             why=f"its message does not have the trailers {', '.join(_NEEDED_TRAILERS)}",
@@ -249,8 +249,8 @@ def find_state(forge: Forge, name: str) -> TagState:
 def matrix_of(forge: Forge, state: TagState) -> Matrix:
     """The build matrix of a tag: that of its commit, as far as its revision can be made into it.
 
-    :raises UsageError: ``targets-missing``, ``stable-abi-unavailable``, and for a mistake in ``targets.toml``
-    :raises NeedsPersonError: ``tag-facts-invalid``
+    :raises UsageError: ``input-missing``, ``revision-unsuitable``, and for a mistake in ``targets.toml``
+    :raises NeedsPersonError: ``tag-foreign``
     """
     return (
         matrix_at(forge, state.commit).of_revision(state.facts).drop_unresolvable(state.excluded).with_abi3(state.facts)
@@ -260,8 +260,8 @@ def matrix_of(forge: Forge, state: TagState) -> Matrix:
 def next_tag(forge: Forge, version: str | None = None) -> ReleaseTag:
     """The tag that the next snapshot would get; with ``version``, the next numbered release of that LLVM version.
 
-    :raises UsageError: ``llvm-version-invalid``
-    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``, ``release-numbers-exhausted``
+    :raises UsageError: ``option-invalid``
+    :raises NeedsPersonError: ``numbers-exhausted``
     """
     tags = forge.tags()
     names = frozenset(tag.name for tag in tags)
@@ -304,7 +304,7 @@ def _record(forge: Forge, name: str, message: str) -> bool:
 
 def _published_meanwhile(forge: Forge, tag: str) -> ConflictError:
     return ConflictError(
-        "published-meanwhile",
+        "changed-meanwhile",
         f"{tag} was published while it was being abandoned",
         where=forge.description,
         why="a published release can't be abandoned; the record of it is without effect",

@@ -119,9 +119,9 @@ def snapshot(
     :param request_id: recorded in the tag; with ``force``, what tells one forced snapshot from another; None: that of
         :func:`default_request_id`
     :param force: make another one of a revision that has one; the same ``request_id`` resumes instead
-    :raises UsageError: ``branch-missing``, ``request-id-invalid``, ``revision-demands-newer-tools``,
-        ``no-target-for-revision``, and those of :meth:`Revision.facts`
-    :raises NeedsPersonError: ``tag-in-future``, ``snapshot-numbers-exhausted``
+    :raises UsageError: ``branch-missing``, ``option-invalid``, ``revision-unsuitable``, and those of
+        :meth:`Revision.facts`
+    :raises NeedsPersonError: ``numbers-exhausted``
     :raises VerificationError: if the tag to resume is not of a pin commit (:mod:`~mlir_release.snapshot.pinned`)
     :raises ConflictError: if the forge keeps changing meanwhile
     """
@@ -142,8 +142,8 @@ def number(
     """Make a numbered release of ``version`` from ``revision``, or resume the one that was begun.
 
     The pin goes to the branch ``release/<version>``. Errors as
-    :func:`snapshot`, and :class:`UsageError` ``llvm-version-invalid`` and ``llvm-version-differs`` (from the
-    version in the revision's own tree), NeedsPersonError ``numbered-release-pending``.
+    :func:`snapshot`, and :class:`UsageError` ``option-invalid`` and ``revision-unsuitable`` (from the
+    version in the revision's own tree), NeedsPersonError ``release-pending``.
     """
     version = canonical_version(version)
     request = _request(revision, matrix.release, request_id, force=force)
@@ -154,7 +154,7 @@ def number(
 def _request(revision: Revision, config: ReleaseConfig, request_id: str | None, *, force: bool) -> Request:
     if request_id is not None and not _REQUEST_ID.fullmatch(request_id):
         raise UsageError(
-            "request-id-invalid",
+            "option-invalid",
             f"{request_id!r} can't be a request id",
             why="it is recorded on one line of the tag",
             remedy="use up to 100 letters, digits and . _ : @ / + -",
@@ -234,12 +234,12 @@ class _Transaction:
     def facts(self) -> LlvmFacts:
         """Of the revision. Asked for only if a tag is to be made, and before anything is: upstream must be read.
 
-        :raises UsageError: ``llvm-version-differs``, and those of :meth:`Revision.facts`
+        :raises UsageError: ``revision-unsuitable``, and those of :meth:`Revision.facts`
         """
         facts, version = self.revision.facts(), self.request.version
         if version is not None and base_version(version) != base_version(facts.version):
             raise UsageError(
-                "llvm-version-differs",
+                "revision-unsuitable",
                 f"llvm-project {self.revision.sha[:12]} is LLVM {facts.version}, not {version}",
                 why="the tag and the wheels would carry a version that their content is not",
                 remedy=f"number it {'.'.join(map(str, base_version(facts.version)))}, or give another --revision",
@@ -255,7 +255,7 @@ class _Transaction:
     def exclusions(self) -> tuple[str, ...]:
         """Which CPythons of the matrix get no wheel, and why.
 
-        :raises UsageError: ``revision-demands-newer-tools``, ``no-target-for-revision``, ``stable-abi-unavailable``
+        :raises UsageError: ``revision-unsuitable``
         """
         unread = check_tools(self.matrix, self.facts, self.revision.sha)
         matrix = self.matrix.of_revision(self.facts).drop_unresolvable(self.answers.reasons).with_abi3(self.facts)
@@ -265,7 +265,7 @@ class _Transaction:
         shown = tuple(f"no wheels for {', '.join(pythons)}: {reason}" for reason, pythons in reasons.items())
         if shown and not matrix.wheels:
             raise UsageError(
-                "no-target-for-revision",
+                "revision-unsuitable",
                 f"no target of the build matrix can be made of llvm-project {self.revision.sha[:12]}",
                 where=TARGETS_FILE,
                 why="; ".join(shown),

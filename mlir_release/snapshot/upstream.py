@@ -80,7 +80,7 @@ class Upstream:
             tag = None
         if branch and tag and branch != tag:
             raise UsageError(
-                "revision-ambiguous",
+                "revision-unknown",
                 f"{selector!r} is a branch and a tag upstream, at different commits",
                 where=self.url,
                 why=f"branch {branch}, tag {tag}",
@@ -91,7 +91,7 @@ class Upstream:
             return self._fetch(found)
         if _SHORT_SHA.fullmatch(selector):
             raise UsageError(
-                "revision-short",
+                "revision-unknown",
                 f"{selector!r} is an abbreviated commit",
                 where=self.url,
                 why="an abbreviation can't be resolved without the whole history, and may be ambiguous",
@@ -162,8 +162,7 @@ class Upstream:
     def facts(self, sha: str) -> LlvmFacts:
         """What the tree of a commit that was resolved says.
 
-        :raises UsageError: ``revision-without-bindings``, ``revision-without-version``,
-            ``revision-requirements-invalid``
+        :raises UsageError: ``revision-unsuitable``
         :raises MachineError: if the upstream can't be reached
         """
         try:
@@ -207,7 +206,7 @@ class Upstream:
 def _unreadable(where: str, error: FactsError) -> UsageError:
     if error.what == "bindings":
         return UsageError(
-            "revision-without-bindings",
+            "revision-unsuitable",
             "this revision has no MLIR Python bindings",
             where=where,
             why=str(error),
@@ -215,14 +214,14 @@ def _unreadable(where: str, error: FactsError) -> UsageError:
         )
     if error.what == "version":
         return UsageError(
-            "revision-without-version",
+            "revision-unsuitable",
             "this revision does not say which LLVM version it is",
             where=where,
             why=str(error),
             remedy="choose another revision; if upstream moved the file, this toolkit must learn where it is now",
         )
     return UsageError(
-        "revision-requirements-invalid",
+        "revision-unsuitable",
         "the requirements of this revision's MLIR Python bindings cannot be read",
         where=where,
         why=str(error),

@@ -107,12 +107,12 @@ class _Document(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load(path: Path = KNOWN_FAILURES) -> tuple[KnownFailure, ...]:
-    """Read a list. :raises UsageError: ``known-failures-invalid``"""
+    """Read a list. :raises UsageError: ``config-invalid``"""
     try:
         return tuple(map(_failure, from_toml(read_document(path), _Document).failure))
     except (OSError, ValueError) as error:
         raise UsageError(
-            "known-failures-invalid",
+            "config-invalid",
             "the list of known failures cannot be read",
             where=str(path),
             why=str(error),

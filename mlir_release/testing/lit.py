@@ -108,12 +108,12 @@ def fill_in(template: str, values: Mapping[str, str]) -> str:
 def write_site_configuration(setup: LitSetup, workdir: Path) -> Path:
     """Write ``<workdir>/test/lit.site.cfg.py`` and return its folder, which is what lit is run on.
 
-    :raises VerificationError: ``sdk-without-tests``
+    :raises VerificationError: ``llvm-unsuitable``
     """
     template = setup.sdk.source / "test" / "lit.site.cfg.py.in"
     if not template.is_file():
         raise VerificationError(
-            "sdk-without-tests",
+            "llvm-unsuitable",
             "the SDK does not carry upstream's tests",
             where=str(template),
             remedy="make the SDK again from sources that include mlir/test",
@@ -139,10 +139,10 @@ RUN_LIT = ("-c", "import sys; from lit.main import main; sys.exit(main())")
 
 
 def find_lit() -> list[str]:
-    """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``lit-missing``"""
+    """The command that runs lit in the toolkit's own interpreter. :raises MachineError: ``tool-missing``"""
     if importlib.util.find_spec("lit") is None:
         raise MachineError(
-            "lit-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
+            "tool-missing", "LLVM's test runner is not installed", remedy="pip install 'mlir-release[wheels]'"
         )
     return [sys.executable, *RUN_LIT]
 
@@ -163,7 +163,7 @@ def run_lit(
     :param lit: the command that runs lit; upstream's tests take the interpreter that runs it for the one under test
     :param only: run these tests only (names below ``mlir/test``)
     :param without: leave these tests out
-    :raises VerificationError: ``lit-failed``: lit itself did not get to the end
+    :raises VerificationError: ``tests-failed``: lit itself did not get to the end
     """
     workdir = folder
     while workdir.name != "test":
@@ -184,7 +184,7 @@ def run_lit(
             returncode = failed.returncode
     if not output.is_file():
         raise VerificationError(
-            "lit-failed",
+            "tests-failed",
             "the test runner stopped before it had run the tests",
             where=str(log),
             why=tail(log, 15),

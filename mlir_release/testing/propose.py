@@ -2,7 +2,7 @@
 
 What fails on a new platform is what upstream's tests assume of others, or a fault; a program can't tell which. So the
 proposal has everything that failed, with the end of its output, and no reasons: the list is refused as long as one is
-empty (``known-failures-invalid``), so that nobody can add the proposal unread.
+empty (``config-invalid``), so that nobody can add the proposal unread.
 """
 
 from __future__ import annotations

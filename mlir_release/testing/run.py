@@ -58,8 +58,8 @@ def run_suites(
     :param python: version or path; by default the CPython of this machine that the wheel is for
     :param addon: wheel of the test-only parts for ``bindings``; by default built from the SDK
     :param target: the report's name, for one suite; by default made of the suite and the wheel's own target
-    :raises UsageError: ``suite-unknown``, ``suite-needs-wheel``, ``wheel-missing``, ``not-a-wheel``, ``python-missing``
-    :raises VerificationError: ``wheel-corrupt``, ``wheel-revision-mismatch``
+    :raises UsageError: ``option-invalid``, ``input-missing``, ``input-invalid``, ``python-missing``
+    :raises VerificationError: ``file-damaged``, ``wheel-unsuitable``
     :raises MachineError: what :mod:`mlir_release.host.venv` and :mod:`mlir_release.testing.lit` raise
     """
     if wheel is not None and wheel.name.endswith(SOURCE_SUFFIX):
@@ -93,7 +93,7 @@ def _run_source(
     """Run the one suite of source distributions."""
     if foreign := [suite for suite in suites if suite != SOURCE_SUITE]:
         raise UsageError(
-            "suite-of-other-wheels",
+            "option-invalid",
             f"the suite {foreign[0]} does not test source distributions",
             where=str(path),
             remedy=f"for this file: {SOURCE_SUITE}",
@@ -142,15 +142,15 @@ def _addon(wheel: WheelReport, sdk: Sdk, python: Python) -> Path:
 def _choose(suites: Sequence[str], wheel: WheelReport | None) -> list[str]:
     if unknown := [suite for suite in suites if suite not in SUITES]:
         raise UsageError(
-            "suite-unknown", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
+            "option-invalid", f"there is no test suite {', '.join(unknown)}", remedy=f"suites: {', '.join(SUITES)}"
         )
     scope: Scope = "platform" if wheel is None else "sdk" if wheel.distribution in {SDK, SDK_TOOLS} else "python"
     chosen = list(suites) or [suite for suite in SUITES if SUITES[suite] == scope]
     if wheel is None and (needing := [suite for suite in chosen if needs_wheel(suite)]):
-        raise UsageError("suite-needs-wheel", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
+        raise UsageError("option-invalid", f"{needing[0]} tests a wheel, and none is given", remedy="give a wheel")
     if wheel is not None and (foreign := [suite for suite in chosen if SUITES[suite] not in {scope, "platform"}]):
         raise UsageError(
-            "suite-of-other-wheels",
+            "option-invalid",
             f"the suite {foreign[0]} does not test wheels of {wheel.distribution}",
             where=str(wheel.path),
             remedy=f"for this wheel: {', '.join(suite for suite in SUITES if SUITES[suite] == scope)}",
@@ -216,7 +216,7 @@ def _check_revision(filename: str, release: WheelInfo | None, sdk: Sdk) -> None:
     """The tests must be of the revision that the file was built from."""
     if release is not None and release.revision != sdk.info.revision:
         raise VerificationError(
-            "wheel-revision-mismatch",
+            "wheel-unsuitable",
             f"{filename} was not built from this SDK's revision",
             where=str(sdk.root),
             why=f"the wheel's revision is {release.revision}, the SDK's {sdk.info.revision}",

@@ -42,7 +42,7 @@ def build_against(environment: VirtualEnvironment, workdir: Path, llvm_version: 
 
     Ends with the first step that fails, as each needs those before it.
 
-    :raises MachineError: ``no-compiler``, and what :mod:`mlir_release.host.venv` raises
+    :raises MachineError: ``tool-missing``, and what :mod:`mlir_release.host.venv` raises
     """
     find_compiler()
     cmake, ninja = cmake_and_ninja(cache_directory())

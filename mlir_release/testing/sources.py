@@ -85,7 +85,7 @@ class _Project(Struct, frozen=True, rename="kebab"):
 def requirements_of(source: Path) -> list[str]:
     """What building a source distribution needs: ``[build-system] requires``.
 
-    :raises VerificationError: ``wheel-corrupt``
+    :raises VerificationError: ``file-damaged``
     """
     root = source_root(source.name)
     try:

@@ -82,7 +82,7 @@ class Backend(Protocol):
     def image_digest(self) -> str:
         """The container image that it builds in, by its digest; empty: it builds on this machine.
 
-        :raises MachineError: ``container-engine-unusable``
+        :raises MachineError: ``machine-unsuitable``
         """
 
     def build(self, job: BuildJob) -> tuple[Path, Usage]:
@@ -171,7 +171,7 @@ def retag(wheel: Path, job: BuildJob) -> tuple[Path, Usage]:
     Nothing is vendored: a wheel that needs a library from outside is refused. The check of the
     finished wheel finds what auditwheel overlooks.
 
-    :raises VerificationError: ``wheel-needs-outside-library``
+    :raises VerificationError: ``wheel-unsuitable``
     """
     folder = job.fresh("tagged")
     environment = foreign_environment() | {"SOURCE_DATE_EPOCH": str(job.sdk.info.source_epoch)}
@@ -193,14 +193,14 @@ def _tag_without_policy(wheel: Path) -> PlatformTag | None:
 
     Nobody has looked which distributions between the newest policy and this one have all that it needs.
 
-    :raises VerificationError: ``wheel-needs-outside-library``
+    :raises VerificationError: ``wheel-unsuitable``
     """
     from mlir_release.wheels.inspect import inspect
 
     report = inspect(wheel)
     if report.external:
         raise VerificationError(
-            "wheel-needs-outside-library",
+            "wheel-unsuitable",
             f"{wheel.name} needs libraries that it does not contain",
             where=str(wheel),
             why=f"needed: {', '.join(report.external)}",

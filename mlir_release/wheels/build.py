@@ -91,7 +91,7 @@ class BuildFailed(VerificationError):
     """Some CPythons' wheels could not be built; ``built`` are those that could."""
 
     def __init__(self, *, what: str, where: str, why: str, remedy: str, built: Sequence[BuiltWheel]) -> None:
-        super().__init__("wheel-build-failed", what, where=where, why=why, remedy=remedy)
+        super().__init__("build-failed", what, where=where, why=why, remedy=remedy)
         self.built = tuple(built)
 
 
@@ -111,11 +111,11 @@ def build_wheels(
     :param jobs: cores to use; all by default
     :param cache: folder for environments, compiler caches and build trees; the user's cache by default
     :raises BuildFailed: at least one failed; the others' wheels are in ``output``
-    :raises MachineError: ``no-compiler``, ``disk-space``, ``container-engine-unusable``
-    :raises UsageError: ``python-too-old``, ``no-python-chosen``
+    :raises MachineError: ``tool-missing``, ``disk-full``, ``machine-unsuitable``
+    :raises UsageError: ``python-missing``
     """
     if not pythons:
-        raise UsageError("no-python-chosen", "no CPython to build for was given", remedy="--python 3.12")
+        raise UsageError("python-missing", "no CPython to build for was given", remedy="--python 3.12")
     _check_age(pythons, request)
     cache = (cache or cache_directory()).absolute()
     chosen = choose_backend(backend, request.sdk.info.platform, request.floor) if isinstance(backend, str) else backend
@@ -185,7 +185,7 @@ def _code_digest() -> str:
 def choose_backend(wanted: BackendName, platform: Platform, floor: str = "") -> Backend:
     """Choose a backend that works on this machine.
 
-    :raises MachineError: ``container-engine-unusable``, if ``wanted`` is cibuildwheel
+    :raises MachineError: ``machine-unsuitable``, if ``wanted`` is cibuildwheel
     """
     if wanted == "build":
         return BuildBackend()
@@ -322,17 +322,17 @@ def _build_one(
 
 
 def check_wheel(wheel: Path) -> None:
-    """Check a built wheel's metadata and libraries. :raises VerificationError: ``wheel-untrue``"""
+    """Check a built wheel's metadata and libraries. :raises VerificationError: ``wheel-unsuitable``"""
     from mlir_release.wheels.inspect import inspect
 
     check_report(inspect(wheel))
 
 
 def check_report(report: WheelReport) -> None:
-    """Check what an inspection found. :raises VerificationError: ``wheel-untrue``"""
+    """Check what an inspection found. :raises VerificationError: ``wheel-unsuitable``"""
     if report.problems or report.external:
         raise VerificationError(
-            "wheel-untrue",
+            "wheel-unsuitable",
             f"{report.filename} does not match its metadata",
             where=str(report.path),
             why="\n".join(problem.message for problem in report.problems) or f"it needs {', '.join(report.external)}",
@@ -347,7 +347,7 @@ def _explain(error: StepFailed, python: Python, workdir: Path) -> ReleaseError:
         why = f"it became full while building for {python.tag}\n{end}"
         return disk_full(workdir, purpose=_PURPOSE, why=why, remedy=_MAKE_ROOM)
     return VerificationError(
-        "wheel-build-failed",
+        "build-failed",
         f"the wheel for {python.tag} could not be built: {error}",
         where=str(error.log),
         why=end,

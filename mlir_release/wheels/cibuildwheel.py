@@ -210,7 +210,7 @@ def fetch_wheelhouse(job: BuildJob, wheelhouse: Path) -> None:
     What builds the wheel is verified by hash here; the container has no index. What the wheel requires where it is
     installed is not locked: any version that it admits will do for the test.
 
-    :raises MachineError: ``pip-failed``
+    :raises MachineError: ``network-failed``
     """
     tools = choose([*job.requirements, *_TEST_TOOLS])
     pins = tools.on(job.python.cpython, job.sdk.info.platform)

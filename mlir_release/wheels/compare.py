@@ -30,7 +30,7 @@ def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
 
     ``RECORD``, which differs wherever another member does, comes last.
 
-    :raises VerificationError: ``wheel-corrupt``
+    :raises VerificationError: ``file-damaged``
     """
     if sha256_of(published) == sha256_of(rebuilt):
         return ()
@@ -49,7 +49,7 @@ def compare(published: Path, rebuilt: Path) -> tuple[Difference, ...]:
 
 
 def _members(path: Path, scratch: Path) -> dict[str, _Member]:
-    """The files of an archive, by name, written into a folder. :raises VerificationError: ``wheel-corrupt``"""
+    """The files of an archive, by name, written into a folder. :raises VerificationError: ``file-damaged``"""
     scratch.mkdir()
     found = {}
     try:

@@ -42,14 +42,14 @@ class Cross:
     def to(cls, sdk: Sdk, *, host: Platform, tools: Sdk | None, python: Path | None) -> Cross | None:
         """To build with ``sdk`` here; None if it is for this machine.
 
-        :raises UsageError: ``cross-needs-more``, ``cross-unsupported``, ``cross-wrong-tools``
+        :raises UsageError: ``sdk-mismatch``
         """
         platform = sdk.info.platform
         if platform == host:
             return None
         if platform.os != "linux" or host.os != "linux":
             raise UsageError(
-                "cross-unsupported",
+                "sdk-mismatch",
                 f"wheels for {platform.title} can't be built on {host.title}",
                 where=str(sdk.root),
                 why="cross compilers are used from Linux to Linux only",
@@ -57,7 +57,7 @@ class Cross:
             )
         if tools is None or python is None:
             raise UsageError(
-                "cross-needs-more",
+                "sdk-mismatch",
                 f"the SDK is for {platform.title}, and this machine is {host.title}",
                 where=str(sdk.root),
                 remedy="give the SDK of this machine; or, to cross-compile, --tools (an SDK of the same LLVM for this "
@@ -66,7 +66,7 @@ class Cross:
         tools.require(BUILD, TOOLS, purpose="cross-compiling")
         if (tools.info.platform, tools.info.llvm_version) != (host, sdk.info.llvm_version):
             raise UsageError(
-                "cross-wrong-tools",
+                "sdk-mismatch",
                 "the programs that the build runs must be of the same LLVM, and for this machine",
                 where=str(tools.root),
                 why=f"it is LLVM {tools.info.llvm_version} for {tools.info.platform}; "
@@ -85,10 +85,10 @@ class Cross:
         return self.platform.triple.replace("-unknown", "")
 
     def check(self) -> None:
-        """Make sure that there are compilers. :raises MachineError: ``cross-compiler-missing``"""
+        """Make sure that there are compilers. :raises MachineError: ``tool-missing``"""
         if missing := [name for name in self.compilers.values() if shutil.which(name) is None]:
             raise MachineError(
-                "cross-compiler-missing",
+                "tool-missing",
                 f"there is no cross compiler for {self.platform.title} on this machine",
                 why=f"not on the PATH: {', '.join(missing)}",
                 remedy=f"install it (Debian: apt install g++-{self._gnu_name.replace('_', '-')})",
@@ -98,7 +98,7 @@ class Cross:
         """Environment variables of a build for the other platform's ``python``.
 
         :param folder: an empty one, for files of the build
-        :raises MachineError: ``cross-python-missing``
+        :raises MachineError: ``no-python``
         """
         name = f"python{python.cpython.version}"
         headers = self.python / "include" / name
@@ -134,7 +134,7 @@ class Cross:
 
     def _missing(self, python: Python, what: str) -> MachineError:
         return MachineError(
-            "cross-python-missing",
+            "no-python",
             f"there is no CPython {python.short_version} for {self.platform.title}",
             where=str(self.python),
             why=f"there is no {what}",

@@ -113,20 +113,20 @@ def inspect(path: Path, *, ask_auditwheel: bool = True) -> WheelReport:
     """Look into the wheel at ``path``. What is merely wrong with it becomes a problem in the report.
 
     :param ask_auditwheel: which platform tag is true; that takes more than a minute for a wheel of an SDK
-    :raises UsageError: ``wheel-missing``, ``not-a-wheel``
-    :raises VerificationError: ``wheel-corrupt``: the archive cannot be read to the end
+    :raises UsageError: ``input-missing``, ``input-invalid``
+    :raises VerificationError: ``file-damaged``: the archive cannot be read to the end
     """
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
     if not path.is_file():
         raise UsageError(
-            "wheel-missing", f"there is no wheel {path.name}", where=str(path), remedy="check the path; is it a file?"
+            "input-missing", f"there is no wheel {path.name}", where=str(path), remedy="check the path; is it a file?"
         )
     try:
         name, version, _, tags = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
         raise UsageError(
-            "not-a-wheel",
+            "input-invalid",
             f"{path.name} does not have a wheel's file name",
             where=str(path),
             why=str(error),
@@ -263,7 +263,7 @@ def _purpose(name: str, dist_info: str, elf: dict[str, ElfFacts]) -> str:
 def corrupt(path: Path, why: str) -> VerificationError:
     """The error for a wheel whose archive, RECORD or content is damaged."""
     return VerificationError(
-        "wheel-corrupt", f"{path.name} is damaged", where=str(path), why=why, remedy="download or build it again"
+        "file-damaged", f"{path.name} is damaged", where=str(path), why=why, remedy="download or build it again"
     )
 
 
@@ -288,7 +288,7 @@ def _dist_info(path: Path, names: list[str]) -> str:
     if len(found) != 1 or not required <= set(names):
         lacking = ", ".join(sorted(required - set(names)))
         raise UsageError(
-            "not-a-wheel",
+            "input-invalid",
             f"{path.name} is an archive, but no wheel",
             where=str(path),
             why=f"it lacks {lacking}" if lacking else f"it has {len(found)} .dist-info folders, a wheel has one",

@@ -63,7 +63,7 @@ class WheelRequest:
 
         :param repository: what paths of ``targets.toml`` are relative to
         :param revision: of the release; empty: the SDK's
-        :raises UsageError: ``sdk-wrong-assertions``, ``sdk-of-two-versions``, ``sdk-wrong-revision``
+        :raises UsageError: ``sdk-mismatch``
         """
         return cls.of_order(WheelOrder.of(target, tag=tag, version=version, revision=revision), sdk, repository)
 
@@ -72,7 +72,7 @@ class WheelRequest:
         """As :meth:`of_target`, of a target that the plan of a release has looked up."""
         if order.assertions != sdk.info.assertions:
             raise UsageError(
-                "sdk-wrong-assertions",
+                "sdk-mismatch",
                 f"the SDK is not the one of the runtime {order.runtime}",
                 where=str(sdk.root),
                 why=f"the SDK's configuration is {sdk.info.configuration}, and assertions in targets.toml is "
@@ -115,7 +115,7 @@ class WheelRequest:
         mixed = self.sdk.info.source_version
         if mixed and self.tag != LOCAL_TAG:
             raise UsageError(
-                "sdk-of-two-versions",
+                "sdk-mismatch",
                 f"the SDK has the libraries of LLVM {self.sdk.info.llvm_version} and the sources of {mixed}",
                 where=str(self.sdk.root),
                 why=f"{self.tag} is a release of one revision; such an SDK (--other-patch) serves tests only",
@@ -123,7 +123,7 @@ class WheelRequest:
             )
         if self.revision != self.sdk.info.revision:
             raise UsageError(
-                "sdk-wrong-revision",
+                "sdk-mismatch",
                 f"the SDK is of another revision than the wheel {self.distribution} {self.version}",
                 where=str(self.sdk.root),
                 why=f"the SDK was made from {self.sdk.info.revision}, the pin is {self.revision}",

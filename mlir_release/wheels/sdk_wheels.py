@@ -59,8 +59,8 @@ def write_sdk_wheels(sdk: Sdk, version: str, *, output: Path) -> SdkWheels:
     """Write the wheels of ``sdk`` into the folder ``output``; the same SDK gives the same bytes.
 
     :param version: of both, as that of the bindings' wheels of the same release
-    :raises UsageError: ``sdk-wheel-version-invalid``, ``sdk-part-missing``
-    :raises VerificationError: ``wheel-untrue``: the programs need what the SDK does not carry
+    :raises UsageError: ``option-invalid``, ``input-missing``
+    :raises VerificationError: ``wheel-unsuitable``: the programs need what the SDK does not carry
     """
     wheels = _write_wheels(sdk, _version(version), {SDK: None, SDK_TOOLS: None}, output)
     return SdkWheels(sdk=wheels[0], tools=wheels[1])
@@ -75,8 +75,8 @@ def write_release_wheels(requests: Sequence[WheelRequest], *, output: Path) -> l
     """Write the wheels of one SDK that targets ask for into the folder ``output``, and which release they are of.
 
     :param requests: of one SDK and version; several are quicker together, as they share the search for their tag
-    :raises UsageError: ``sdk-part-missing``
-    :raises VerificationError: ``wheel-untrue``
+    :raises UsageError: ``input-missing``
+    :raises VerificationError: ``wheel-unsuitable``
     """
     infos = {one.distribution: release_info(replace(one, overrides=())) for one in requests}  # they require nothing
     return _write_wheels(requests[0].sdk, str(requests[0].version), infos, output)
@@ -122,7 +122,7 @@ def _version(text: str) -> str:
         version = None
     if version is None or version.local is not None:
         raise UsageError(
-            "sdk-wheel-version-invalid",
+            "option-invalid",
             f"{text!r} is no version that a wheel can have",
             why="it has a local part, which installers order in another way"
             if version

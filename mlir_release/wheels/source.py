@@ -34,8 +34,8 @@ def write_source(request: WheelRequest, *, output: Path) -> Path:
 
     The same request gives the same bytes.
 
-    :raises UsageError: ``sdk-part-missing``
-    :raises MachineError: ``source-not-packed``, and what :mod:`mlir_release.host.venv` raises
+    :raises UsageError: ``input-missing``
+    :raises MachineError: ``program-failed``, and what :mod:`mlir_release.host.venv` raises
     """
     output.mkdir(parents=True, exist_ok=True)
     epoch = str(request.sdk.info.source_epoch)
@@ -50,7 +50,7 @@ def write_source(request: WheelRequest, *, output: Path) -> Path:
         )
         if not done.ok:
             raise MachineError(
-                "source-not-packed",
+                "program-failed",
                 f"the sources of {request.distribution} could not be packed",
                 why="\n    ".join(["", *(done.stdout + done.stderr).splitlines()[-25:]]),
                 remedy="the build backend says why; a full disk is the usual reason",
@@ -72,7 +72,7 @@ def open_source(path: Path) -> Iterator[GuardedTar]:
 def read_members(path: Path) -> tuple[bytes, bytes | None]:
     """``PKG-INFO`` and ``_release.json`` of a source distribution, the whole of which is read; None if it has none.
 
-    :raises VerificationError: ``wheel-corrupt``
+    :raises VerificationError: ``file-damaged``
     """
     root = source_root(path.name)
     wanted = {f"{root}/PKG-INFO": b"", f"{root}/{WHEEL_INFO}": b""}
@@ -90,7 +90,8 @@ def read_members(path: Path) -> tuple[bytes, bytes | None]:
 
 
 def release_info(path: Path, content: bytes | None) -> WheelInfo:
-    """Read the ``_release.json`` of a wheel or a source distribution. :raises VerificationError: ``wheel-not-ours``"""
+    """Read the ``_release.json`` of a wheel or a source distribution. :raises VerificationError:
+    ``wheel-unsuitable``"""
     why = "it has no _release.json, which says what release it belongs to"
     if content is not None:
         try:
@@ -98,7 +99,7 @@ def release_info(path: Path, content: bytes | None) -> WheelInfo:
         except MalformedError as error:
             why = f"in its _release.json, {error}"
     raise VerificationError(
-        "wheel-not-ours",
+        "wheel-unsuitable",
         f"{path.name} does not say which release it belongs to",
         where=str(path),
         why=why,

@@ -187,7 +187,7 @@ def pin_binding_library(requirements: tuple[str, ...]) -> str:
             return f"{requirement.name}~={'.'.join(str(part) for part in (*release, 0, 0)[:3])}"
         return line
     raise UsageError(
-        "binding-library-unknown",
+        "revision-unsuitable",
         "Upstream's requirements name neither nanobind nor pybind11",
         why="; ".join(requirements),
         remedy="this toolkit does not know how to build the bindings of this revision yet",

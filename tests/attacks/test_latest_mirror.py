@@ -145,29 +145,37 @@ def test_another_release_of_the_same_tag_is_noticed(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "claims"),
+    ("what", "claims"),
     [
-        ("provenance-repository", {"repository": "octo/fork"}),
-        ("provenance-signer", {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"}),
-        ("provenance-signer-ref", {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"}),
-        ("provenance-ref", {"ref": "refs/heads/dev"}),
-        ("provenance-ref", {"ref": f"refs/tags/{NEW}"}),
-        ("provenance-ref", {"ref": "refs/pull/1/merge"}),
-        ("provenance-self-hosted", {"runner_environment": "self-hosted"}),
-        ("provenance-issuer", {"iss": "https://gitlab.com"}),
+        ("it was signed for another repository", {"repository": "octo/fork"}),
+        (
+            "it was signed by another workflow",
+            {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"},
+        ),
+        (
+            "the workflow that signed it was not that of the protected branch",
+            {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"},
+        ),
+        ("it was signed in a run on another branch or tag", {"ref": "refs/heads/dev"}),
+        ("it was signed in a run on another branch or tag", {"ref": f"refs/tags/{NEW}"}),
+        ("it was signed in a run on another branch or tag", {"ref": "refs/pull/1/merge"}),
+        ("it was not signed on a machine of GitHub's", {"runner_environment": "self-hosted"}),
+        ("it was not signed by a workflow of GitHub", {"iss": "https://gitlab.com"}),
     ],
 )
-def test_a_pointer_that_somebody_else_signed_is_refused(world: World, id: str, claims: dict[str, str]) -> None:
+def test_a_pointer_that_somebody_else_signed_is_refused(world: World, what: str, claims: dict[str, str]) -> None:
     world.copy(until=OLD)
     world.put(world.sign(world.pointer(OLD).statement(), **claims))
-    world.install().refused(id, "the signed pointer to the newest snapshot is not to be trusted")
+    world.install().refused(
+        "signature-invalid", f"the signed pointer to the newest snapshot is not to be trusted: {what}"
+    )
 
 
 def test_the_pointer_of_another_repository_is_refused(world: World) -> None:
     world.copy(until=OLD)
     other = world.pointer(OLD, repository="https://github.com/octo/fork")
     world.put(world.sign(other.statement()))
-    world.install().refused("provenance-malformed", "it is about https://github.com/octo/fork")
+    world.install().refused("signature-invalid", "it is about https://github.com/octo/fork")
 
 
 def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
@@ -175,9 +183,9 @@ def test_the_provenance_of_a_file_is_no_pointer(world: World) -> None:
     manifest = world.mirror.published(OLD)
     assert manifest is not None
     world.put(world.stage.bundle("release.json", b"as attest.yml signs manifests, in the run of a release"))
-    world.install().refused("provenance-ref")
+    world.install().refused("signature-invalid", "it was signed in a run on another branch or tag")
     world.put(world.sign(statement_of((OLD, digest(b"")))))  # and if it signed one in a run on main
-    world.install().refused("provenance-predicate", "urn:mlir-release:latest:v1")
+    world.install().refused("signature-invalid", "what was signed is a statement of another kind")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +197,7 @@ def test_what_is_no_bundle_is_refused(world: World, content: bytes, asked: bool)
     world.put(content)
     done = world.install(asked=asked)
     if asked:
-        done.refused("provenance-malformed")
+        done.refused("signature-invalid", "its bundle can't be read")
     else:
         assert (done.error, done.tag) == (None, OLD)
         assert "is not to be trusted" in done.output
@@ -212,7 +220,7 @@ def test_a_statement_that_is_signed_and_wrong_is_refused(world: World, change: d
     statement = world.pointer(NEW).statement()
     statement["predicate"] |= change
     world.put(world.sign(statement))
-    world.install().refused("provenance-malformed")
+    world.install().refused("signature-invalid", "its bundle can't be read")
 
 
 def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(world: World) -> None:
@@ -220,7 +228,7 @@ def test_a_pointer_of_the_future_is_refused_and_says_that_it_may_be_the_clock(wo
     world.point(NEW, age=-1 / 24 / 60)  # a minute: clocks differ
     assert world.install().tag == NEW
     world.point(NEW, age=-400)
-    world.install().refused("latest-clock", "this machine's clock says")
+    world.install().refused("latest-stale", "this machine's clock says")
 
 
 # -- what is honest ----------------------------------------------------------------------------------------------------

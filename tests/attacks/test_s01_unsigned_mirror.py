@@ -81,7 +81,8 @@ def test_a_mirror_cannot_undo_that_signatures_were_asked_for(
     destination = LocalForge.create(output / "forge", FILES)
     before, environment = written(output), written(tmp_path / "environment")
     answer = run(*commands(hostile, output, python)[name], *hostile.named[way])
-    assert (answer.code, answer.id) == (6, "provenance-downgraded")
+    assert (answer.code, answer.id) == (6, "provenance-missing")
+    assert "the release says that it is not signed, and it has to be" in str(answer.error)
     assert written(output) == before
     assert written(tmp_path / "environment") == environment
     assert (destination.tags(), destination.releases()) == ([], [])
@@ -127,7 +128,8 @@ def test_nothing_that_nobody_signed_goes_to_pypi(
     options = ("--stage", tmp_path / "staged") if mode == "--stage" else (mode,)
     forge = ("--forge", f"local:{numbered.forge.root}", "--repository-url", "http://127.0.0.1:1/legacy/")
     answer = run("pypi", NUMBERED, *forge, *options, *original.named[way])
-    assert (answer.code, answer.id) == (6, "provenance-downgraded")
+    assert (answer.code, answer.id) == (6, "provenance-missing")
+    assert "the release says that it is not signed, and it has to be" in str(answer.error)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,7 +169,8 @@ def test_a_bundle_that_was_removed_is_missed(honest: Mirror) -> None:
     name = "release.json.sigstore.json"
     (honest.folder / name).unlink()
     honest.record(lambda data: data["assets"].pop(name))
-    assert run("verify", TAG, "--forge", honest.address, *honest.named["both"]).id == "provenance-missing"
+    answer = run("verify", TAG, "--forge", honest.address, *honest.named["both"])
+    assert (answer.id, "nobody signed it" in str(answer.error)) == ("provenance-missing", True)
 
 
 def test_a_release_that_nobody_signed_is_not_verified(hostile: Mirror) -> None:
@@ -178,7 +181,7 @@ def test_a_release_that_nobody_signed_is_not_verified(hostile: Mirror) -> None:
     verify = ("verify", TAG, "--forge", hostile.address, "--json")
     answer = run(*verify)
     found = json.loads(answer.output)
-    assert (answer.code, found["unsigned"]["error"]) == (6, "release-unsigned")
+    assert (answer.code, found["unsigned"]["error"]) == (6, "provenance-missing")
     assert {row["result"] for row in found["files"]} == {"not signed"}
     answer = run(*verify, "--provenance", "skip")
     assert (answer.code, json.loads(answer.output)["unsigned"]) == (0, None)
@@ -201,4 +204,4 @@ def test_a_mirror_that_names_its_signer_itself_is_named_so(honest: Mirror, capsy
 
 def test_a_release_of_another_repository_is_refused_if_the_signer_is_named(honest: Mirror) -> None:
     answer = run("verify", TAG, "--forge", honest.address, "--signed-by", "https://github.com/octo/other")
-    assert (answer.code, answer.id) == (6, "provenance-repository")
+    assert (answer.code, answer.id) == (6, "signature-invalid")

@@ -156,7 +156,7 @@ def test_a_forge_that_owes_objects_is_damaged_and_nothing_is_installed(
     assert answer.code != 0
     for command in (("snapshot", "--dry-run"), ("index", "--output", str(tmp_path / "site"))):
         answer = run(*command, "--forge", honest.address)
-        assert (answer.code, answer.id) == (5, "forge-git-failed"), command
+        assert (answer.code, answer.id) == (5, "local-forge-failed"), command
     assert not program.ran
 
 
@@ -206,9 +206,9 @@ def test_an_upstream_is_reached_by_https_ssh_or_as_a_folder_only(
         tmp_path / "forge", {"llvm-project.version": b"b" * 40 + b"\n", "targets.toml": targets.encode()}
     )
     answer = run("snapshot", "--dry-run", "--policy", "head", "--forge", f"local:{forge.root}")
-    assert answer.id in ("upstream-unreachable", "targets-invalid")
+    assert answer.id in ("network-failed", "config-invalid")
     assert answer.error is not None
-    assert f"transport '{kind}' not allowed" in answer.error.why or answer.id == "targets-invalid"
+    assert f"transport '{kind}' not allowed" in answer.error.why or answer.id == "config-invalid"
     assert not program.ran
 
 
@@ -239,7 +239,7 @@ def test_a_forge_below_the_current_folder_is_not_taken_unless_it_is_named(
     honest.root.rename(tmp_path / "checkout" / "build" / "rehearsal" / "forge")
     monkeypatch.chdir(tmp_path / "checkout")
     answer = run(*command)
-    assert (answer.code, answer.id) == (2, "forge-not-found")
+    assert (answer.code, answer.id) == (2, "input-missing")
     assert answer.error is not None
     assert "--forge" in answer.error.remedy
 

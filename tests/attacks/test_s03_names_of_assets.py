@@ -175,7 +175,7 @@ def test_nothing_is_fetched_under_a_name_that_leads_elsewhere(tmp_path: Path, na
     )  # fmt: skip
     with pytest.raises(ForgeError) as caught:
         fetch(AnyForge(), release, asset, tmp_path)  # type: ignore[arg-type]
-    assert caught.value.id == "name-unsuitable"
+    assert caught.value.id == "forge-refused"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,7 +184,7 @@ def test_no_address_is_made_of_a_name_that_leads_elsewhere(tmp_path: Path, name:
     forge = GitHubForge.open("octo/releases", environ={"GITHUB_API_URL": "http://127.0.0.1:1"})
     with pytest.raises(ForgeError) as caught:
         forge.fetch_published(TAG, name, tmp_path / "file")
-    assert caught.value.id == "name-unsuitable"
+    assert caught.value.id == "forge-refused"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -195,6 +195,6 @@ def test_a_folder_gives_no_file_that_is_not_in_it(honest: Mirror, tmp_path: Path
     asset = Asset(name=name, size=1, sha256="0" * 64, complete=True, url="")
     with pytest.raises(ForgeError) as caught:
         forge.download(release, asset, tmp_path / "file")
-    assert caught.value.id == "name-unsuitable"
+    assert caught.value.id == "forge-refused"
     assert not forge.fetch_published(TAG, name, tmp_path / "file")
     assert not (tmp_path / "file").exists()

@@ -109,7 +109,7 @@ def test_a_tag_that_says_of_its_revision_what_is_not_so_is_refused(
     selected.tag(selected.head, facts=facts)  # type: ignore[arg-type]
     for command in (("matrix", "--missing", TAG), ("attest", TAG, ".", "--output", "out"), ("publish", TAG)):
         error = selected.refused(*command)
-        assert (error.id, trailer in error.why) == ("tag-facts-invalid", True)
+        assert (error.id, trailer in error.why) == ("tag-foreign", True)
     assert selected.nothing_was_done()
 
 
@@ -126,7 +126,7 @@ def test_a_required_target_that_only_the_tag_leaves_out_is_missing_until_a_perso
     fill(selected)
     with pytest.raises(NeedsPersonError) as caught:
         publish(Draft.load(selected.forge, TAG))
-    assert caught.value.id == "release-incomplete"
+    assert caught.value.id == "release-not-ready"
     assert f"{EXCLUDED}: only the tag leaves it out (because)" in caught.value.why
     assert not selected.forge.published(TAG)
     waive(selected.forge, TAG, EXCLUDED, "nobody uses it")
@@ -149,12 +149,12 @@ def test_a_manifest_that_lacks_a_required_target_is_not_signed(
     place.parent.mkdir()
     attest = ("attest", TAG, str(place.parent), "--kind", "manifest", "--output", str(selected.folder / "out"))
     place.write_text(manifest.to_text())
-    assert selected.refused(*attest).id == "attest-outside-actions"  # there is nothing else to be said against it
+    assert selected.refused(*attest).id == "needs-github"  # there is nothing else to be said against it
     place.write_text(structs.replace(manifest, waivers=()).to_text())
     error = selected.refused(*attest)
-    assert (error.id, [name for name in lacking if name in error.why]) == ("attest-foreign", lacking)
+    assert (error.id, [name for name in lacking if name in error.why]) == ("tampered", lacking)
     place.write_text(structs.replace(manifest, revision="f" * 40).to_text())
-    assert selected.refused(*attest).id == "attest-foreign"
+    assert selected.refused(*attest).id == "tampered"
     assert not (selected.folder / "out").exists()
 
 

@@ -85,7 +85,7 @@ def test_a_manifest_that_leads_elsewhere_is_refused_and_nothing_is_written(
     before = everything(tmp_path)
     with pytest.raises(VerificationError) as caught:
         make_index(forge_of(change), tmp_path / "a" / "b" / "site")
-    assert caught.value.id == "manifest-invalid"
+    assert caught.value.id == "file-damaged"
     assert said in caught.value.what
     after = {path: content for path, content in everything(tmp_path).items() if not path.endswith(".lock")}
     assert after == before
@@ -115,7 +115,7 @@ def test_a_link_among_the_pages_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "site" / "snapshots").symlink_to(victim)
     with pytest.raises(UsageError) as caught:
         make_index(forge_of({}), tmp_path / "site")
-    assert caught.value.id == "path-outside"
+    assert caught.value.id == "output-in-the-way"
     assert str(victim) in caught.value.why
     assert everything(victim) == {str(victim / "index.html"): b"precious"}
 
@@ -132,7 +132,7 @@ def test_a_page_that_is_no_longer_planned_is_not_removed_through_a_link(tmp_path
     (tmp_path / "site" / STATE_NAME).write_text(json.dumps(state))
     with pytest.raises(UsageError) as caught:
         make_index(forge, tmp_path / "site")
-    assert caught.value.id == "path-outside"
+    assert caught.value.id == "output-in-the-way"
     assert (victim / "x.txt").read_text() == "precious"
 
 
@@ -154,10 +154,10 @@ def test_stale_api_sections_and_conda_indexes_are_not_removed_through_a_link(tmp
     channels = [Channel(kind="snapshot", releases=())]
     with pytest.raises(ReleaseError) as caught:
         make_sections(channels, tmp_path / "site", "")
-    assert caught.value.id == "path-outside"
+    assert caught.value.id == "output-in-the-way"
     with pytest.raises(ReleaseError) as caught:
         serve_channels(tmp_path / "channels", None, channels, tmp_path / "site")
-    assert caught.value.id == "path-outside"
+    assert caught.value.id == "output-in-the-way"
     assert everything(victim) == before
 
 

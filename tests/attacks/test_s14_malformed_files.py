@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import json
+import re
 import shutil
 import sys
 import tarfile
@@ -246,13 +247,13 @@ def test_a_wheel_with_members_that_cannot_be_read_has_problems_or_is_refused(tmp
     ):
         with pytest.raises(VerificationError) as caught:
             inspect(wheel, ask_auditwheel=False)
-        assert caught.value.id == "wheel-corrupt"
+        assert (caught.value.id, "is damaged" in caught.value.what) == ("file-damaged", True)
     else:
         assert inspect(wheel, ask_auditwheel=False).problems or "_release" in members
     if "WHEEL" not in members and "file" not in members:
         with pytest.raises(VerificationError) as caught:
             read_built(wheel)
-        assert caught.value.id in ("wheel-corrupt", "wheel-not-ours")
+        assert re.search("is damaged|does not say which release it belongs to", caught.value.what)
 
 
 def test_a_record_that_cannot_be_read_is_a_problem_of_the_wheel(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_sources_that_python_cannot_parse_are_no_bindings(tmp_path: Path) -> Non
     for source in (b"a = '\0'", b"(" * 100_000, b"-" * 100_000 + b"1", b"\xff", b"x = 1" + b"0" * 5000, b"def"):
         with pytest.raises(VerificationError) as caught:
             read_wheel(make_wheel(tmp_path, files={"mlir/__init__.py": source}))
-        assert caught.value.id == "apidocs-no-bindings"
+        assert caught.value.id == "wheel-unsuitable"
 
 
 def sdist(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
@@ -312,12 +313,14 @@ def test_a_hostile_tar_archive_is_refused_as_a_source_distribution_and_as_an_sdk
     source.write_bytes(gzip_bomb(TARS[content], 64 << 20))
     with pytest.raises(VerificationError) as caught:
         read_built(source)
-    assert caught.value.id == "wheel-corrupt"
+    assert (caught.value.id, "is damaged" in caught.value.what) == ("file-damaged", True)
     archive = tmp_path / "build.tar.zst"
     archive.write_bytes(zstandard.compress(TARS[content] + bytes(64 << 20)))
     with pytest.raises((VerificationError, UsageError)) as refused:
         unpack([archive], tmp_path / "sdk")
-    assert refused.value.id in ("sdk-archive-damaged", "sdk-archive-leads-outside", "sdk-description-invalid")
+    assert refused.value.id in ("file-damaged", "input-invalid")
+    said = "is not a complete part of an SDK|has an entry that would be unpacked elsewhere|description cannot be read"
+    assert re.search(said, refused.value.what)
     assert not (tmp_path / "sdk").exists()
     assert not list(tmp_path.glob(".sdk.unpack"))
 
@@ -390,7 +393,7 @@ def test_a_full_disk_leaves_the_recipe_as_it_was(tmp_path: Path, monkeypatch: py
     fill_after(monkeypatch, writes)
     with pytest.raises(MachineError) as caught:
         write_recipe(forge, "snapshot-20261120.01", folder)
-    assert caught.value.id == "disk-space"
+    assert caught.value.id == "disk-full"
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"recipe.yaml": "old", "variants.yaml": "old"}
 
 
@@ -403,5 +406,5 @@ def test_a_full_disk_leaves_the_documentation_as_it_was(tmp_path: Path, monkeypa
     fill_after(monkeypatch, 2)
     with pytest.raises(MachineError) as caught:
         make_section(make_wheel(tmp_path / "other", content="def g() -> int: ...\n"), tmp_path / "pages")
-    assert caught.value.id == "disk-space"
+    assert caught.value.id == "disk-full"
     assert {path.name: path.read_bytes() for path in (tmp_path / "pages").iterdir()} == before

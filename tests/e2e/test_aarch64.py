@@ -234,4 +234,4 @@ def test_a_machine_of_another_platform_says_what_it_needs(machine: Machine, sdk:
         check=False,
     )
     assert done.returncode == 2
-    assert "error[cross-needs-more]" in done.stderr
+    assert "error[sdk-mismatch]" in done.stderr

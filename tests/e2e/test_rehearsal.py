@@ -105,7 +105,7 @@ def test_a_release_that_was_made_without_its_sdk_can_not_be_built_on(rehearsed: 
     """After those that look at the rehearsal's repository, whose build matrix it changes."""
     with pytest.raises(UsageError) as caught:
         rehearse(replace(rehearsed.options, given={"downstream": True}))
-    assert caught.value.id == "rehearsed-without-sdk"
+    assert caught.value.id == "release-unsuitable"
 
 
 @pytest.mark.slow  # it compiles everything, once for each

@@ -131,6 +131,6 @@ def test_what_is_missing_has_the_platforms_name(name: str, runtime: Runtime, tmp
     source = make_source(tmp_path / "llvm-project")
     with pytest.raises(MachineError) as caught:
         import_sdk(prefix, source=source, output=tmp_path / "sdk", revision=REVISION, source_epoch=EPOCH)
-    assert caught.value.id == "sdk-pieces-missing"
+    assert caught.value.id == "tool-missing"
     assert f"the static library {file}, " in caught.value.why
     assert "the program mlir-opt, " in caught.value.why

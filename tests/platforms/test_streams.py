@@ -33,4 +33,4 @@ def test_results_and_errors_are_utf8(encoding: str) -> None:
     assert "mlir-linux-x86_64-cp312" in done.stdout.decode("utf-8")
     done = run(encoding, "matrix", "--only", "名前=≥")
     assert done.returncode == 2
-    assert done.stderr.decode("utf-8").startswith("error[filter-invalid]")
+    assert done.stderr.decode("utf-8").startswith("error[option-invalid]")

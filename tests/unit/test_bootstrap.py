@@ -36,14 +36,14 @@ def test_errors_look_like_the_toolkits(bootstrap: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate ...", "certificates-missing"),
-        ("OSError: Could not find a suitable TLS CA certificate bundle, invalid path: /x", "certificates-missing"),
-        ("ERROR: No matching distribution found for rich>=13", "setup-failed"),
-        ("", "setup-failed"),
+        ("SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate ...", "the certificate of"),
+        ("OSError: Could not find a suitable TLS CA certificate bundle, invalid path: /x", "the certificate of"),
+        ("ERROR: No matching distribution found for rich>=13", "the toolkit could not be"),
+        ("", "the toolkit could not be"),
     ],
 )
-def test_what_pip_says_decides_the_id(bootstrap: ModuleType, said: str, expected: str) -> None:
-    with pytest.raises(bootstrap.SetupError, match=rf"^error\[{expected}\]"):
+def test_what_pip_says_decides_the_message(bootstrap: ModuleType, said: str, expected: str) -> None:
+    with pytest.raises(bootstrap.SetupError, match=rf"^error\[[a-z-]+\]: {expected}"):
         bootstrap.explain(said)
 
 
@@ -74,7 +74,7 @@ def test_only_packages_that_the_rehearsal_needs_are_required(
     monkeypatch.setattr(bootstrap.shutil, "which", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(bootstrap, "is_installed", lambda package: False)
     if "g++" in broken:
-        with pytest.raises(bootstrap.SetupError, match=r"^error\[packages-failed\]: apt-get could not install g\+\+\n"):
+        with pytest.raises(bootstrap.SetupError, match=r"^error\[network-failed\]: apt-get could not install g\+\+\n"):
             bootstrap.install_packages(("g++",), optional=("podman", "wine"))
     else:
         bootstrap.install_packages(("g++",), optional=("podman", "wine"))
@@ -85,14 +85,14 @@ def test_without_root_and_sudo_the_packages_are_named(bootstrap: ModuleType, mon
     monkeypatch.setattr(bootstrap.shutil, "which", lambda program: None if program == "sudo" else f"/usr/bin/{program}")
     monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(bootstrap, "is_installed", lambda package: package == "cmake")
-    with pytest.raises(bootstrap.SetupError, match=r"(?s)^error\[packages-missing\].*apt-get install g\+\+ ccache$"):
+    with pytest.raises(bootstrap.SetupError, match=r"(?s)^error\[tool-missing\].*apt-get install g\+\+ ccache$"):
         bootstrap.install_packages(("g++", "cmake", "ccache"))
 
 
 @pytest.mark.parametrize("found", [(3, 9), (3, 10), (3, 15), (4, 0)])
 def test_a_workflow_on_a_cpython_without_wheels_says_which_it_takes(found: tuple[int, int]) -> None:
     """The first of windows-2022 was 3.9, Homebrew's is 3.15: pip would say that no distribution matches."""
-    with pytest.raises(SetupError, match=r"(?s)^error\[setup-python-unsupported\].*to do: install CPython 3\.12"):
+    with pytest.raises(SetupError, match=r"(?s)^error\[no-python\].*to do: install CPython 3\.12"):
         install.check_python(found)
 
 

@@ -1,51 +1,38 @@
 from __future__ import annotations
 
-import importlib.util
+import ast
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
-
-from mlir_release.errors import ConflictError, ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from mlir_release import errors
+from mlir_release.errors import ERRORS, MEANINGS, ConflictError, ExitCode, ReleaseError, UsageError
 
 ROOT = Path(__file__).parents[2]
-TOOL = ROOT / "tools" / "list_errors.py"
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("list_errors", TOOL)
-    assert specification is not None
-    assert specification.loader is not None
-    module = sys.modules["list_errors"] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-def page_of(tool: ModuleType, package: Path, **modules: str) -> list[str]:
-    """The rows of the page for a package with these modules in its ``sdk/``."""
-    (package / "sdk").mkdir()
-    for name, text in modules.items():
-        (package / "sdk" / f"{name}.py").write_text(text)
-    page: str = tool.render(tool.Source(package).entries())
-    return [line for line in page.splitlines() if line.startswith("| `")]
+PACKAGE = ROOT / "mlir_release"
+#: Run before the package can be imported, with an error class of their own: of missing things of the machine.
+SETUP = (ROOT / "tools" / "bootstrap.py", ROOT / "tools" / "install.py")
 
 
 def test_an_error_says_what_where_why_and_what_to_do() -> None:
-    error = UsageError("some-id", "It broke.", where="here", why="because", remedy="mend it")
+    error = UsageError("input-missing", "It broke.", where="here", why="because", remedy="mend it")
     assert str(error) == "It broke.\n  where: here\n  why: because\n  to do: mend it"
     assert error.as_json() == {
-        "error": "some-id", "what": "It broke.", "where": "here", "why": "because", "remedy": "mend it", "exit_code": 2,
+        "error": "input-missing", "what": "It broke.", "where": "here", "why": "because", "remedy": "mend it",
+        "exit_code": 2,
     }  # fmt: skip
 
 
-def test_empty_parts_are_left_out() -> None:
-    assert str(ConflictError("x", "It moved.", remedy="again")) == "It moved.\n  to do: again"
+def test_an_error_without_a_remedy_has_that_of_its_id() -> None:
+    error = ConflictError("lost-race", "It moved.")
+    assert str(error) == f"It moved.\n  to do: {MEANINGS['lost-race'].remedy}"
+    assert error.as_json()["remedy"] == MEANINGS["lost-race"].remedy
+
+
+def test_a_package_that_adds_commands_may_use_ids_of_its_own() -> None:
+    assert str(UsageError("theirs", "It broke.")) == "It broke."
 
 
 def test_exit_codes_are_distinct_and_leave_gits_untestable_alone() -> None:
@@ -54,58 +41,74 @@ def test_exit_codes_are_distinct_and_leave_gits_untestable_alone() -> None:
 
 
 def test_the_page_of_error_ids_is_true() -> None:
-    done = subprocess.run([sys.executable, TOOL], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "tools" / "list_errors.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_an_id_has_its_cause_and_remedy_beside_it(tool: ModuleType, tmp_path: Path) -> None:
-    code = """
-LIMIT = 3
-def build(path, root):
-    raise UsageError(
-        "too-many", f"{path.name} has more than {LIMIT} parts" + " | or none", where=str(root), why="a limit",
-        remedy=f"remove some of {', '.join(x for x in path.parts)} from <root>",
-    )
-"""
-    row = (
-        "| `too-many` | 2 | {name} has more than 3 parts \\| or none: a limit | remove some of {parts} from &lt;root> |"
-    )
-    assert page_of(tool, tmp_path, build=code) == [row]
+def test_an_id_has_one_exit_code_and_says_what_to_do() -> None:
+    assert len(MEANINGS) == sum(len(ids) for ids in ERRORS.values())
+    for id, meaning in MEANINGS.items():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", id)
+        assert "" not in (meaning.what, meaning.remedy), id
+        assert not {"|", "\n"} & {*meaning.what, *meaning.remedy}, id
 
 
-def test_texts_are_followed_through_variables_and_callers(tool: ModuleType, tmp_path: Path) -> None:
-    code = """
-class BuildError(MachineError):
-    def __init__(self, what):
-        super().__init__("build-failed", what, remedy="read the log")
-def build(log, full):
-    if full:
-        what, remedy = f"no room in {log}", "make room"
-        raise MachineError("disk-full", what, remedy=remedy)
-    raise BuildError(f"it stopped: {log}")
-def check(done):
-    _check("not-compiled", done, "it can't be compiled")
-    _check("not-linked", done, "it can't be linked")
-def _check(id, done, problem):
-    raise UsageError(id, f"{done}: {problem}", remedy="see " + ("above" if done else "below"))
-"""
-    other = "def _check(id, problem): pass\n_check('not-an-error', '')\n"
-    assert page_of(tool, tmp_path, build=code, other=other) == [
-        "| `build-failed` | 3 | it stopped: {log} | read the log |",
-        "| `disk-full` | 3 | no room in {log} | make room |",
-        "| `not-compiled` | 2 | {done}: it can't be compiled | see above<br>see below |",
-        "| `not-linked` | 2 | {done}: it can't be linked | see above<br>see below |",
-    ]
+def test_every_error_of_ours_has_an_id_of_the_table_and_every_id_an_error() -> None:
+    assert {id for id, _, _ in made()} == set(MEANINGS)
+    assert [f"{id} ends with {code} in {place}" for id, code, place in made() if id not in ERRORS[code]] == []
 
 
-def test_an_id_with_two_exit_codes_is_refused(tool: ModuleType, tmp_path: Path) -> None:
-    code = "def f():\n    raise {}('missing', 'it is missing', remedy='look')\n"
-    with pytest.raises(SystemExit, match="missing has two exit codes: 2 and 3"):
-        page_of(tool, tmp_path, one=code.format("UsageError"), two=code.format("MachineError"))
+def test_the_table_of_older_ids_leads_to_ids_that_there_are() -> None:
+    rows = re.findall(r"^\| `(.*)` \| `(.*)` \|$", (ROOT / "docs" / "error-ids.md").read_text(), re.MULTILINE)
+    assert len(rows) > 400
+    assert rows == sorted(rows)
+    assert {new for _, new in rows} <= set(MEANINGS)
+    assert not {old for old, _ in rows} & set(MEANINGS)
 
 
-def test_a_room_without_a_heading_is_refused(tool: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "attic").mkdir()
-    (tmp_path / "attic" / "box.py").write_text("def f():\n    raise UsageError('lost', 'it is lost', remedy='look')\n")
-    with pytest.raises(SystemExit, match=r"attic/box\.py raises lost, but TOPICS in list_errors\.py has no heading"):
-        tool.render(tool.Source(tmp_path).entries())
+@cache
+def made() -> list[tuple[str, ExitCode, str]]:
+    """The id, the exit code and the place of each error that the package can make."""
+    trees = {path: ast.parse(path.read_text()) for path in [*sorted(PACKAGE.rglob("*.py")), *SETUP]}
+    plain = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ReleaseError)]
+    codes = {**{kind.__name__: kind.exit_code for kind in plain}, "SetupError": ExitCode.ENVIRONMENT}
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for kind in classes * 3:  # subclasses of subclasses
+        bases = [base.id for base in kind.bases if isinstance(base, ast.Name) and base.id in codes]
+        if bases and kind.name not in codes:
+            codes[kind.name] = codes[bases[0]]
+    owners = {
+        call: kind.name
+        for kind in classes
+        if kind.name in codes
+        for call in ast.walk(kind)
+        if called(call) == "__init__"
+    }
+    found = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            name = owners.get(node, called(node))
+            if isinstance(node, ast.Call) and len(node.args) > 1 and name in codes:  # click's own has one
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                ids = literals(node.args[0])
+                assert ids or name not in {kind.__name__ for kind in plain}, f"{place}: an id is a literal"
+                found += [(id, codes[name], place) for id in ids]
+    return found
+
+
+def called(node: ast.AST) -> str:
+    """The last name of what a call calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return str(getattr(node.func, "id", None) or getattr(node.func, "attr", ""))
+
+
+def literals(node: ast.expr) -> list[str]:
+    """The string literals that an expression can be: one, or the two of a conditional."""
+    match node:
+        case ast.Constant(value=str(value)):
+            return [value]
+        case ast.IfExp(body=first, orelse=second):
+            return [*literals(first), *literals(second)]
+        case _:
+            return []

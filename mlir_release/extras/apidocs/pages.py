@@ -22,7 +22,7 @@ options = (
 
 
 def provide(channels: Sequence[Channel], site: Path, base_url: str, given: Mapping[str, Any]) -> None:
-    """Make the sections that are lacking, with ``--api``. :raises MachineError: ``apidocs-tool-missing``"""
+    """Make the sections that are lacking, with ``--api``. :raises MachineError: ``tool-missing``"""
     if given.get("api"):
         from mlir_release.extras.apidocs.published import make_sections
 

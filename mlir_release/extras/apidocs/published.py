@@ -76,8 +76,8 @@ def make_section(wheel: Path, output: Path, *, home: str = "", release: str = ""
 
     :param home: the site's landing page, relative to ``output``
     :param release: the release's page, likewise
-    :raises VerificationError: ``apidocs-no-bindings``
-    :raises MachineError: ``apidocs-tool-missing``
+    :raises VerificationError: ``wheel-unsuitable``
+    :raises MachineError: ``tool-missing``
     """
     package = read_wheel(wheel)  # first: it says so if griffe is missing, which the others import
     from mlir_release.extras.apidocs.describe import describe
@@ -154,7 +154,7 @@ def make_sections(channels: Sequence[Channel], site: Path, base_url: str) -> Non
     The pages must not wait for a section, so one that can't be made is a warning, and no page links it.
 
     :param base_url: where the site is served, with sections of earlier runs
-    :raises MachineError: ``apidocs-tool-missing``
+    :raises MachineError: ``tool-missing``
     """
     need_griffe()
     wanted = list(wanted_sections(channels))

@@ -22,12 +22,12 @@ SOURCES_LIMIT = 64 << 20
 
 
 def need_griffe() -> None:
-    """Check that griffe is installed. :raises MachineError: ``apidocs-tool-missing``"""
+    """Check that griffe is installed. :raises MachineError: ``tool-missing``"""
     try:
         import griffe  # noqa: F401
     except ImportError as error:
         raise MachineError(
-            "apidocs-tool-missing",
+            "tool-missing",
             "what reads Python sources for the documentation is not installed",
             why=str(error),
             remedy="install the toolkit with its extra: pip install 'mlir-release[apidocs]'",
@@ -37,8 +37,8 @@ def need_griffe() -> None:
 def read_wheel(wheel: Path) -> Module:
     """The package of a wheel as griffe sees it, with its aliases resolved.
 
-    :raises VerificationError: ``apidocs-no-bindings``: not a wheel of the bindings
-    :raises MachineError: ``apidocs-tool-missing``
+    :raises VerificationError: ``wheel-unsuitable``: not a wheel of the bindings
+    :raises MachineError: ``tool-missing``
     """
     need_griffe()
     import griffe
@@ -88,7 +88,7 @@ def _complete(package: Path) -> None:
 
 def _no_bindings(wheel: Path, why: str) -> VerificationError:
     return VerificationError(
-        "apidocs-no-bindings",
+        "wheel-unsuitable",
         "this is not a wheel of the MLIR Python bindings",
         where=str(wheel),
         why=why,

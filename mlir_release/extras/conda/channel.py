@@ -74,10 +74,9 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
 
     The channel is ``snapshots`` or ``releases``, and can be served as it is. The same wheels give the same bytes.
 
-    :raises UsageError: ``release-not-published``, ``conda-no-wheel``, ``conda-index-failed``
-    :raises VerificationError: ``provenance-…``, ``manifest-…``, ``release-not-its-manifest``, ``asset-corrupt``,
-        ``conda-wheel-unusable``
-    :raises MachineError: ``conda-extra-missing``
+    :raises UsageError: ``release-not-published``, ``release-unsuitable``, ``input-invalid``
+    :raises VerificationError: ``signature-invalid``, ``file-damaged``, ``release-tampered``, ``wheel-unsuitable``
+    :raises MachineError: ``tool-missing``
     """
     _need_rattler()
     release = need_published(forge, tag)
@@ -104,13 +103,13 @@ def package_release(forge: Forge, tag: str, folder: Path, signed_by: SignedBy = 
 
 
 def _need_rattler() -> None:
-    """Check that what makes and indexes packages is installed. :raises MachineError: ``conda-extra-missing``"""
+    """Check that what makes and indexes packages is installed. :raises MachineError: ``tool-missing``"""
     try:
         import rattler  # noqa: F401
         import rattler_build  # noqa: F401
     except ImportError as error:
         raise MachineError(
-            "conda-extra-missing",
+            "tool-missing",
             "what makes conda packages is not installed",
             why=str(error),
             remedy="install the toolkit with its extra: pip install 'mlir-release[conda]'",
@@ -126,7 +125,7 @@ def _add(archive: Path, folder: Path) -> None:
 
 
 def _assemble(package: Package, manifest: Manifest, wheel: Path, scratch: Path) -> Path:
-    """Write a package into ``scratch``. :raises VerificationError: ``conda-wheel-unusable``"""
+    """Write a package into ``scratch``. :raises VerificationError: ``wheel-unsuitable``"""
     from rattler_build import assemble_package
 
     root = scratch / "root"
@@ -166,7 +165,7 @@ def _unpack(wheel: Path, root: Path) -> list[Path]:
             installer.install(WheelFile(archive), destination, {"INSTALLER": b"conda\n"})
     except (InstallerError, ArchiveError) as error:
         raise VerificationError(
-            "conda-wheel-unusable",
+            "wheel-unsuitable",
             f"{wheel.name} can't be made a conda package",
             where=str(wheel),
             why=f"{type(error).__name__}: {error}",
@@ -183,7 +182,7 @@ def serve_channels(folder: Path, url: str | None, channels: Sequence[Channel], s
     :param folder: of :func:`package_release`; the packages themselves need not be there
     :param url: where the packages are; ``{folder}`` in it stands for ``releases/linux-64`` and the like, without it all
         are in one place. None: in ``folder``
-    :raises UsageError: ``conda-channel-invalid``
+    :raises UsageError: ``input-invalid``
     """
     url = url or f"{folder.absolute().as_uri()}/{{folder}}"
     found = {}
@@ -247,7 +246,7 @@ def _select(repodata: dict[str, Any], offered: set[str], place: str) -> dict[str
 
 def _invalid(where: Path, why: str) -> UsageError:
     return UsageError(
-        "conda-channel-invalid",
+        "input-invalid",
         "this is not a folder of conda channels",
         where=str(where),
         why=why,

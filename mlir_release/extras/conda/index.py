@@ -16,11 +16,11 @@ from mlir_release.host.process import capture
 
 
 def index(folder: Path) -> None:
-    """Write ``repodata.json`` of each platform below ``folder``. :raises UsageError: ``conda-index-failed``"""
+    """Write ``repodata.json`` of each platform below ``folder``. :raises UsageError: ``input-invalid``"""
     done = capture([sys.executable, "-m", "mlir_release.extras.conda.index", folder])
     if not done.ok:
         raise UsageError(
-            "conda-index-failed",
+            "input-invalid",
             "rattler can't index this folder of conda packages",
             where=str(folder),
             why=done.stdout.strip() or done.complaint,

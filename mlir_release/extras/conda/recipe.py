@@ -114,7 +114,7 @@ def recipe(manifest: Manifest, distribution: str, made: Sequence[Variant], url: 
 
     :param made: :func:`variants` of the same
     :param url: address of a file of the release
-    :raises UsageError: ``conda-no-wheel`` if there is no variant
+    :raises UsageError: ``release-unsuitable`` if there is no variant
     """
     if not made:
         raise no_wheel(manifest, distribution)
@@ -159,7 +159,7 @@ def excluded(distribution: str) -> tuple[str, ...]:
 def no_wheel(manifest: Manifest, distribution: str) -> UsageError:
     """The error where a release has nothing for conda. ``distribution``: what was asked for"""
     return UsageError(
-        "conda-no-wheel",
+        "release-unsuitable",
         f"{manifest.tag} has no wheel of {distribution} for a platform of conda's",
         where=manifest.tag,
         why=f"its distributions: {', '.join(manifest.distributions) or 'none'}",

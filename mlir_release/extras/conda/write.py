@@ -53,13 +53,13 @@ def write_recipe(
 
     The same release gives the same bytes.
 
-    :raises UsageError: ``release-not-published``, ``conda-distribution-unknown``, ``conda-no-wheel``
-    :raises VerificationError: ``provenance-…``, ``manifest-…``
-    :raises MachineError: ``yaml-missing``, ``disk-space``
+    :raises UsageError: ``release-not-published``, ``option-invalid``, ``release-unsuitable``
+    :raises VerificationError: ``signature-invalid``, ``file-damaged``
+    :raises MachineError: ``tool-missing``, ``disk-full``
     """
     if distribution not in PACKAGES:
         raise UsageError(
-            "conda-distribution-unknown",
+            "option-invalid",
             f"there is no conda package of {distribution}",
             remedy=f"choose one of {', '.join(PACKAGES)}",
         )

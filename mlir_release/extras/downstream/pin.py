@@ -151,13 +151,13 @@ def make_pin(
 
     :param site: URL of the pages; empty: those of the repository on GitHub Pages
     :param repository: the release repository's address
-    :raises UsageError: ``downstream-name-invalid``, ``downstream-no-wheel``, ``downstream-index-unknown``
+    :raises UsageError: ``option-invalid``, ``release-unsuitable``
     """
     try:
         canonical = canonicalize_name(name, validate=True)
     except InvalidName:
         raise UsageError(
-            "downstream-name-invalid",
+            "option-invalid",
             f"{name!r} is not the name of a Python package",
             why="a name has letters and digits, and between them dots, hyphens or underscores",
             remedy="give another one with --name",
@@ -165,7 +165,7 @@ def make_pin(
     missing = [needed for needed in DISTRIBUTIONS[kind] if needed not in manifest.distributions]
     if missing:
         raise UsageError(
-            "downstream-no-wheel",
+            "release-unsuitable",
             f"{manifest.tag} has no wheel of {' and '.join(missing)}, which a project of the kind {kind} is built with",
             why=f"it has: {', '.join(manifest.distributions) or 'none'}",
             remedy="choose a release that has them: docs/downstream.md, In releases",
@@ -182,7 +182,7 @@ def _site(given: str, repository: str) -> str:
     parts = urlsplit(site)
     if parts.scheme not in ("https", "http") or not parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            "downstream-index-unknown",
+            "option-invalid",
             f"{site!r} is not the URL of a release repository's pages" if site else "where are the pages?",
             why="a downstream's files name the page of the release, and this release repository is not on github.com"
             if not site

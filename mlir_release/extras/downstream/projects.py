@@ -74,7 +74,7 @@ def build_downstream(
     :param folder: where all of it is done
     :param page: folder of the release's page, which has all that is known of the release here
     :param find_source: finds the sources of llvm-project that the release was made from
-    :raises VerificationError: ``downstream-build-failed``, ``downstream-broken``
+    :raises VerificationError: ``build-failed``, ``tests-failed``
     """
     with report.step("pip install mlir mlir-sdk from the release's page alone") as results:
         environment = venv.create(folder / "environment", python.executable)
@@ -152,7 +152,7 @@ def build_project(environment: VirtualEnvironment, project: Path, folder: Path, 
 
     :param folder: an empty one, for the log and the wheel
     :param variables: what is set from outside
-    :raises VerificationError: ``downstream-build-failed``
+    :raises VerificationError: ``build-failed``
     """
     log = folder / "build.log"
     pip = (sys.executable, "-m", "pip", "--python", environment.python, "wheel", "--no-input", "--verbose")
@@ -160,7 +160,7 @@ def build_project(environment: VirtualEnvironment, project: Path, folder: Path, 
         run_logged([*pip, "--no-deps", "-w", folder, project], log=log, environment=environment.variables(variables))
     except StepFailed as error:
         raise VerificationError(
-            "downstream-build-failed",
+            "build-failed",
             f"{project.name} can't be built on what was released",
             where=str(project),
             why=tail(log),
@@ -172,12 +172,12 @@ def build_project(environment: VirtualEnvironment, project: Path, folder: Path, 
 def run_program(environment: VirtualEnvironment, project: str, program: str) -> str:
     """Run a first program on what was built; returns what it prints.
 
-    :raises VerificationError: ``downstream-broken``
+    :raises VerificationError: ``tests-failed``
     """
     done = capture([environment.python, "-I", "-c", program], environment=environment.variables())
     if not done.ok:
         raise VerificationError(
-            "downstream-broken",
+            "tests-failed",
             f"{project} was built on what was released, and does not work",
             where=str(environment.root),
             why=done.complaint,

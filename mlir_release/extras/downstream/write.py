@@ -60,10 +60,10 @@ def write_kit(
     :param name: of the Python package; empty: the folder's name
     :param site: URL of the pages; empty: those of the release repository on GitHub Pages
     :param smoke: as of :func:`mlir_release.extras.downstream.kit.make_kit`
-    :raises UsageError: ``release-not-published``, ``downstream-…``
-    :raises NeedsPersonError: ``tag-not-ours``, ``tag-facts-invalid``
-    :raises VerificationError: ``provenance-…``, ``manifest-…``
-    :raises MachineError: ``downstream-not-written``
+    :raises UsageError: ``release-not-published``, ``option-invalid``
+    :raises NeedsPersonError: ``tag-foreign``
+    :raises VerificationError: ``signature-invalid``, ``file-damaged``
+    :raises MachineError: ``system-refused``
     """
     release = need_published(forge, tag)
     with scratch_folder("downstream") as scratch:
@@ -84,7 +84,7 @@ def write_kit(
     )
     if smoke and not pin.repository_name:
         raise UsageError(
-            "downstream-no-repository",
+            "needs-github",
             f"{tag} is on no GitHub, where the integrate's workflow would be called",
             remedy="leave out --smoke, or name the release repository with --forge github:OWNER/NAME",
         )
@@ -97,11 +97,11 @@ def write_kit(
 
 
 def _refuse_existing(directory: Path, files: Mapping[str, str]) -> None:
-    """:raises UsageError: ``downstream-files-exist``, naming all of them"""
+    """:raises UsageError: ``output-in-the-way``, naming all of them"""
     there = [path for path in files if (directory / path).exists() or (directory / path).is_symlink()]
     if there:
         raise UsageError(
-            "downstream-files-exist",
+            "output-in-the-way",
             f"{len(there)} of the files are there already: {', '.join(there)}",
             where=str(directory),
             why="nothing is overwritten, and nothing was written",
@@ -123,7 +123,7 @@ def _write_all(directory: Path, files: Mapping[str, str]) -> None:
         for target in made:
             target.unlink(missing_ok=True)
         raise MachineError(
-            "downstream-not-written",
+            "system-refused",
             "the files can't be written, and none of them was kept",
             where=str(error.filename or directory),
             why=str(error),

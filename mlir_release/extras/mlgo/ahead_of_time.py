@@ -46,7 +46,7 @@ def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
 
     :param python: an interpreter that has TensorFlow
     :param triple: of LLVM's host
-    :raises MachineError: ``mlgo-model-not-compiled``
+    :raises MachineError: ``program-failed``
     """
     program = [interpreter(python), "-m", "tensorflow.python.tools.saved_model_cli", "aot_compile_cpu"]
     with scratch_folder("mlgo") as folder:
@@ -64,7 +64,7 @@ def compile_model(model: Path, python: str, triple: str, output: Path) -> None:
 def provide_runtime(python: str, toolchain: Toolchain, cache: Path) -> Runtime:
     """The runtime of the interpreter's TensorFlow, compiled once: about 8 minutes of CPU.
 
-    :raises MachineError: ``mlgo-model-not-compiled``
+    :raises MachineError: ``program-failed``
     """
     done = capture([interpreter(python), "-c", _FIND])
     if not done.ok:
@@ -101,4 +101,4 @@ def _compile_runtime(source: Path, cxx: Path, archive: Path, cache: Path) -> Non
 
 def _failed(what: str, where: str, why: str, remedy: str = "") -> MachineError:
     versions = "name by --python a CPython with the TensorFlow that docs/mlgo.md names, which saved the model"
-    return MachineError("mlgo-model-not-compiled", what, where=where, why=why, remedy=remedy or versions)
+    return MachineError("program-failed", what, where=where, why=why, remedy=remedy or versions)

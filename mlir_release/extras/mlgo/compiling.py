@@ -65,7 +65,7 @@ class Compiler:
         :param folder: of the corpus
         :param program: another than the toolchain's
         :param options: for it
-        :raises VerificationError: ``mlgo-corpus-other-llvm``, ``mlgo-corpus-changed``
+        :raises VerificationError: ``model-unsuitable``, ``file-damaged``
         """
         toolchain.check(corpus)
         self._problem = problem_of(corpus.problem)
@@ -76,7 +76,7 @@ class Compiler:
             path = folder / module.bitcode
             if not path.is_file() or sha256_of(path) != module.sha256:
                 raise VerificationError(
-                    "mlgo-corpus-changed",
+                    "file-damaged",
                     f"the bitcode of {module.name} is not what corpus.json says",
                     where=str(path),
                     remedy="create the corpus again",
@@ -90,7 +90,7 @@ class Compiler:
         :param maker: of what answers the compiler; None: the default heuristic decides
         :param emit: whether to write an object and look at it, if its cost does not need that anyway
         :param keep: the object's path, if it is needed afterwards; with ``emit``
-        :raises VerificationError: ``mlgo-bitcode-foreign``, ``mlgo-compiler-failed``
+        :raises VerificationError: ``model-unsuitable``
         """
         emit = emit or self._problem.emits
         with scratch_folder("mlgo") as folder:
@@ -121,14 +121,14 @@ def _failure(module: Module, program: str, ending: Ending) -> VerificationError:
     why = "\n".join(lines[-5:])
     if _FOREIGN in why:
         return VerificationError(
-            "mlgo-bitcode-foreign",
+            "model-unsuitable",
             f"{program} can't read the bitcode of {module.name}: another LLVM wrote it",
             where=module.bitcode,
             why=why,
             remedy="make the corpus from a build with the clang of the same LLVM",
         )
     return VerificationError(
-        "mlgo-compiler-failed",
+        "model-unsuitable",
         f"{program} failed on {module.name}, with exit code {ending.code}",
         where=module.bitcode,
         why=why,

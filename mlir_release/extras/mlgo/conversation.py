@@ -61,7 +61,7 @@ def converse(
 
     :param command: the compiler by its path, without the options of the interactive mode
     :param chooser: gives what answers, once the compiler has said which features it has
-    :raises MachineError: ``mlgo-compiler-hung``
+    :raises MachineError: ``program-failed``
     :raises ReleaseError: what ``chooser`` raises; the compiler is killed then
     """
     with scratch_folder("mlgo") as folder, ExitStack() as stack:
@@ -126,7 +126,7 @@ def _pipe(path: Path, stack: ExitStack) -> int:
 
 def _hung(command: Sequence[str | Path], silence: float) -> MachineError:
     return MachineError(
-        "mlgo-compiler-hung",
+        "program-failed",
         f"the compiler has said nothing for {silence:g} s, and was stopped",
         where=" ".join(map(str, command)),
         remedy="compile the module alone; leave it out of the corpus if it takes that long",

@@ -69,9 +69,8 @@ def make_corpus(
     :param limit: of modules; which are taken depends on their names alone
     :param profiled: refuse modules that were compiled without a profile
     :param thinlto: a target that is linked by ThinLTO, whose modules are taken: the link's, with what they imported
-    :raises UsageError: as :mod:`mlir_release.extras.mlgo.thinlto`; ``mlgo-build-tree``, ``mlgo-corpus-small``,
-        ``mlgo-objects-pattern``
-    :raises VerificationError: ``mlgo-command-stale``, ``mlgo-profile-missing``
+    :raises UsageError: as :mod:`mlir_release.extras.mlgo.thinlto`; ``input-invalid``, ``option-invalid``
+    :raises VerificationError: ``model-unsuitable``
     """
     with scratch_folder("mlgo") as raw:
         directories = (
@@ -89,7 +88,7 @@ def make_corpus(
     corpus = Corpus(problem=problem, llvm=toolchain.version, share=share, modules=split(modules, share))
     if not corpus.training or not corpus.held_out:
         raise UsageError(
-            "mlgo-corpus-small",
+            "input-invalid",
             f"{len(corpus.modules)} modules of different content are too few to train on some and hold out others",
             where=str(build),
             remedy="build more with -Xclang -fembed-bitcode=all, or match more with --filter and --objects",
@@ -101,13 +100,13 @@ def make_corpus(
 def load_corpus(folder: Path) -> Corpus:
     """The corpus in a folder.
 
-    :raises UsageError: ``mlgo-corpus-missing``, ``mlgo-document-invalid``, ``mlgo-flag-refused``
+    :raises UsageError: ``input-missing``, ``input-invalid``
     """
     try:
         content = read_file(folder / Corpus.FILE)
     except OSError as error:
         raise UsageError(
-            "mlgo-corpus-missing",
+            "input-missing",
             "there is no corpus in this folder",
             where=str(folder / Corpus.FILE),
             why=str(error.strerror),
@@ -122,7 +121,7 @@ def load_corpus(folder: Path) -> Corpus:
 def _check_flag(name: str, refused: str | None, *, where: Path) -> None:
     if refused is not None:
         raise UsageError(
-            "mlgo-flag-refused",
+            "input-invalid",
             f"{name} asks to be compiled with {refused!r}, which the options of a corpus may not have",
             where=str(where),
             why="they choose how code is generated: they load no plugin, write no file and read no options from a file",
@@ -169,7 +168,7 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
 
     Others are left out: upstream's extract_ir would write what it takes from ``../x.o`` outside its own folder.
 
-    :raises UsageError: ``mlgo-build-tree``
+    :raises UsageError: ``input-invalid``
     """
     try:
         entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
@@ -179,7 +178,7 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
         ]
     except (OSError, ValueError) as error:
         raise UsageError(
-            "mlgo-build-tree",
+            "input-invalid",
             f"{path.name} can't be read: {error}",
             where=str(path),
             remedy="name a build folder of CMake, configured with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
@@ -189,12 +188,12 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
 
 
 def of_objects(names: Iterable[str], pattern: str) -> list[str]:
-    """The objects in whose path a pattern is found. :raises UsageError: ``mlgo-objects-pattern``"""
+    """The objects in whose path a pattern is found. :raises UsageError: ``option-invalid``"""
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise UsageError(
-            "mlgo-objects-pattern",
+            "option-invalid",
             f"{pattern!r} is no regular expression: {error}",
             remedy="write --objects in Python's syntax, for example lib/Demangle/",
         ) from None
@@ -235,13 +234,13 @@ def _extract_linked(build: Path, target: str, raw: Path, toolchain: Toolchain, j
 def _extract_ir(raw: Path, jobs: int | None, *options: str) -> list[str]:
     """Run upstream's extract_ir; the names of the modules that it has put into ``raw``.
 
-    :raises MachineError: ``mlgo-utils-failed``
+    :raises MachineError: ``program-failed``
     """
     workers = f"--num_workers={jobs or os.cpu_count() or 1}"
     done = capture([sys.executable, "-m", "mlgo.corpus.extract_ir", f"--output_dir={raw}", workers, *options])
     if not done.ok:
         raise MachineError(
-            "mlgo-utils-failed",
+            "program-failed",
             "upstream's mlgo-utils could not extract bitcode",
             why=done.complaint,
             remedy="check --filter, which is a regular expression of Python's, and the free disk space",
@@ -256,11 +255,11 @@ def _recorded(name: str, raw: Path) -> list[str]:
 
 
 def _check_profiles(names: Sequence[str], raw: Path) -> None:
-    """:raises VerificationError: ``mlgo-profile-missing``"""
+    """:raises VerificationError: ``model-unsuitable``"""
     without = [name for name in names if not any(map(PROFILE.match, _recorded(name, raw)))]
     if without:
         raise VerificationError(
-            "mlgo-profile-missing",
+            "model-unsuitable",
             f"{len(without)} of {len(names)} modules were compiled without a profile",
             where=without[0],
             remedy="build with -fprofile-use=… or -fprofile-sample-use=…, or make the corpus without --profiled",
@@ -270,8 +269,8 @@ def _check_profiles(names: Sequence[str], raw: Path) -> None:
 def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolchain, problem: Problem) -> Module:
     """Run a module's command again, up to where the problem's decisions begin.
 
-    :raises UsageError: ``mlgo-flag-refused``
-    :raises VerificationError: ``mlgo-command-stale``
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``
     """
     command = with_profiles(_recorded(name, raw), directory.absolute())
     _check_flag(name, refused_by_clang(clang_flags(command)), where=directory)
@@ -285,7 +284,7 @@ def _take(name: str, raw: Path, output: Path, directory: Path, toolchain: Toolch
     done = capture(words, cwd=directory if directory.is_dir() else None)
     if not done.ok:
         raise VerificationError(
-            "mlgo-command-stale",
+            "model-unsuitable",
             f"the compile command of {name} no longer works",
             where=str(directory),
             why=done.complaint,

@@ -150,7 +150,7 @@ def model_sources(policy: Policy, header: Header) -> dict[str, str]:
     """The class' header and source, by file name.
 
     :param header: what the compiler asks that the policy is to be embedded in
-    :raises VerificationError: ``mlgo-features-differ``, ``mlgo-policy-shape``
+    :raises VerificationError: ``model-unsuitable``
     """
     layout = EvictionLayout(header)
     layout.expect(policy.features)

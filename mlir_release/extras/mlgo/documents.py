@@ -49,13 +49,13 @@ def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
     """Read :meth:`Document.to_text`'s text.
 
     :param where: the source, in errors
-    :raises UsageError: ``mlgo-document-invalid``
+    :raises UsageError: ``input-invalid``
     """
     try:
         return from_json(content, kind)
     except MalformedError as error:
         raise UsageError(
-            "mlgo-document-invalid",
+            "input-invalid",
             f"{kind.FILE} can't be read: {error.path or 'it'} {error.problem}",
             where=where,
             remedy=error.hint or "create it again with `mlir-release mlgo`",

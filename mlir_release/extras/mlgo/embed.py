@@ -87,9 +87,9 @@ class Embedded:
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
-    :raises UsageError: ``mlgo-embedding-problem``
-    :raises VerificationError: ``mlgo-policy-other-llvm``, and as :func:`~mlir_release.extras.mlgo.cxx.model_sources`
-    :raises MachineError: ``mlgo-embedding-failed``
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``, and as :func:`~mlir_release.extras.mlgo.cxx.model_sources`
+    :raises MachineError: ``program-failed``
     """
     _check(policy, toolchain)
     header = asked(toolchain)
@@ -114,9 +114,9 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     """Write a saved model's header and object, which need XLA's runtime. No wheel takes them: there is no source.
 
     :param python: an interpreter that has TensorFlow
-    :raises UsageError: ``mlgo-embedding-problem``
-    :raises VerificationError: ``mlgo-policy-other-llvm``
-    :raises MachineError: ``mlgo-model-not-compiled``, ``mlgo-embedding-failed``
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``
+    :raises MachineError: ``program-failed``
     """
     _check(model, toolchain)
     (triple,) = _said(toolchain, "--host-target")
@@ -129,13 +129,13 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
 def _check(policy: Policy | Answering, toolchain: Toolchain) -> None:
     if policy.problem != EVICTION.name:
         raise UsageError(
-            "mlgo-embedding-problem",
+            "input-invalid",
             f"only eviction policies can be embedded, and this one is for {policy.problem}",
             remedy="use it in interactive mode, as `mlir-release mlgo evaluate` does",
         )
     if policy.llvm != toolchain.version:
         raise VerificationError(
-            "mlgo-policy-other-llvm",
+            "model-unsuitable",
             f"the policy is for LLVM {policy.llvm}, and --llvm is {toolchain.version}",
             where=str(toolchain.prefix),
             remedy="name the LLVM that it was trained with, or train one with this",
@@ -156,12 +156,12 @@ def link_llc(
     :param toolchain: with LLVM's archives and headers
     :param source: llvm-project, of LLVM ``version``
     :param runtime: that the model needs; of a saved model
-    :raises VerificationError: ``mlgo-source-other-llvm``
-    :raises MachineError: ``mlgo-embedding-failed``
+    :raises VerificationError: ``model-unsuitable``
+    :raises MachineError: ``program-failed``
     """
     if version != toolchain.version:
         raise VerificationError(
-            "mlgo-source-other-llvm",
+            "model-unsuitable",
             f"these are the sources of LLVM {version}, and --llvm is {toolchain.version}",
             where=str(source),
             remedy="give the sources of the same version with --source",
@@ -203,8 +203,8 @@ def compare(
     are nearly equal, the last bit decides.
 
     :param folder: of the corpus
-    :raises UsageError: ``mlgo-problem-differs``
-    :raises VerificationError: ``mlgo-embedding-differs``
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``
     """
     check_problem(policy, corpus)
     answering = maker(policy)
@@ -218,7 +218,7 @@ def compare(
     different = [module.name for module, equal in zip(corpus.modules, found, strict=True) if not equal]
     if different and (isinstance(policy, Policy) or len(different) == len(found)):
         raise VerificationError(
-            "mlgo-embedding-differs",
+            "model-unsuitable",
             f"llc with the policy inside gives another object than the interactive mode for {len(different)} modules",
             where=different[0],
             remedy="report it with the policy: both must compute the same to the last bit",
@@ -229,7 +229,7 @@ def compare(
 def asked(toolchain: Toolchain) -> Header:
     """What the compiler asks of a policy, as it says itself.
 
-    :raises MachineError: ``mlgo-embedding-failed``
+    :raises MachineError: ``program-failed``
     """
 
     def first(decision: Decision) -> int:
@@ -264,7 +264,7 @@ def _run(command: Sequence[str | Path], cwd: Path | None = None) -> None:
 
 def _failed(what: str, why: str) -> MachineError:
     return MachineError(
-        "mlgo-embedding-failed",
+        "program-failed",
         what,
         why=why,
         remedy="install the LLVM's development packages completely (Debian: apt install llvm-22-dev clang-22 lld-22), "

@@ -197,11 +197,11 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tu
     """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
 
     :param trained_on: the corpus that it was trained on
-    :raises UsageError: ``mlgo-trained-on-another``, ``mlgo-nothing-unseen``
+    :raises UsageError: ``input-invalid``
     """
     if policy.corpus != trained_on.digest:
         raise UsageError(
-            "mlgo-trained-on-another",
+            "input-invalid",
             f"the policy was not trained on the corpus {trained_on.digest[:12]}",
             why=f"it was trained on {policy.corpus[:12]}",
             remedy="name that corpus with --trained-on",
@@ -210,7 +210,7 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tu
     found = tuple(module for module in corpus.modules if module.sha256 not in seen)
     if not found:
         raise UsageError(
-            "mlgo-nothing-unseen",
+            "input-invalid",
             f"the policy was trained on all {len(corpus.modules)} modules of this corpus",
             remedy="make a corpus of other code, or evaluate without --trained-on, on what is held out",
         )
@@ -232,7 +232,7 @@ def evaluate(
     :param corpus: that the modules are of
     :param seed: of the bootstrap
     :param count: counts the instructions of programs with these modules, from objects of the default and of the policy
-    :raises UsageError: ``mlgo-problem-differs``
+    :raises UsageError: ``input-invalid``
     """
     check_problem(policy, corpus)
     answering = maker(policy)
@@ -266,12 +266,12 @@ def evaluate(
 
 
 def load_policy(path: Path) -> Policy:
-    """A policy from its file. :raises UsageError: ``mlgo-policy-missing``, ``mlgo-document-invalid``"""
+    """A policy from its file. :raises UsageError: ``input-missing``, ``input-invalid``"""
     try:
         content = read_file(path)
     except OSError as error:
         raise UsageError(
-            "mlgo-policy-missing",
+            "input-missing",
             "there is no policy to evaluate",
             where=str(path),
             why=str(error.strerror),

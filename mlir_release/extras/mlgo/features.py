@@ -75,7 +75,7 @@ class Layout(ABC):
     def expect(self, features: Sequence[str]) -> None:
         """Refuse a compiler whose features are not those that a policy was made for.
 
-        :raises VerificationError: ``mlgo-features-differ``
+        :raises VerificationError: ``model-unsuitable``
         """
         if self.features != tuple(features):
             odd = sorted(set(self.features) ^ set(features))
@@ -84,7 +84,7 @@ class Layout(ABC):
     def provide(self, inputs: Sequence[tuple[str, int]]) -> None:
         """Refuse a compiler that does not send all that a model is given: names and elements of its tensors.
 
-        :raises VerificationError: ``mlgo-features-differ``
+        :raises VerificationError: ``model-unsuitable``
         """
         sent = {name: self._tensors[name].shape[0] for name in self._tensors.names or ()}
         if missing := sorted(name for name, elements in inputs if sent.get(name) != elements):
@@ -93,7 +93,7 @@ class Layout(ABC):
     def read(self, memory: bytes) -> Decision:
         """A decision.
 
-        :raises VerificationError: ``mlgo-features-nan``
+        :raises VerificationError: ``model-unsuitable``
         """
         tensors = np.frombuffer(memory, self._tensors)[0]
         decision = self._decision(tensors)._replace(tensors=tensors)
@@ -115,7 +115,7 @@ class Layout(ABC):
             name = self.features[column]
             if name != WEIGHT:
                 raise VerificationError(
-                    "mlgo-features-nan",
+                    "model-unsuitable",
                     f"the compiler gives NaN for the feature {name}",
                     why=f"only {WEIGHT} may be NaN, of ranges that can't be spilled",
                     remedy="report it to LLVM with the module's bitcode; leave the module out of the corpus",
@@ -168,7 +168,7 @@ def _type(name: str) -> np.dtype[np.generic]:
 
 def _differ(names: Sequence[str], *, why: str) -> VerificationError:
     return VerificationError(
-        "mlgo-features-differ",
+        "model-unsuitable",
         f"this compiler's features are not those of the policy: {', '.join(names)}",
         why=why,
         remedy="trace and train with the LLVM that the policy is for",

@@ -43,12 +43,12 @@ class Counted:
 
 
 def load_programs(path: Path) -> Programs:
-    """The programs of a file. :raises UsageError: ``mlgo-programs-invalid``"""
+    """The programs of a file. :raises UsageError: ``input-invalid``"""
     try:
         return from_toml(path.read_text(encoding="utf-8"), Programs)
     except (OSError, UnicodeDecodeError, MalformedError) as error:
         raise UsageError(
-            "mlgo-programs-invalid",
+            "input-invalid",
             f"the programs to count instructions of can't be read: {error}",
             where=str(path),
             remedy="write it as docs/mlgo.md describes",
@@ -58,13 +58,13 @@ def load_programs(path: Path) -> Programs:
 def counter(path: Path, toolchain: Toolchain, jobs: int | None = None) -> Counter:
     """What counts the instructions of a file's programs, for :func:`~mlir_release.extras.mlgo.evaluate.evaluate`.
 
-    :raises UsageError: ``mlgo-programs-invalid``
-    :raises MachineError: ``mlgo-valgrind-missing``
+    :raises UsageError: ``input-invalid``
+    :raises MachineError: ``tool-missing``
     """
     programs, valgrind = load_programs(path), shutil.which("valgrind")
     if valgrind is None:
         raise MachineError(
-            "mlgo-valgrind-missing",
+            "tool-missing",
             "there is no valgrind, which counts instructions",
             remedy="install it (Debian: apt install valgrind), or evaluate without --programs",
         )
@@ -87,7 +87,7 @@ class Counter:
         :param default: the modules' objects
         :param policy: the same modules' objects, in the same order
         :param scratch: a folder to work in
-        :raises VerificationError: ``mlgo-program-failed``, ``mlgo-program-differs``
+        :raises VerificationError: ``model-unsuitable``
         """
         archives = [self._archive(scratch / "default.a", default), self._archive(scratch / "policy.a", policy)]
         links = [(program, archive) for program in self.programs.program for archive in archives]
@@ -130,7 +130,7 @@ class Counter:
         done = capture(command, cwd=self.folder, text=text, environment=variables, timeout=_LIMIT, encoding="utf-8")
         if not done.ok:
             raise VerificationError(
-                "mlgo-program-failed",
+                "model-unsuitable",
                 f"{name} could not be linked or run: {done.ending}",
                 where=" ".join(map(str, command))[:300],
                 why="\n".join(done.complaint.splitlines()[-5:]),
@@ -142,7 +142,7 @@ class Counter:
 def _compared(program: Program, run: Run, default: tuple[int, str], policy: tuple[int, str]) -> Counted:
     if default[1] != policy[1]:
         raise VerificationError(
-            "mlgo-program-differs",
+            "model-unsuitable",
             f"{program.name} prints something else when it is compiled with the policy",
             where=run.name,
             remedy="take runs that always print the same; if this one does, report it to LLVM with policy and modules",

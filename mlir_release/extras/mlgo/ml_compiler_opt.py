@@ -87,22 +87,22 @@ class Checkout:
     log: Path
 
     def __post_init__(self) -> None:
-        """:raises UsageError: ``mlgo-trainer-missing``"""
+        """:raises UsageError: ``input-missing``"""
         if not (self.folder / "compiler_opt" / "rl" / "train_bc.py").is_file():
             raise UsageError(
-                "mlgo-trainer-missing",
+                "input-missing",
                 "this is no checkout of google/ml-compiler-opt",
                 where=str(self.folder),
                 remedy="git clone https://github.com/google/ml-compiler-opt, and name the folder by --ml-compiler-opt",
             )
 
     def ask(self, *words: str | Path) -> Any:
-        """Run a function of :mod:`.in_tensorflow`. :raises MachineError: ``mlgo-trainer-python``"""
+        """Run a function of :mod:`.in_tensorflow`. :raises MachineError: ``no-python``"""
         script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
         done = capture([interpreter(self.python), "-", *words], cwd=self.folder, text=script, encoding="utf-8")
         if not done.ok:
             raise MachineError(
-                "mlgo-trainer-python",
+                "no-python",
                 "this CPython can't run ml-compiler-opt",
                 where=self.python,
                 why="\n".join(done.complaint.splitlines()[-5:]),
@@ -115,12 +115,12 @@ class Checkout:
         return (interpreter(self.python), "-m", f"compiler_opt.{program}", *options)
 
     def run(self, program: str, *options: str) -> None:
-        """Run one of its programs. :raises MachineError: ``mlgo-trainer-failed``"""
+        """Run one of its programs. :raises MachineError: ``program-failed``"""
         try:
             run_logged(self.command(program, *options), log=self.log, cwd=self.folder)
         except StepFailed:
             raise MachineError(
-                "mlgo-trainer-failed",
+                "program-failed",
                 f"ml-compiler-opt's {program} failed",
                 where=str(self.log),
                 why=tail(self.log, 5),
@@ -147,9 +147,9 @@ def clone(
     :param folder: of the corpus
     :param clang: for PPO
     :param output: for everything; what an earlier run left there is replaced
-    :raises UsageError: ``mlgo-trainer-decisions``
-    :raises MachineError: ``mlgo-trainer-python``, ``mlgo-trainer-failed``
-    :raises VerificationError: ``mlgo-trainer-features``
+    :raises UsageError: ``input-invalid``
+    :raises MachineError: ``no-python``, ``program-failed``
+    :raises VerificationError: ``model-unsuitable``
     """
     into = _Folder(output.absolute())
     signature = Signature(**trainer.ask("signature"))
@@ -232,12 +232,12 @@ def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -
     features, so their order is nothing to it. The last one stays that of evicting nothing.
 
     :param features: columns of the rows
-    :raises UsageError: ``mlgo-trainer-decisions``
-    :raises VerificationError: ``mlgo-trainer-features``
+    :raises UsageError: ``input-invalid``
+    :raises VerificationError: ``model-unsuitable``
     """
     if len(recorded) < _FEWEST:
         raise UsageError(
-            "mlgo-trainer-decisions",
+            "input-invalid",
             f"the trace has {len(recorded)} decisions, and ml-compiler-opt takes no sequence of fewer than {_FEWEST}",
             remedy="make a corpus of more or larger modules",
         )
@@ -261,7 +261,7 @@ def tensors(recorded: Recorded, features: Sequence[str], signature: Signature) -
 
 def _differ(odd: set[str], widest: int) -> VerificationError:
     return VerificationError(
-        "mlgo-trainer-features",
+        "model-unsuitable",
         "ml-compiler-opt's model is asked something else than this compiler's policies",
         why=f"only one of both has {', '.join(sorted(odd))}" if odd else f"it has no {widest} positions",
         remedy="take a commit of ml-compiler-opt of the time of this LLVM's release",

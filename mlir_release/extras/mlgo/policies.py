@@ -56,11 +56,11 @@ class Answering(Protocol):
         """Names it."""
 
     def answering(self, layout: Layout) -> Chooser:
-        """What answers a compiler. :raises VerificationError: ``mlgo-features-differ``"""
+        """What answers a compiler. :raises VerificationError: ``model-unsuitable``"""
 
 
 def maker(policy: Policy | Answering) -> Callable[[Layout], Chooser]:
-    """What answers compilers. :raises VerificationError: ``mlgo-policy-shape``"""
+    """What answers compilers. :raises VerificationError: ``model-unsuitable``"""
     return (Scorer(policy) if isinstance(policy, Policy) else policy).answering
 
 
@@ -111,13 +111,13 @@ class Scorer:
     def __init__(self, policy: Policy) -> None:
         """Read the policy of a document.
 
-        :raises VerificationError: ``mlgo-policy-shape``
+        :raises VerificationError: ``model-unsuitable``
         """
         count = len(policy.features)
         wanted = weight_count(policy.kind, count, policy.hidden)
         if len(policy.weights) != wanted or {len(policy.mean), len(policy.deviation)} != {count}:
             raise VerificationError(
-                "mlgo-policy-shape",
+                "model-unsuitable",
                 f"the policy has {len(policy.weights)} weights for {count} features, and must have {wanted}",
                 remedy="take the policy.json that `mlir-release mlgo train` wrote, unchanged",
             )
@@ -125,7 +125,7 @@ class Scorer:
         self._mean, self._deviation = np.array(policy.mean), np.array(policy.deviation)
 
     def answering(self, layout: Layout) -> Chooser:
-        """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""
+        """Itself, for a compiler that has its features. :raises VerificationError: ``model-unsuitable``"""
         layout.expect(self._policy.features)
         return self
 

@@ -182,11 +182,11 @@ def problem_of(name: ProblemName) -> Problem:
 
 
 def check_problem(policy: Policy | Answering, corpus: Corpus) -> None:
-    """Refuse a policy for another problem than a corpus is for. :raises UsageError: ``mlgo-problem-differs``"""
+    """Refuse a policy for another problem than a corpus is for. :raises UsageError: ``input-invalid``"""
     if policy.problem != corpus.problem:
         ours, theirs = problem_of(policy.problem), problem_of(corpus.problem)
         raise UsageError(
-            "mlgo-problem-differs",
+            "input-invalid",
             f"this is {ours.title}, and the corpus is for {theirs.title}",
             why=f"they decide on other features: --problem was {ours.name} for one, and {theirs.name} for the other",
             remedy="give the corpus that the policy was trained on, or one made with the same --problem",

@@ -60,7 +60,7 @@ class Stream:
     def feed(self, data: bytes) -> list[bytes]:
         """The features of each decision that is now complete.
 
-        :raises VerificationError: ``mlgo-protocol-unknown``
+        :raises VerificationError: ``model-unsuitable``
         """
         self._buffer += data
         found = []
@@ -117,7 +117,7 @@ def _read_tensor(spec: Any) -> Tensor:
 
 def _unknown(what: str) -> VerificationError:
     return VerificationError(
-        "mlgo-protocol-unknown",
+        "model-unsuitable",
         f"the compiler's interactive channel says what this toolkit can't read: {what}",
         remedy="use an LLVM whose InteractiveModelRunner writes the format that docs/mlgo.md names",
     )

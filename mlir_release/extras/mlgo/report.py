@@ -106,7 +106,7 @@ class EmbeddedResult(Struct, frozen=True):
 
 
 def load_result(path: Path | None, kind: type[EvaluationResult | EmbeddedResult]) -> dict[str, Any] | None:
-    """What a command printed with ``--json``. :raises UsageError: ``mlgo-result-invalid``"""
+    """What a command printed with ``--json``. :raises UsageError: ``input-invalid``"""
     if path is None:
         return None
     try:
@@ -114,7 +114,7 @@ def load_result(path: Path | None, kind: type[EvaluationResult | EmbeddedResult]
         convert(found, kind)
     except (OSError, MalformedError) as error:
         raise UsageError(
-            "mlgo-result-invalid",
+            "input-invalid",
             f"this is not what `mlgo evaluate --json` or `mlgo embed --json` prints: {error}",
             where=str(path),
             remedy="write its standard output into the file again",

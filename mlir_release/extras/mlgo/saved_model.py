@@ -83,15 +83,15 @@ class SavedModel:
         return sha256_of("".join(lines))
 
     def answering(self, layout: Layout) -> Chooser:
-        """Itself, for a compiler that has its features. :raises VerificationError: ``mlgo-features-differ``"""
+        """Itself, for a compiler that has its features. :raises VerificationError: ``model-unsuitable``"""
         layout.provide([(each.name, each.elements) for each in self._inputs if each.name not in _BOOKKEEPING])
         return self
 
     def __call__(self, decision: Decision) -> int:
         """See :class:`~mlir_release.extras.mlgo.policies.Chooser`.
 
-        :raises VerificationError: ``mlgo-model-choice``
-        :raises MachineError: ``mlgo-tensorflow-failed``
+        :raises VerificationError: ``model-unsuitable``
+        :raises MachineError: ``no-python``
         """
         told = b"".join(self._bytes(each, decision) for each in self._inputs)
         with self._lock:
@@ -107,7 +107,7 @@ class SavedModel:
         (found,) = np.nonzero(decision.positions == position)
         if not len(found):
             raise VerificationError(
-                "mlgo-model-choice",
+                "model-unsuitable",
                 f"the model chooses position {position}, which the compiler's mask does not allow",
                 where=str(self.folder),
                 remedy="train the model with a mask, as ml-compiler-opt's networks have one",
@@ -127,8 +127,8 @@ def opened(folder: Path, python: str) -> Iterator[SavedModel]:
     """A saved model that answers until the end of the block, or of this process.
 
     :param python: an interpreter that has TensorFlow
-    :raises UsageError: ``mlgo-model-missing``, ``mlgo-model-unlabelled``, ``mlgo-document-invalid``
-    :raises MachineError: ``mlgo-tensorflow-failed``
+    :raises UsageError: ``input-missing``, ``input-invalid``
+    :raises MachineError: ``no-python``
     """
     trained = _trained(folder)
     script = Path(__file__).with_name("in_tensorflow.py").read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def _both(process: Running) -> tuple[IO[bytes], IO[bytes]]:
 def _trained(folder: Path) -> Trained:
     if not (folder / CONTENT).is_file():
         raise UsageError(
-            "mlgo-model-missing",
+            "input-missing",
             "this folder is no saved model of TensorFlow's",
             where=str(folder),
             why=f"it has no {CONTENT}",
@@ -171,7 +171,7 @@ def _trained(folder: Path) -> Trained:
         content = read_file(folder / Trained.FILE)
     except OSError:
         raise UsageError(
-            "mlgo-model-unlabelled",
+            "input-invalid",
             f"the saved model does not say what it was trained on: it has no {Trained.FILE}",
             where=str(folder),
             remedy="copy the file from the model that `mlgo train --trainer ml-compiler-opt` wrote, and that this one "
@@ -182,7 +182,7 @@ def _trained(folder: Path) -> Trained:
 
 def _failed(where: str, why: str) -> MachineError:
     return MachineError(
-        "mlgo-tensorflow-failed",
+        "no-python",
         "this CPython can't run the saved model",
         where=where,
         why=why,

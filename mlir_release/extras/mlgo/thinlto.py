@@ -33,13 +33,13 @@ _IMPORTED = ".3.import.bc"
 
 
 def link_line(build: Path, target: str) -> list[str]:
-    """The command that links a Ninja target. :raises UsageError: ``mlgo-thinlto-target``"""
+    """The command that links a Ninja target. :raises UsageError: ``input-invalid``"""
     done = capture(["ninja", "-C", build, "-t", "commands", target])
     lines = [line for line in done.stdout.splitlines() if " -o " in line] if done.ok else []
     words = shlex.split(lines[-1]) if lines else []
     if not any(word.startswith("-flto=thin") for word in words):
         raise UsageError(
-            "mlgo-thinlto-target",
+            "input-invalid",
             f"{target} is no target of Ninja's that clang links with -flto=thin",
             where=str(build),
             why=done.complaint if not done.ok else "its link line has no such option",
@@ -83,7 +83,7 @@ def _of_linker(words: Sequence[str]) -> list[str]:
 def linked_modules(build: Path, target: str) -> list[str]:
     """The modules of a link, as lld names what it wrote of them: objects, and members of archives.
 
-    :raises UsageError: ``mlgo-thinlto-target``, ``mlgo-thinlto-temporaries``
+    :raises UsageError: ``input-invalid``
     """
     line = link_line(build, target)
     objects = inputs_of(line, ".o")
@@ -91,7 +91,7 @@ def linked_modules(build: Path, target: str) -> list[str]:
     missing = [name for name in objects if not (build / f"{name}{_IMPORTED}").is_file()]
     if missing or not (objects or members):
         raise UsageError(
-            "mlgo-thinlto-temporaries",
+            "input-invalid",
             f"{len(missing)} of {len(objects)} objects of {target} have no module with what it imported",
             where=str(build / missing[0]) if missing else str(build),
             remedy="link it with -Wl,--save-temps=import -Wl,--thinlto-emit-index-files, by lld, and build it again",
@@ -124,14 +124,14 @@ def write_commands(build: Path, target: str, names: Sequence[str], raw: Path, to
     """Write each module's command of ``clang -cc1`` beside it, as a compiled object would hold it.
 
     :param raw: where upstream's extract_ir put the modules and their parts of the index
-    :raises UsageError: ``mlgo-thinlto-options``
+    :raises UsageError: ``input-invalid``
     """
     options = codegen_options(link_line(build, target))
     done = capture([toolchain.program("clang"), "-###", "-c", *options, "-x", "ir", "/dev/null"], cwd=build)
     lines = [shlex.split(line) for line in done.stderr.splitlines() if ' "-cc1" ' in line]
     if not done.ok or not lines:
         raise UsageError(
-            "mlgo-thinlto-options",
+            "input-invalid",
             f"clang does not understand what {target} is linked with: {shlex.join(options)}",
             where=str(build),
             why=done.complaint,

@@ -26,18 +26,18 @@ _VERSION = re.compile(r"LLVM version (\d+\.\d+\.\d+)")
 def check_machine() -> None:
     """Make sure that MLGO works here at all.
 
-    :raises MachineError: ``mlgo-platform``, ``mlgo-extra-missing``
+    :raises MachineError: ``machine-unsuitable``, ``tool-missing``
     """
     if not sys.platform.startswith("linux"):
         raise MachineError(
-            "mlgo-platform",
+            "machine-unsuitable",
             f"mlgo needs Linux, and this is {sys.platform}",
             why="conversations with the compiler use named pipes, and objects are read as ELF",
             remedy="run it on Linux, or in a container",
         )
     if missing := [name for name in _MODULES if find_spec(name) is None]:
         raise MachineError(
-            "mlgo-extra-missing",
+            "tool-missing",
             f"the toolkit is installed without its extra mlgo: there is no {', '.join(missing)}",
             remedy="pip install 'mlir-release[mlgo]'",
         )
@@ -50,11 +50,11 @@ class Toolchain:
     prefix: Path
 
     def program(self, name: str) -> Path:
-        """A program's path. :raises MachineError: ``mlgo-program-missing``"""
+        """A program's path. :raises MachineError: ``tool-missing``"""
         path = self.prefix.absolute() / "bin" / name
         if not path.is_file():
             raise MachineError(
-                "mlgo-program-missing",
+                "tool-missing",
                 f"this LLVM has no {name}",
                 where=str(path),
                 remedy="install it (Debian: apt install llvm-22 clang-22), or name another LLVM with --llvm",
@@ -63,12 +63,12 @@ class Toolchain:
 
     @cached_property
     def version(self) -> str:
-        """``22.1.8``. :raises MachineError: ``mlgo-llc-broken``"""
+        """``22.1.8``. :raises MachineError: ``tool-missing``"""
         said = capture([self.program("llc"), "--version"], timeout=60)
         match = _VERSION.search(said.stdout)
         if match is None:
             raise MachineError(
-                "mlgo-llc-broken",
+                "tool-missing",
                 "llc does not say its version",
                 where=str(self.program("llc")),
                 why=said.complaint,
@@ -79,11 +79,11 @@ class Toolchain:
     def check(self, corpus: Corpus) -> None:
         """Refuse a corpus of another LLVM: what one optimizes, another need not read, and registers differ.
 
-        :raises VerificationError: ``mlgo-corpus-other-llvm``
+        :raises VerificationError: ``model-unsuitable``
         """
         if corpus.llvm != self.version:
             raise VerificationError(
-                "mlgo-corpus-other-llvm",
+                "model-unsuitable",
                 f"the corpus is bitcode of LLVM {corpus.llvm}, and llc is of {self.version}",
                 where=str(self.prefix),
                 remedy="name the LLVM that the corpus was made with (--llvm), or create the corpus again",

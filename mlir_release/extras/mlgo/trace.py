@@ -84,7 +84,7 @@ class _Watched:
 def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | None = None) -> Trace:
     """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
 
-    :raises UsageError: ``mlgo-nothing-decided``
+    :raises UsageError: ``input-invalid``
     """
 
     teacher = problem_of(corpus.problem).teacher
@@ -98,7 +98,7 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
     recorders = [one.recorder for one in watched if one.recorder.rows]
     if not recorders:
         raise UsageError(
-            "mlgo-nothing-decided",
+            "input-invalid",
             "the compiler asked for no decision in any training module: there is nothing to learn",
             where=str(folder),
             remedy="take larger modules, or modules that are optimized more",
@@ -135,12 +135,12 @@ def scales(recorders: Sequence[Recorder]) -> tuple[Floats, Floats]:
 def load_trace(folder: Path, corpus: Corpus) -> Trace:
     """The trace of a corpus.
 
-    :raises UsageError: ``mlgo-trace-missing``, ``mlgo-trace-outdated``, ``mlgo-document-invalid``
+    :raises UsageError: ``input-missing``, ``input-invalid``
     """
     path = folder / Trace.FILE
     if not path.is_file() or not (folder / _DECISIONS).is_file():
         raise UsageError(
-            "mlgo-trace-missing",
+            "input-missing",
             "the corpus has not been traced",
             where=str(path),
             remedy="mlir-release mlgo trace FOLDER",
@@ -148,7 +148,7 @@ def load_trace(folder: Path, corpus: Corpus) -> Trace:
     trace = read_document(read_file(path), Trace, where=str(path))
     if trace.corpus != corpus.digest:
         raise UsageError(
-            "mlgo-trace-outdated",
+            "input-invalid",
             "the trace is of another corpus than the one in this folder",
             where=str(path),
             remedy="trace it again: mlir-release mlgo trace FOLDER",
@@ -167,7 +167,7 @@ def save_decisions(folder: Path, recorded: Recorded) -> None:
 def load_decisions(folder: Path, trace: Trace) -> Recorded:
     """Read :func:`save_decisions`' file. Positions are not kept: indices into the rows are enough.
 
-    :raises UsageError: ``mlgo-trace-outdated``
+    :raises UsageError: ``input-invalid``
     """
     try:
         with np.load(folder / _DECISIONS) as stored:
@@ -178,7 +178,7 @@ def load_decisions(folder: Path, trace: Trace) -> Recorded:
         return [(Decision(np.arange(len(piece)), piece), int(one)) for piece, one in zip(pieces, chosen, strict=True)]
     except Exception as error:  # whatever a damaged file makes numpy raise
         raise UsageError(
-            "mlgo-trace-outdated",
+            "input-invalid",
             "the recorded decisions of the trace can't be read",
             where=str(folder / _DECISIONS),
             why=str(error) or type(error).__name__,

@@ -36,7 +36,7 @@ def begin(folder: Path, corpus: Path, trace: Trace, settings: Settings) -> Train
     """The state that an earlier training left in ``folder``, else that of a new one.
 
     :param corpus: the folder of the corpus
-    :raises ConflictError: ``mlgo-training-differs``
+    :raises ConflictError: ``checkout-dirty``
     """
     training = resume(folder, trace, settings) or start(trace, corpus, settings)
     save(training, folder)
@@ -89,7 +89,7 @@ def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:
     """The state that an earlier training left, if there is one.
 
     :param folder: of the training
-    :raises ConflictError: ``mlgo-training-differs``
+    :raises ConflictError: ``checkout-dirty``
     """
     path = folder / Training.FILE
     content = read_if_there(path)
@@ -98,7 +98,7 @@ def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:
     training = read_document(content, Training, where=str(path))
     if training.settings != settings or (training.corpus, training.features) != (trace.corpus, trace.features):
         raise ConflictError(
-            "mlgo-training-differs",
+            "checkout-dirty",
             "this folder holds a training with other settings, or on another corpus",
             where=str(path),
             why=f"it has {training.settings}",
@@ -138,7 +138,7 @@ def train(
 
 
 def save(training: Training, folder: Path) -> None:
-    """Write the state, then the policy that follows from it. :raises MachineError: ``disk-space``"""
+    """Write the state, then the policy that follows from it. :raises MachineError: ``disk-full``"""
     with room(folder, purpose="for the training", remedy="free some space; the same command goes on where it was"):
         write_atomically(folder / Training.FILE, training.to_text(), durable=True)
         write_atomically(folder / Policy.FILE, training.policy().to_text())

@@ -94,7 +94,7 @@ class GitHubClient:
     ) -> None:
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(
-                "repository-invalid",
+                "option-invalid",
                 f"{repository!r} is not a repository of GitHub",
                 remedy="write it as OWNER/NAME",
             )
@@ -122,7 +122,7 @@ class GitHubClient:
         )
 
     def beside(self, repository: str) -> GitHubClient:
-        """The client of another repository, with the same token. :raises UsageError: ``repository-invalid``"""
+        """The client of another repository, with the same token. :raises UsageError: ``option-invalid``"""
         return GitHubClient(repository, token=self._token, api=self.api, server=self.server, sleep=self._sleep)
 
     @property
@@ -275,7 +275,7 @@ def _session(token: str | None, api: str) -> Github:
         from github import Auth, Github
     except ImportError as error:
         raise MachineError(
-            "pygithub-missing",
+            "tool-missing",
             "this needs PyGithub, which is not installed",
             remedy="pip install 'mlir-release[github]'",
         ) from error

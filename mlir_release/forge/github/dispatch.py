@@ -70,7 +70,7 @@ class Dispatcher:
             raise forbidden(where=self._client.where, why=error.why, needed="actions: write", policy=_POLICY) from error
         except NotFound as error:
             raise ForgeError(
-                "workflow-missing",
+                "not-on-forge",
                 f"the repository has no workflow {workflow}, or it can't be dispatched",
                 where=self._client.where,
                 why=error.why,

@@ -66,7 +66,7 @@ class GitHubForge:
     def open(cls, repository: str, *, environ: Mapping[str, str] = os.environ) -> GitHubForge:
         """The forge at ``OWNER/NAME``, with the token and the addresses of the environment.
 
-        :raises UsageError: ``repository-invalid``
+        :raises UsageError: ``option-invalid``
         """
         client = GitHubClient.of_environment(repository, environ)
         return cls(client, actor=environ.get("GITHUB_TRIGGERING_ACTOR") or environ.get("GITHUB_ACTOR") or "")
@@ -89,7 +89,7 @@ class GitHubForge:
         try:
             return self.client.read(lambda: self.client.github.get_user().login)
         except ForgeError as error:
-            if error.id != "github-forbidden":
+            if error.id != "token-lacks-right":
                 raise
             return "github-actions[bot]"
 
@@ -312,7 +312,7 @@ class GitHubForge:
                 self.client.read(lambda: self.client.fetch(url, temporary), about=asset.name)
         except NotFound as error:
             raise NotFound(
-                "asset-missing",
+                "not-on-forge",
                 f"{release.tag} has no asset {asset.name}",
                 where=self.description,
                 why=error.why,
@@ -352,7 +352,7 @@ class GitHubForge:
             )
         except Refused as error:
             raise Taken(
-                "release-taken",
+                "lost-race",
                 f"another release of {release.tag} is published",
                 where=self.description,
                 why=error.why,

@@ -36,7 +36,7 @@ class GitHubTracker:
     def open(self, key: str, title: str, body: str) -> Issue:
         """See :class:`Tracker`. One that appeared although the answer was lost is taken for this one.
 
-        :raises ForgeError: ``github-forbidden``, also if GitHub drops the label, without which nobody finds the issue
+        :raises ForgeError: ``token-lacks-right``, also if GitHub drops the label, without which nobody finds the issue
         """
         self._make_label()
         before = {issue.number for issue in self.open_issues()}

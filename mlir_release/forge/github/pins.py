@@ -66,7 +66,7 @@ class PinReader:
         found = self._get(f"/git/trees/{commit}")
         if found["truncated"]:
             raise ForgeError(
-                "tree-truncated",
+                "forge-refused",
                 f"GitHub does not list the whole root folder of {commit}",
                 where=self._client.where,
                 why="it has more than 100,000 entries, and what is not listed can't be checked",

@@ -35,7 +35,7 @@ class GitHubPullRequests:
         pull = self._open(branch)
         if pull is None:
             raise ForgeError(
-                "pull-request-missing",
+                "not-on-forge",
                 f"there is no open pull request for {branch}",
                 where=self._client.where,
                 remedy="mlir-release integrate start --push opens one; a closed one can be opened again",

@@ -23,7 +23,7 @@ class Unavailable(ForgeError):
     :param lost: the request may have been carried out
     """
 
-    def __init__(self, id: str, what: str, *, where: str, why: str, remedy: str, wait: float, lost: bool) -> None:
+    def __init__(self, id: str, what: str, *, where: str, why: str, remedy: str = "", wait: float, lost: bool) -> None:
         super().__init__(id, what, where=where, why=why, remedy=remedy)
         self.wait = wait
         self.lost = lost
@@ -44,7 +44,7 @@ class Refused(ForgeError):
 def unreachable(*, where: str, why: str, lost: bool) -> Unavailable:
     """No answer. ``lost``: the request may have been carried out."""
     return Unavailable(
-        "github-unreachable",
+        "forge-unreachable",
         "GitHub did not answer",
         where=where,
         why=why,
@@ -57,7 +57,7 @@ def unreachable(*, where: str, why: str, lost: bool) -> Unavailable:
 def rate_limited(*, where: str, why: str, wait: float = 0, hint: str) -> Unavailable:
     """A limit is used up. ``wait``: the seconds that GitHub asks for, 0 if it does not say; ``hint``: what helps."""
     return Unavailable(
-        "github-rate-limited",
+        "forge-rate-limited",
         "GitHub's rate limit is used up",
         where=where,
         why=why,
@@ -70,7 +70,7 @@ def rate_limited(*, where: str, why: str, wait: float = 0, hint: str) -> Unavail
 def unauthorized(*, where: str, why: str) -> ForgeError:
     """The token is wrong, or has expired."""
     return ForgeError(
-        "github-unauthorized",
+        "token-invalid",
         "GitHub does not accept the token",
         where=where,
         why=why,
@@ -85,7 +85,7 @@ def forbidden(*, where: str, why: str, needed: str, policy: str = "") -> Forbidd
     :param policy: what else may forbid it, and how that is changed
     """
     return Forbidden(
-        "github-forbidden",
+        "token-lacks-right",
         "the token may not do this",
         where=where,
         why=why,
@@ -96,7 +96,7 @@ def forbidden(*, where: str, why: str, needed: str, policy: str = "") -> Forbidd
 def not_found(*, where: str, why: str) -> NotFound:
     """A 404, which GitHub also answers where a token may not look."""
     return NotFound(
-        "github-not-found",
+        "not-on-forge",
         "GitHub has no such thing, or hides it from this token",
         where=where,
         why=why,
@@ -162,7 +162,7 @@ def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, abo
         return rate_limited(where=where, why=why, wait=_wait(headers), hint=hint)
     if status >= 500:
         return Unavailable(
-            "github-failing",
+            "forge-unreachable",
             "GitHub could not carry out a request",
             where=where,
             why=why,
@@ -175,7 +175,7 @@ def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, abo
     ruled = ("protected", "rule violation", "changes must be made through a pull request")
     if status != 404 and any(words in lower for words in ruled):  # 404: "Branch not protected"
         return ForgeError(
-            "github-protected",
+            "rule-forbids",
             "a protection rule of the repository forbids this change",
             where=where,
             why=why,
@@ -188,7 +188,7 @@ def _refusal(status: int, said: str, headers: Mapping[str, str], where: str, abo
     if status == 404:
         return not_found(where=where, why=why)
     return Refused(
-        "github-refused",
+        "forge-refused",
         "GitHub refused a request",
         where=where,
         why=why,

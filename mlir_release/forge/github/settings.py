@@ -59,7 +59,7 @@ class SettingsReader:
         except (NotFound, Refused) as error:
             return absent(error.why) if callable(absent) else absent
         except ForgeError as error:
-            if error.id not in ("github-forbidden", "github-unauthorized"):
+            if error.id not in ("token-lacks-right", "token-invalid"):
                 raise
             headers = getattr(error.__cause__, "headers", None) or {}
             permissions = str(headers.get("x-accepted-github-permissions", ""))

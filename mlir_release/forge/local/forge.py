@@ -84,7 +84,7 @@ class LocalForge:
         self.repository = self.root / "repository.git"
         if not self.repository.is_dir():
             raise ForgeError(
-                "forge-missing",
+                "not-on-forge",
                 "there is no local forge in this folder",
                 where=str(self.root),
                 remedy="check the path, or make one: mlir-release forge init FOLDER",
@@ -335,7 +335,7 @@ class LocalForge:
                 sha256 = _copy(stream, file)
                 if sha256 != asset.sha256:
                     raise ForgeError(
-                        "asset-damaged",
+                        "forge-damaged",
                         f"{asset.name} on the forge is not what was uploaded",
                         where=str(folder / asset.name),
                         why=f"its sha256 is {sha256}, recorded was {asset.sha256}",
@@ -364,7 +364,7 @@ class LocalForge:
                 if public.id == release.id:
                     return public
                 raise Taken(
-                    "draft-superseded",
+                    "lost-race",
                     f"{release.tag} is published already, from another draft",
                     where=str(target),
                     remedy="delete this draft; what is published never changes",
@@ -396,7 +396,7 @@ class LocalForge:
             commit = next(filter(None, found), None)
             if commit is None:
                 raise ForgeError(
-                    "ref-missing",
+                    "not-on-forge",
                     f"{workflow} can't run on {ref}: no such branch or tag",
                     where=self.description,
                     remedy="check the name, or create it first",
@@ -433,7 +433,7 @@ def _opened(source: Path) -> IO[bytes]:
         return source.open("rb")
     except OSError as error:
         raise MachineError(
-            "file-unreadable",
+            "system-refused",
             "a file to upload can't be read",
             where=str(source),
             why=str(error),
@@ -478,6 +478,6 @@ def _signature(identity: str, when: datetime) -> Signature:
     match = re.fullmatch(r"(?P<name>[^<>\n]*[^<>\s]) <(?P<email>[^<>\n]*)>", identity)
     if match is None:
         raise UsageError(
-            "identity-invalid", f"{identity!r} is not an identity", remedy="give it as Name <email@example.org>"
+            "option-invalid", f"{identity!r} is not an identity", remedy="give it as Name <email@example.org>"
         )
     return Signature(name=match["name"], email=match["email"], when=when)

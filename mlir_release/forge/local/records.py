@@ -98,7 +98,7 @@ class Records:
         folder = self.draft_folder(release)
         if not folder.exists():
             raise ForgeError(
-                "draft-gone",
+                "not-on-forge",
                 f"the draft {release.id} of {release.tag} was deleted",
                 where=str(self._root),
                 remedy="run mlir-release snapshot (or number) again: it opens a new one if the tag is still pending",

@@ -82,7 +82,7 @@ class RunQueue:
         """Complete a run that this process took. Under the exclusive lock."""
         if run.id not in self._taken:
             raise ForgeError(
-                "run-not-ours",
+                "forge-refused",
                 f"run {run.id} of {run.workflow} was not taken by this process",
                 where=str(self._path(run)),
                 remedy="take a run before finishing it",

@@ -7,7 +7,6 @@ kernel drops that lock when the writer dies.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -25,7 +24,7 @@ from mlir_release.host.files import read_if_there, sync_folder, write_atomically
 
 if sys.platform == "win32":
     raise MachineError(
-        "local-forge-needs-posix",
+        "machine-unsuitable",
         "the local forge needs POSIX file locks, which this system does not have",
         remedy="use the GitHub forge here, or run this on Linux or macOS",
     )
@@ -36,33 +35,16 @@ if TYPE_CHECKING:
 #: Seconds to wait for the other processes that use the forge; each holds the lock for milliseconds.
 LOCK_PATIENCE = 300.0
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-
 
 @contextmanager
 def answering(root: Path, action: str) -> Iterator[None]:
     """Turn what the system says into the forge's own error. ``action`` continues "the forge could not …"."""
     try:
         yield
-    except GitError as error:
-        raise ForgeError(
-            "forge-git-failed",
-            f"the forge could not {action}",
-            where=str(root),
-            why=error.why or str(error),
-            remedy="if the disk is full or the folder is not writable, change that; then run this again",
-        ) from error
-    except OSError as error:
-        what, where, why = f"the forge could not {action}", str(error.filename or root), str(error)
-        if error.errno in _FULL:
-            remedy = "free some space, then run this again; nothing was left half-done"
-            raise ForgeError("forge-disk-full", what, where=where, why=why, remedy=remedy) from error
-        if error.errno in _FORBIDDEN:
-            remedy = "run this as the owner of the folder, or change its permissions"
-            raise ForgeError("forge-not-writable", what, where=where, why=why, remedy=remedy) from error
-        remedy = "check the disk and the folder, then run this again"
-        raise ForgeError("forge-io-failed", what, where=where, why=why, remedy=remedy) from error
+    except (GitError, OSError) as error:
+        where = getattr(error, "filename", None) or root
+        why = getattr(error, "why", "") or str(error)
+        raise ForgeError("local-forge-failed", f"the forge could not {action}", where=str(where), why=why) from error
 
 
 def damaged(path: Path, *, why: str, remedy: str) -> ForgeError:
@@ -102,7 +84,7 @@ class Store:
             while not locks.lock(descriptor, shared=shared, wait=False):
                 if time.monotonic() > deadline:
                     raise ForgeError(
-                        "forge-busy",
+                        "forge-unreachable",
                         f"another process has held the forge for {LOCK_PATIENCE:.0f} s",
                         where=str(self.root),
                         remedy="find it (fuser -v on that folder), let it end or end it, then run this again",

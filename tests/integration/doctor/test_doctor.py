@@ -184,8 +184,8 @@ def test_what_can_not_be_looked_at_is_one_error(
     github.add_repository(REPOSITORY, FILES, **SETTINGS)
     token = github.token(scopes=ADMINISTRATOR, kind="ghp")
     for repository, given, branch, problem in (
-        (REPOSITORY, "ghp_wrong", "main", "github-unauthorized"),
-        ("llvm/other", token, "", "github-not-found"),
+        (REPOSITORY, "ghp_wrong", "main", "token-invalid"),
+        ("llvm/other", token, "", "not-on-forge"),
         (REPOSITORY, token, "mian", "branch-missing"),
     ):
         with pytest.raises(ReleaseError) as caught:

@@ -162,7 +162,7 @@ def test_a_repository_with_releases_is_spared_unless_told(github: GitHubServer) 
     forge.publish(forge.create_draft("v1", title="v1", body="", prerelease=False))
     with pytest.raises(UsageError) as caught:
         check_scratch(forge)
-    assert caught.value.id == "first-run-not-scratch"
+    assert caught.value.id == "release-unsuitable"
     check_scratch(forge, anyway=True)
     assert ask(github)["transaction"][0] == "ok"
     assert refs(github) == ["refs/heads/main", "refs/tags/v1"]
@@ -208,12 +208,12 @@ def test_the_answers_of_all_jobs_make_one_table(tmp_path: Path, monkeypatch: pyt
     (answers / "github.json").write_text("[1]")
     with pytest.raises(UsageError) as caught:
         run("report", *options, "{}", monkeypatch=monkeypatch)
-    assert caught.value.id == "answers-unreadable"
+    assert caught.value.id == "input-invalid"
     (answers / "github.json").unlink()
     (answers / "github.json").mkdir()
     with pytest.raises(UsageError) as caught:
         run("report", *options, "{}", monkeypatch=monkeypatch)
-    assert caught.value.id == "answers-unreadable"
+    assert caught.value.id == "input-invalid"
 
 
 def test_the_workflow_asks_each_runner_of_the_build_matrix() -> None:

@@ -136,4 +136,4 @@ def test_a_repository_that_is_not_there(address: str) -> None:
     environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": address, "GITHUB_SERVER_URL": address}
     with pytest.raises(ForgeError) as caught:
         GitHubForge.open("octocat/nothing", environ=environ).releases()
-    assert caught.value.id == "github-not-found"
+    assert caught.value.id == "not-on-forge"

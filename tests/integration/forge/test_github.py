@@ -104,7 +104,7 @@ def test_git_is_limited_as_rest_is(github: GitHubServer, fault: Fault, first: fl
     github.faults = lambda record: fault if ".git/" in record.path else None
     with pytest.raises(ForgeError) as caught:
         forge.tags()
-    assert caught.value.id == ("github-rate-limited" if first == 60 else "github-unreachable")
+    assert caught.value.id == ("forge-rate-limited" if first == 60 else "forge-unreachable")
     assert len(waits) == 1 + github_client.ATTEMPTS - 1
 
 
@@ -120,8 +120,8 @@ def test_a_limit_of_rest_says_how_long_git_must_wait(github: GitHubServer) -> No
 @pytest.mark.parametrize(
     ("token", "message", "id"),
     [
-        ("good", "The 'llvm' organization has enabled or enforced SAML SSO.", "github-forbidden"),
-        ("ghs_wrong", "", "github-unauthorized"),
+        ("good", "The 'llvm' organization has enabled or enforced SAML SSO.", "token-lacks-right"),
+        ("ghs_wrong", "", "token-invalid"),
     ],
 )
 def test_git_is_refused_for_good(github: GitHubServer, token: str, message: str, id: str) -> None:
@@ -173,7 +173,7 @@ def test_a_wrong_token(github: GitHubServer) -> None:
     for ask in (lambda: forge.head("main"), forge.tags, forge.releases):
         with pytest.raises(ForgeError) as caught:
             ask()
-        assert caught.value.id == "github-unauthorized"
+        assert caught.value.id == "token-invalid"
         assert "ghs_wrong" not in f"{caught.value!s}{caught.value.as_json()}{caught.value.__cause__!r}"
 
 
@@ -183,7 +183,7 @@ def test_a_token_that_may_not_write(github: GitHubServer) -> None:
     assert head is not None
     with pytest.raises(ForgeError) as caught:
         forge.create_tag("snapshot-20261120.01", head, "x\n")
-    assert caught.value.id == "github-forbidden"
+    assert caught.value.id == "token-lacks-right"
     assert forge.tags() == []
 
 
@@ -194,7 +194,7 @@ def test_a_protected_branch(github: GitHubServer) -> None:
     assert head is not None
     with pytest.raises(ForgeError) as caught:
         forge.commit("main", expected=head, files={"a": b"1"}, message="m\n")
-    assert caught.value.id == "github-protected"
+    assert caught.value.id == "rule-forbids"
     assert forge.head("main") == head
 
 
@@ -205,24 +205,30 @@ def test_tags_that_a_rule_forbids(github: GitHubServer) -> None:
     assert head is not None
     with pytest.raises(ForgeError) as caught:
         forge.create_tag("snapshot-20261120.01", head, "x\n")
-    assert caught.value.id == "github-protected"
+    assert caught.value.id == "rule-forbids"
 
 
 def test_a_workflow_that_is_not_there(github: GitHubServer) -> None:
     forge = open_forge(github, github.token())
     with pytest.raises(ForgeError) as caught:
         forge.dispatch("nothing.yml", ref="main", inputs={})
-    assert caught.value.id == "workflow-missing"
+    assert (caught.value.id, "the repository has no workflow" in caught.value.what) == ("not-on-forge", True)
 
 
 def test_a_repository_that_is_not_there(github: GitHubServer) -> None:
     forge = GitHubForge.open("llvm/nothing", environ=github.environment("llvm/nothing", github.token()))
     with pytest.raises(ForgeError) as caught:
         forge.releases()
-    assert caught.value.id == "github-not-found"
+    assert (caught.value.id, "GitHub has no such thing, or hides it from this token" in caught.value.what) == (
+        "not-on-forge",
+        True,
+    )
     with pytest.raises(ForgeError) as caught:
         forge.tags()
-    assert caught.value.id == "github-not-found"
+    assert (caught.value.id, "GitHub has no such thing, or hides it from this token" in caught.value.what) == (
+        "not-on-forge",
+        True,
+    )
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "an older server"])

@@ -89,7 +89,7 @@ def test_a_refusal_for_another_reason_is_no_lost_race(github: GitHubServer) -> N
     )
     with pytest.raises(ForgeError) as caught:
         forge.create_tag(TAG, pin, "m\n")
-    assert caught.value.id == "github-forbidden"
+    assert caught.value.id == "token-lacks-right"
     assert "contents: write" in caught.value.remedy
 
 
@@ -121,7 +121,7 @@ def test_a_tag_that_never_comes_is_missing(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
     with pytest.raises(ForgeError) as caught:
         forge.create_draft(TAG, title="t", body="b", prerelease=True)
-    assert caught.value.id == "release-tag-missing"
+    assert caught.value.id == "not-on-forge"
     assert sum(waits) == 30
 
 
@@ -142,7 +142,7 @@ def test_a_dispatch_of_no_ref_is_refused(github: GitHubServer) -> None:
     forge, waits = open_forge(github)
     with pytest.raises(ForgeError) as caught:
         forge.dispatch("release.yml", ref=TAG, inputs={})
-    assert caught.value.id == "github-refused"
+    assert caught.value.id == "forge-refused"
     assert "No ref found" in caught.value.why
     assert sum(waits) == 30
 
@@ -159,7 +159,7 @@ def test_a_dispatch_that_a_policy_forbids_names_the_setting(github: GitHubServer
     github.dispatch_policy = words
     with pytest.raises(ForgeError) as caught:
         forge.dispatch("release.yml", ref="main", inputs={})
-    assert caught.value.id == "github-forbidden"
+    assert caught.value.id == "token-lacks-right"
     assert "Settings > Actions > Policies" in caught.value.remedy
     assert "actions: write" in caught.value.remedy
     assert waits == []

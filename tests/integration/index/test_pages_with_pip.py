@@ -189,7 +189,7 @@ def test_the_probe_notices_the_stub(world: World, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(install_snippets.FLOORS, "snapshot", "")  # somebody documents it without the floor
     with pytest.raises(VerificationError) as caught:
         probe(manifest, world.base, pythons=[Path(sys.executable)], pip_options=["--index-url", world.main_index])
-    assert caught.value.id == "probe-failed"
+    assert caught.value.id == "tests-failed"
     assert caught.value.why.count("mlir-0.0.1-py3-none-any.whl") == 2
     with pytest.raises(UsageError):
         probe(manifest, world.base, pythons=[])
@@ -230,7 +230,7 @@ def test_the_probe_waits_for_a_cache_that_serves_old_pages(world: World, minutes
     else:
         with pytest.raises(VerificationError) as caught:
             check()
-        assert caught.value.id == "probe-failed"
+        assert caught.value.id == "tests-failed"
         assert now == 600
 
 

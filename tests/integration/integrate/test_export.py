@@ -221,7 +221,10 @@ def test_a_submodule_that_does_not_exist_is_named(downstream: Downstream) -> Non
     downstream.world.git("commit", "-q", "-a", "-m", "Choose submodules")
     with pytest.raises(UsageError) as caught:
         sync(Walk(downstream.project()))
-    assert caught.value.id == "smoke-submodule-unknown"
+    assert (caught.value.id, "in submodules of [smoke] is no submodule" in caught.value.what) == (
+        "config-invalid",
+        True,
+    )
     assert "third_party/llvm, dep" in caught.value.what
     assert PATH in caught.value.remedy
     assert "is always there" in caught.value.why
@@ -232,7 +235,10 @@ def test_a_path_that_is_no_submodule_is_refused(downstream: Downstream) -> None:
     config.write_text(config.read_text().replace(f'path = "{PATH}"', 'path = "app.c"'))
     with pytest.raises(ReleaseError) as caught:
         export_all(downstream.project())
-    assert caught.value.id == "export-not-submodule"
+    assert (caught.value.id, "in [[export.also]] is not a submodule at" in caught.value.what) == (
+        "config-invalid",
+        True,
+    )
 
 
 # -- a token for the export remote -------------------------------------------------------------------------------------

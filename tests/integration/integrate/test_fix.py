@@ -83,7 +83,10 @@ def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: Wor
     fix = open_fix(walk)
     with pytest.raises(UsageError) as none:
         close_fix(walk)
-    assert none.value.id == "fix-not-committed"
+    assert (none.value.id, "the work tree for fixes holds no fix to continue with" in none.value.what) == (
+        "nothing-to-do",
+        True,
+    )
     (fix.worktree / "app.c").write_text("/* half */\n")
     with pytest.raises(UsageError, match="no fix"):
         close_fix(walk)
@@ -92,13 +95,13 @@ def test_a_fix_that_fails_moves_nothing_and_keeps_what_a_person_wrote(world: Wor
     miniature.git(fix.worktree, "commit", "-qam", "Try")
     with pytest.raises(NeedsPersonError) as failed:
         close_fix(walk)
-    assert failed.value.id == "fix-fails"
+    assert failed.value.id == "smoke-failed"
     assert world.git("rev-parse", "HEAD") == before
     assert open_fix(walk).kept
     world.git("commit", "-q", "--allow-empty", "-m", "Go elsewhere")
     with pytest.raises(ConflictError) as way:
         open_fix(walk)
-    assert way.value.id == "fix-in-the-way"
+    assert way.value.id == "checkout-dirty"
     assert (fix.worktree / "app.c").read_text() == "/* half */\n"
 
 
@@ -181,4 +184,7 @@ def test_there_is_nothing_to_fix_before_something_failed(make_world: Any, carrie
     for arguments in (["fix"], ["fix", "--continue"]):
         failed = cli(world, *arguments).exception
         assert isinstance(failed, UsageError)
-        assert failed.id == "fix-nothing-failed"
+        assert (failed.id, "no smoke test ahead of this branch is known to have failed" in failed.what) == (
+            "nothing-to-do",
+            True,
+        )

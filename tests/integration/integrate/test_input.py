@@ -102,38 +102,83 @@ branch = "downstream-llvm"
 """
 
 TABLE = [
-    ("integrate-config-missing", "run", lambda world: (world.checkout / "integrate.toml").unlink()),
-    ("integrate-config-invalid", "run", edit("integrate.toml", "[smoke]", "[smoke]\ncolour = 1")),
-    ("integrate-config-invalid", "run", edit("integrate.toml", "[smoke]", "[smoke")),
-    ("integrate-config-invalid", "run", write("integrate.toml", "# caf\xe9\n".encode("latin-1"))),
-    ("integrate-config-invalid", "run", edit("integrate.toml", 'submodule = "third_party/llvm"', "")),
-    ("carrier-not-submodule", "run", edit("integrate.toml", "third_party/llvm", "app.c")),
-    ("carrier-not-submodule", "run", edit("integrate.toml", "third_party/llvm", "third_party/nothing")),
-    ("carrier-not-pin", "run", commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "app.c"')),
-    ("carrier-not-pin", "run", commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "nothing"')),
-    ("checkout-has-changes", "run", edit("app.c", "int main", "int  main")),
-    ("checkout-has-changes", "next", edit("app.c", "int main", "int  main")),
-    ("integrate-detached", "run", git("checkout", "-q", "--detach")),
-    ("integrate-not-started", "run", git("switch", "-q", "main")),
-    ("upstream-rewritten", "run", rewritten),
-    ("upstream-unreachable", "run", gone("upstream.git")),
-    ("upstream-unreachable", "run", commit("integrate.toml", "[upstream]", '[upstream]\nbranch = "nothing"')),
-    ("remote-unreachable", "run --push", gone("origin.git")),
-    ("remote-unreachable", "start", gone("origin.git")),
-    ("export-unreachable", "next", gone("fork.git")),
-    ("export-not-configured", "next", commit("integrate.toml", EXPORT, "")),
-    ("smoke-command-missing", "run", commit("integrate.toml", "./smoke.sh", "./nothing.sh")),
-    ("smoke-command-missing", "run", not_executable),
-    ("upstream-commit-unknown", "next --advance-to feedbeef", lambda world: None),
-    ("advance-out-of-range", "next --advance-to HEAD", lambda world: None),
-    ("clone-treeless", "run", git("-C", "third_party/llvm", "config", "remote.origin.partialclonefilter", "tree:0")),
-    ("clone-shallow", "run", shallow),
+    (
+        "input-missing",
+        "there is no integrate.toml in this repository",
+        "run",
+        lambda world: (world.checkout / "integrate.toml").unlink(),
+    ),
+    ("config-invalid", "integrate.toml: ", "run", edit("integrate.toml", "[smoke]", "[smoke]\ncolour = 1")),
+    ("config-invalid", "integrate.toml: ", "run", edit("integrate.toml", "[smoke]", "[smoke")),
+    ("config-invalid", "integrate.toml: ", "run", write("integrate.toml", "# caf\xe9\n".encode("latin-1"))),
+    (
+        "config-invalid",
+        "integrate.toml: ",
+        "run",
+        edit("integrate.toml", 'submodule = "third_party/llvm"', ""),
+    ),
+    ("config-invalid", "is not a submodule at", "run", edit("integrate.toml", "third_party/llvm", "app.c")),
+    (
+        "config-invalid",
+        "is not a submodule at",
+        "run",
+        edit("integrate.toml", "third_party/llvm", "third_party/nothing"),
+    ),
+    (
+        "pin-invalid",
+        "does not hold a full commit at",
+        "run",
+        commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "app.c"'),
+    ),
+    (
+        "pin-invalid",
+        "does not hold a full commit at",
+        "run",
+        commit("integrate.toml", 'submodule = "third_party/llvm"', 'pin-file = "nothing"'),
+    ),
+    ("checkout-dirty", "there are changes that are not committed", "run", edit("app.c", "int main", "int  main")),
+    (
+        "checkout-dirty",
+        "there are changes that are not committed",
+        "next",
+        edit("app.c", "int main", "int  main"),
+    ),
+    ("integrate-not-started", "HEAD is detached", "run", git("checkout", "-q", "--detach")),
+    ("integrate-not-started", "is not an integrate branch", "run", git("switch", "-q", "main")),
+    ("upstream-rewritten", "force-pushed", "run", rewritten),
+    ("network-failed", "the upstream repository can't be read", "run", gone("upstream.git")),
+    (
+        "network-failed",
+        "the upstream repository can't be read",
+        "run",
+        commit("integrate.toml", "[upstream]", '[upstream]\nbranch = "nothing"'),
+    ),
+    ("network-failed", "the remote 'origin' can't be read", "run --push", gone("origin.git")),
+    ("network-failed", "the remote 'origin' can't be read", "start", gone("origin.git")),
+    ("network-failed", "the export remote can't be read", "next", gone("fork.git")),
+    ("config-invalid", "integrate.toml has no [export]", "next", commit("integrate.toml", EXPORT, "")),
+    (
+        "tool-missing",
+        "the smoke command can't be run",
+        "run",
+        commit("integrate.toml", "./smoke.sh", "./nothing.sh"),
+    ),
+    ("tool-missing", "the smoke command can't be run", "run", not_executable),
+    ("revision-unknown", "names no commit of the upstream", "next --advance-to feedbeef", lambda world: None),
+    ("revision-unsuitable", "can't advance to", "next --advance-to HEAD", lambda world: None),
+    (
+        "clone-incomplete",
+        "this clone of the upstream has no trees",
+        "run",
+        git("-C", "third_party/llvm", "config", "remote.origin.partialclonefilter", "tree:0"),
+    ),
+    ("clone-incomplete", "the clone of the upstream ends before", "run", shallow),
 ]
 
 
-@pytest.mark.parametrize(("identifier", "command", "mistake"), TABLE)
+@pytest.mark.parametrize(("identifier", "said", "command", "mistake"), TABLE)
 def test_a_mistake_is_one_message_and_loses_nothing(
-    world: World, walk: Walk, identifier: str, command: str, mistake: Callable[[World], object]
+    world: World, walk: Walk, identifier: str, said: str, command: str, mistake: Callable[[World], object]
 ) -> None:
     record = walk.probe(walk.observer.look(), world.affecting[0])
     walk.store.record(record)
@@ -142,10 +187,10 @@ def test_a_mistake_is_one_message_and_loses_nothing(
     line = [sys.executable, "-m", "mlir_release", "integrate", "-C", str(world.checkout), *command.split()]
     done = subprocess.run([*line, "--json"], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
-    said = json.loads(done.stdout)
-    assert said["error"] == identifier
-    assert said["remedy"]
-    assert done.returncode == said["exit_code"] != 0
+    printed = json.loads(done.stdout)
+    assert (printed["error"], said in printed["what"]) == (identifier, True), printed
+    assert printed["remedy"]
+    assert done.returncode == printed["exit_code"] != 0
     assert done.stderr.count("error[") == 1
     assert everything(world) == before
     assert set(ProbeStore(Git(world.checkout), walk.branch, walk.store.signature).load()) == {record.key}
@@ -167,7 +212,7 @@ def test_a_pin_file_that_holds_no_pin(make_world: Any, content: bytes) -> None:
     world.git("commit", "-q", "-a", "-m", "Mistake")
     world.git("push", "-q")
     refs = world.git("for-each-ref")
-    refused(lambda: start(world.open()), "carrier-not-pin")
+    refused(lambda: start(world.open()), "pin-invalid")
     assert world.git("for-each-ref") == refs
 
 
@@ -176,7 +221,7 @@ def test_a_pin_that_nobody_has(make_world: Any) -> None:
     (world.checkout / "llvm-project.version").write_text("0123456789" * 4 + "\n")
     world.git("commit", "-q", "-a", "-m", "Mistake")
     world.git("push", "-q")
-    refused(lambda: start(world.open()), "pin-unreachable")
+    refused(lambda: start(world.open()), "commit-unreachable")
     assert world.git("symbolic-ref", "--short", "HEAD") == "main"
 
 
@@ -192,7 +237,8 @@ def refused(action: Any, identifier: str) -> ReleaseError:
 
 
 def test_not_a_repository(tmp_path: Path) -> None:
-    refused(lambda: open_project(tmp_path), "not-a-checkout")
+    error = refused(lambda: open_project(tmp_path), "input-missing")
+    assert "not inside a git work tree" in error.what
 
 
 @pytest.mark.parametrize("command", ['["./no-such-command"]', '["sh", "-c", "no-such-command"]'])
@@ -200,7 +246,7 @@ def test_a_smoke_command_that_does_not_exist_is_no_verdict(world: World, command
     world.reconfigure('["./smoke.sh"]', command)
     start(world.open())
     walk = Walk(world.open())
-    refused(lambda: walk.run(st.Adaptive()), "smoke-command-missing")
+    refused(lambda: walk.run(st.Adaptive()), "tool-missing")
     assert walk.store.load() == {}
 
 
@@ -216,7 +262,7 @@ def test_a_full_disk_while_recording_loses_nothing(world: World, walk: Walk) -> 
             walk.store.record(other)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert caught.value.id == "verdict-not-recorded"
+    assert caught.value.id == "system-refused"
     assert set(walk.store.load()) == {record.key}
     walk.store.record(other)
     assert set(walk.store.load()) == {record.key, other.key}
@@ -276,8 +322,8 @@ def test_a_disk_that_a_smoke_test_fills_costs_no_verdict(world: World, tmp_path:
     said = list(zip(lines, lines, lines, strict=True))
     assert said == [
         ("good", "0", "1"),
-        ("verdict-not-recorded", "0", "1"),
-        ("smoke-disk-full", "0", "1"),
+        ("system-refused", "0", "1"),
+        ("disk-full", "0", "1"),
         ("good", "0", "2"),
     ]
 

@@ -64,7 +64,7 @@ def test_a_tag_of_the_upstream_is_fetched(world: World) -> None:
     miniature.git(upstream, "tag", "aside", miniature.git(upstream, "commit-tree", "-m", "x", "main^{tree}"))
     start(opened(world))
     walk = Walk(opened(world))
-    for revision, reason in (("aside", "advance-out-of-range"), ("no-such-tag", "upstream-commit-unknown")):
+    for revision, reason in (("aside", "revision-unsuitable"), ("no-such-tag", "revision-unknown")):
         with pytest.raises(UsageError) as caught:
             walk.next(to=revision)
         assert caught.value.id == reason

@@ -96,12 +96,18 @@ def test_every_address_gets_the_message_even_if_one_refuses(
     service.refusing = "/refused"
     with pytest.raises(MachineError) as caught:
         notify(VARIABLE, title="Stopped", body="**a culprit**")
-    assert caught.value.id == "notify-url-invalid"
+    assert (caught.value.id, "not a notification address that apprise understands: number" in caught.value.what) == (
+        "network-failed",
+        True,
+    )
     assert "number 2 of 3" in caught.value.what
     monkeypatch.setenv(VARIABLE, urls.replace(f"no-such-service://{SECRET}", ""))
     with pytest.raises(MachineError) as refused:
         notify(VARIABLE, title="Stopped", body="**a culprit**")
-    assert refused.value.id == "notify-failed"
+    assert (refused.value.id, "the message was not accepted by notification address number" in refused.value.what) == (
+        "network-failed",
+        True,
+    )
     assert "number 1 (JSON) of 2" in refused.value.what
     assert [path for path, _, _ in service.posts].count("/taken") == 2
     assert json.loads(service.posts[-1][2])["title"] == "Stopped"
@@ -116,7 +122,10 @@ def test_a_server_that_is_not_there_is_an_error_without_the_address(
     monkeypatch.setenv(VARIABLE, f"json://user:{SECRET}@{gone.address}/{SECRET}")
     with pytest.raises(MachineError) as caught:
         notify(VARIABLE, title="Stopped", body="why")
-    assert caught.value.id == "notify-failed"
+    assert (caught.value.id, "the message was not accepted by notification address number" in caught.value.what) == (
+        "network-failed",
+        True,
+    )
     assert SECRET not in str(caught.value) + "".join(capfd.readouterr())
 
 
@@ -234,5 +243,5 @@ def test_a_walk_that_stops_tells_and_is_not_failed_by_a_service_that_refuses(ser
     # A person who asks for the report to be sent learns that it was not.
     sent = command("report", "--send")
     assert sent.returncode == 3
-    assert "error[notify-failed]" in sent.stderr
+    assert "error[network-failed]" in sent.stderr
     assert SECRET not in sent.stdout + sent.stderr

@@ -116,7 +116,7 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     records = tmp_path / "records"
     with pytest.raises(NeedsPersonError) as unanswered:  # a next round would go on like this for ever
         gather(walk, records)
-    assert unanswered.value.id == "probes-unanswered"
+    assert unanswered.value.id == "smoke-failed"
     records.mkdir()
     seen = walk.observer.look()
     for commit in data["probes"]:
@@ -128,7 +128,7 @@ def test_a_round_is_planned_probed_and_gathered(make_world: Any, tmp_path: Path)
     (records / "forged.json").write_text(json.dumps(forged))
     with pytest.raises(UsageError) as caught:
         gather(walk, records)
-    assert caught.value.id == "probe-record-refused"
+    assert caught.value.id == "input-invalid"
 
 
 def culprit(world: World) -> tuple[Walk, WalkEnd]:
@@ -184,7 +184,7 @@ def test_bisect_upstream_names_the_planted_commit_and_touches_nothing(make_world
     assert snapshot(world) == before
     with pytest.raises(UsageError) as caught:
         bisect_upstream(world.open(), world.affecting[0], world.affecting[1], ("true",))
-    assert caught.value.id == "bisect-wrong-end"
+    assert caught.value.id == "revision-unsuitable"
 
 
 def test_a_bisect_over_older_commits_carries_no_revert_of_what_is_not_there_yet(
@@ -216,7 +216,7 @@ def test_a_bisect_says_which_carried_patch_keeps_commits_from_being_tested(make_
     command = ("sh", "-c", 'grep -q "last()" "$MLIR_RELEASE_UPSTREAM_SOURCE/mlir/api.h"')
     with pytest.raises(UsageError) as caught:
         bisect_upstream(world.open(), world.affecting[0], world.affecting[-1], command)
-    assert caught.value.id == "bisect-wrong-end"
+    assert caught.value.id == "revision-unsuitable"
     assert "Keep" in caught.value.why
     assert "does not apply" in caught.value.why
 

@@ -119,7 +119,7 @@ def test_an_issue_that_gets_no_label_is_closed_at_once(github: GitHubServer) -> 
     github.faults = delete_the_label
     with pytest.raises(ForgeError) as caught:
         tracker_of(github).open("snapshot/t", "t fails", "why")
-    assert (caught.value.id, "issues: write" in caught.value.remedy) == ("github-forbidden", True)
+    assert (caught.value.id, "issues: write" in caught.value.remedy) == ("token-lacks-right", True)
     assert [issue["state"] for issue in github.repositories[REPOSITORY].issues] == ["closed"]
 
 

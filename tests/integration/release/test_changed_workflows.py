@@ -144,7 +144,7 @@ def test_a_forbidden_dispatch_is_made_up_for_by_the_sweep(world: World) -> None:
             world.snapshot(1)
         assert "Settings > Actions > Policies" in caught.value.remedy
     world.now += timedelta(hours=1)
-    assert [error.id for error in sweep(world.forge, branch="main").failures] == ["github-forbidden"]
+    assert [error.id for error in sweep(world.forge, branch="main").failures] == ["token-lacks-right"]
     (tag,) = [tag.name for tag in world.forge.tags()]
     assert (find_state(world.forge, tag).state, len(world.forge.drafts(tag))) == ("pending", 1)
     world.server.dispatch_policy = ""

@@ -71,11 +71,12 @@ def publish(forge: LocalForge, tmp_path: Path, name: str = "mlir-20261120.1-cp31
     forge.publish(draft)
 
 
-def refused(forge: LocalForge, action: Callable[[], object], id: str, kind: type[ReleaseError]) -> None:
+def refused(forge: LocalForge, action: Callable[[], object], id: str, kind: type[ReleaseError], said: str = "") -> None:
     before = image(forge)
     with pytest.raises(kind) as caught:
         action()
     assert caught.value.id == id
+    assert said in caught.value.what
     assert caught.value.remedy or caught.value.why
     assert image(forge) == before
 
@@ -117,10 +118,16 @@ def test_a_test_target_can_be_waived(forge: LocalForge) -> None:
 
 
 def test_waivers_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"), "target-unknown", UsageError)
-    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "reason-missing", UsageError)
+    refused(
+        forge,
+        lambda: waive(forge, TAG, "mlir-linux-x86_64-cp313", "r"),
+        "option-invalid",
+        UsageError,
+        "there is no target",
+    )
+    refused(forge, lambda: waive(forge, TAG, TARGET, " \n"), "option-invalid", UsageError, "needs a reason")
     refused(forge, lambda: waive(forge, "snapshot-20261120.02", TARGET, "r"), "tag-missing", UsageError)
-    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "tag-invalid", UsageError)
+    refused(forge, lambda: waive(forge, "llvm-22.1.10", TARGET, "r"), "option-invalid", UsageError, "tag")
     publish(forge, tmp_path)
     refused(forge, lambda: waive(forge, TAG, TARGET, "r"), "already-published", NeedsPersonError)
 
@@ -160,7 +167,7 @@ def test_drafts_left_by_a_killed_abandon_are_deleted_by_the_next(forge: LocalFor
 
 
 def test_abandonments_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: abandon(forge, TAG, ""), "reason-missing", UsageError)
+    refused(forge, lambda: abandon(forge, TAG, ""), "option-invalid", UsageError, "needs a reason")
     refused(forge, lambda: abandon(forge, "snapshot-20261120.09", "r"), "tag-missing", UsageError)
     publish(forge, tmp_path)
     refused(forge, lambda: abandon(forge, TAG, "r"), "already-published", NeedsPersonError)
@@ -178,7 +185,7 @@ def test_a_release_that_is_published_meanwhile_stays_published(
     monkeypatch.setattr(forge, "create_tag", publish_first)
     with pytest.raises(ConflictError) as caught:
         abandon(forge, TAG, "r")
-    assert caught.value.id == "published-meanwhile"
+    assert caught.value.id == "changed-meanwhile"
     assert [state.state for state in states(forge)] == ["published"]
 
 
@@ -247,13 +254,13 @@ def test_a_yank_survives_a_branch_that_moves(
 
 
 def test_yanks_that_are_refused(forge: LocalForge, tmp_path: Path) -> None:
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "not-published", NeedsPersonError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "release-pending", NeedsPersonError)
     publish(forge, tmp_path)
-    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "reason-missing", UsageError)
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "file-unknown", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "", branch="main"), "option-invalid", UsageError, "needs a reason")
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main", file="no.whl"), "option-invalid", UsageError)
     refused(forge, lambda: yank(forge, TAG, "r", branch="trunk"), "branch-missing", UsageError)
     refused(forge, lambda: yank(forge, "snapshot-20261120.99", "r", branch="main"), "tag-missing", UsageError)
-    refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "tag-invalid", UsageError)
+    refused(forge, lambda: yank(forge, "v1.2.3", "r", branch="main"), "option-invalid", UsageError)
 
 
 def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path) -> None:
@@ -261,7 +268,7 @@ def test_a_yanked_toml_with_junk_is_left_alone(forge: LocalForge, tmp_path: Path
     head = forge.head("main")
     assert head is not None
     forge.commit("main", expected=head, files={"yanked.toml": b"[[yank]]\ntga = 1\n"}, message="m\n")
-    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "yanks-invalid", UsageError)
+    refused(forge, lambda: yank(forge, TAG, "r", branch="main"), "config-invalid", UsageError)
 
 
 def test_a_dry_yank_changes_nothing(forge: LocalForge, tmp_path: Path) -> None:
@@ -364,21 +371,36 @@ def test_a_wheel_that_is_there_is_still_gated_by_its_suites(windows: LocalForge,
 
 
 def test_filters_that_choose_nothing(windows: LocalForge, tmp_path: Path) -> None:
-    refused(windows, lambda: waive_only(windows, TAG, "os=widnows", "r"), "filter-unknown-value", UsageError)
-    refused(windows, lambda: waive_only(windows, TAG, "os=windows and", "r"), "filter-invalid", UsageError)
+    refused(
+        windows,
+        lambda: waive_only(windows, TAG, "os=widnows", "r"),
+        "option-invalid",
+        UsageError,
+        "no target has os",
+    )
+    refused(
+        windows,
+        lambda: waive_only(windows, TAG, "os=windows and", "r"),
+        "option-invalid",
+        UsageError,
+        "can't be read at column",
+    )
     refused(
         windows,
         lambda: waive_only(windows, TAG, "os=linux and python=cp313", "r"),
-        "filter-matches-nothing",
+        "option-invalid",
         UsageError,
+        "no target fits the filter",
     )
-    refused(windows, lambda: waive_only(windows, TAG, "os=windows", " "), "reason-missing", UsageError)
+    refused(
+        windows, lambda: waive_only(windows, TAG, "os=windows", " "), "option-invalid", UsageError, "needs a reason"
+    )
     fill(windows, tmp_path / "dist", *WINDOWS)
     with pytest.raises(UsageError) as caught:
         waive_only(windows, TAG, "os=windows", "r")
-    assert caught.value.id == "nothing-to-waive"
+    assert caught.value.id == "nothing-to-do"
     assert "mlir-linux-x86_64-cp312" in caught.value.remedy
-    refused(windows, lambda: waive_only(windows, TAG, "experimental", "r"), "nothing-to-waive", UsageError)
+    refused(windows, lambda: waive_only(windows, TAG, "experimental", "r"), "nothing-to-do", UsageError)
     abandon(windows, TAG, "broken")
     refused(windows, lambda: waive_only(windows, TAG, "os=windows", "r"), "tag-abandoned", NeedsPersonError)
 
@@ -388,8 +410,9 @@ def test_a_waiver_names_a_target_or_a_filter(windows: LocalForge) -> None:
         refused(
             windows,
             lambda target=target, only=only: waive_either(windows, TAG, target=target, only=only, reason="r"),  # type: ignore[misc]
-            "waive-what",
+            "option-invalid",
             UsageError,
+            "waive" if target is None and only is None else "not both",
         )
     assert isinstance(waive_either(windows, TAG, target=WINDOWS[0], only=None, reason="r"), Decision)
     assert isinstance(waive_either(windows, TAG, target=None, only="os=windows", reason="r"), Waivers)
@@ -401,7 +424,7 @@ def test_a_waiver_that_was_cut_short_is_completed(windows: LocalForge, monkeypat
 
     def upload_one(release: Release, name: str, source: Path) -> object:
         if uploaded:
-            raise ForgeError("github-unreachable", "gone", where="", why="", remedy="later")
+            raise ForgeError("forge-unreachable", "gone", where="", why="", remedy="later")
         uploaded.append(name)
         return upload_file(release, name, source)
 

@@ -71,12 +71,12 @@ def test_several_wheels_are_each_in_a_folder_of_their_target(stage: Stage, tmp_p
 def test_what_is_not_there_or_not_what_was_uploaded_is_refused(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as missing:
         run(stage, "release", "fetch", TAG, OLD, NEW, "--output", str(tmp_path))
-    assert missing.value.id == "target-not-uploaded"
+    assert missing.value.id == "release-unsuitable"
     (asset,) = (stage.forge.root / "drafts").rglob("*.whl")
     data = bytearray(asset.read_bytes())
     data[-1] ^= 1
     asset.write_bytes(data)
     with pytest.raises(ForgeError) as corrupt:
         run(stage, "release", "fetch", TAG, OLD, "--output", str(tmp_path / "got"))
-    assert corrupt.value.id == "asset-damaged"
+    assert corrupt.value.id == "forge-damaged"
     assert not list((tmp_path / "got").rglob("*.whl"))

@@ -71,10 +71,10 @@ def refs(github: GitHubServer) -> str:
 @pytest.mark.parametrize(
     ("trouble", "id"),
     [
-        ("a wrong token", "github-unauthorized"),
-        ("a missing scope", "github-forbidden"),
-        ("a protected branch", "github-protected"),
-        ("a typo in targets.toml", "targets-invalid"),
+        ("a wrong token", "token-invalid"),
+        ("a missing scope", "token-lacks-right"),
+        ("a protected branch", "rule-forbids"),
+        ("a typo in targets.toml", "config-invalid"),
     ],
 )
 def test_nothing_is_done(trouble: str, id: str, github: GitHubServer, targets: str, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_tag_rule_stops_after_the_pin_and_the_next_run_goes_on(
     settings["rules"] = ("refs/tags/snapshot-.*",)
     code, said = snapshot(github, tmp_path, github.token())
     assert code != 0
-    assert said.count("github-protected") == 1, said
+    assert said.count("rule-forbids") == 1, said
     assert "refs/tags/" not in refs(github)
     settings["rules"] = ()
     pinned = refs(github)
@@ -117,7 +117,7 @@ def test_an_unknown_workflow_is_told_and_dispatched_once_it_is_there(
     there, repository.settings["workflows"] = repository.settings["workflows"], ()
     code, said = snapshot(github, tmp_path, github.token())
     assert code != 0
-    assert said.count("workflow-missing") == 1, said
+    assert said.count("not-on-forge") == 1, said
     repository.settings["workflows"] = there
     assert snapshot(github, tmp_path, github.token())[0] == 0
     assert [release.tag for release in repository.releases.values()] == [FIRST]

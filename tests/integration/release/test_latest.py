@@ -129,20 +129,26 @@ def test_on_github_a_pointer_that_has_expired_is_an_error(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "claims"),
+    ("what", "claims"),
     [
-        ("provenance-ref", {"ref": f"refs/tags/{NEW}"}),
-        ("provenance-ref", {"ref": "refs/heads/dev"}),
-        ("provenance-signer-ref", {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"}),
-        ("provenance-signer", {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"}),
+        ("it was signed in a run on another branch or tag", {"ref": f"refs/tags/{NEW}"}),
+        ("it was signed in a run on another branch or tag", {"ref": "refs/heads/dev"}),
+        (
+            "not that of the protected branch",
+            {"job_workflow_ref": "octo/releases/.github/workflows/attest.yml@refs/heads/dev"},
+        ),
+        (
+            "it was signed by another workflow",
+            {"job_workflow_ref": "octo/releases/.github/workflows/latest.yml@refs/heads/main"},
+        ),
     ],
 )
 def test_a_run_whose_signature_would_be_refused_signs_nothing(
-    world: World, services: Services, tmp_path: Path, id: str, claims: dict[str, str]
+    world: World, services: Services, tmp_path: Path, what: str, claims: dict[str, str]
 ) -> None:
     with pytest.raises(VerificationError) as caught:
         sign(world, services, tmp_path / "signed", **claims)
-    assert caught.value.id == id
+    assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)
     assert not (tmp_path / "signed").exists()
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
@@ -155,7 +161,7 @@ def test_a_release_that_attest_did_not_sign_is_not_called_the_newest(
     monkeypatch.setattr(manifest, "content", manifest.content.replace(b'"required"', b'"none"'))
     with pytest.raises(VerificationError) as caught:
         sign(world, services, tmp_path / "signed")
-    assert caught.value.id == "provenance-downgraded"
+    assert caught.value.id == "provenance-missing"
     assert not {CERTIFICATES, ENTRIES} & set(services.requests)
 
 
@@ -166,7 +172,7 @@ def test_a_job_can_store_only_what_attest_signed_and_nothing_older(world: World,
     (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD).statement(), ref=f"refs/tags/{OLD}"))
     with pytest.raises(VerificationError) as caught:
         store_pointer(forge, folder, branch="main")
-    assert caught.value.id == "provenance-ref"
+    assert caught.value.id == "signature-invalid"
     assert forge.head("latest") is None
     world.point(NEW, forge=forge)
     (folder / POINTER_FILE).write_bytes(world.sign(world.pointer(OLD, age=1).statement()))
@@ -212,7 +218,9 @@ def test_the_sweep_renews_the_pointer_after_half_its_lifetime(world: World, tag:
 def test_a_forged_pointer_that_never_expires_does_not_stop_the_renewal(world: World) -> None:
     bundle = world.sign(world.pointer(NEW, lifetime=3000).statement(), repository="octo/fork")
     world.put(bundle, forge=world.stage.forge)
-    assert swept(world) == [(NEW, "what should say that it is the newest is refused [provenance-repository]")]
+    assert swept(world) == [
+        (NEW, "the signed pointer to the newest snapshot is not to be trusted: it was signed for another repository")
+    ]
 
 
 def test_the_doctor_says_what_install_latest_would_refuse(world: World) -> None:

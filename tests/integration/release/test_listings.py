@@ -90,4 +90,4 @@ def test_a_build_that_is_published_by_another_process_meanwhile_is_seen(
     assert publish(mine).already
     with pytest.raises(UsageError) as caught:
         discard(mine, f"mlir-linux-x86_64-{stage.matrix.wheels[0].interpreter}")
-    assert caught.value.id == "release-published"
+    assert caught.value.id == "release-unsuitable"

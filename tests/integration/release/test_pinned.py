@@ -48,7 +48,7 @@ def tag(stage: Stage, name: str, version: str) -> None:
 def refused(stage: Stage, action: Callable[[], object]) -> None:
     with pytest.raises(VerificationError) as caught:
         action()
-    assert caught.value.id == "pin-commit-changes-more"
+    assert caught.value.id == "tampered"
     assert ".github" in caught.value.why
     assert not [release.tag for release in stage.forge.releases() if not release.draft]
 
@@ -78,7 +78,7 @@ def test_the_sweep_reports_it(stage: Stage, complete: bool) -> None:
         stage.forge.finish_run(taken, "failure")
     forge = LocalForge(stage.forge.root, clock=lambda: stage.forge.now().replace(hour=16), identity=WHO)
     outcome = sweep(forge, branch="main")
-    assert [error.id for error in outcome.failures] == ["pin-commit-changes-more"]
+    assert [error.id for error in outcome.failures] == ["tampered"]
     assert [row.item.action for row in outcome.rows if row.error] == ["publish" if complete else "dispatch"]
     assert not forge.published(TAMPERED)
     assert complete or not forge.runs("release.yml", ref=TAMPERED)
@@ -89,4 +89,4 @@ def test_a_numbered_one_does_not_go_to_pypi(stage: Stage) -> None:
     stage.forge.publish(stage.forge.drafts(NUMBERED)[0])  # by hand
     with pytest.raises(ReleaseError) as caught:
         publish_to_index(stage.forge, NUMBERED, repository_url="http://127.0.0.1:9/legacy/")
-    assert caught.value.id == "pin-commit-changes-more"
+    assert caught.value.id == "tampered"

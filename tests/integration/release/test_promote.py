@@ -114,10 +114,10 @@ def test_a_dry_run_shows_the_edit_and_changes_nothing(world: World) -> None:
 
 
 def test_an_unproven_platform_is_refused(world: World) -> None:
-    world.promote("windows-x64", code="runtime-unproven")
+    world.promote("windows-x64", code="release-not-ready")
     world.publish(TAG, *TESTS[:-1])
-    assert "regression-mlir-windows-x64" in world.promote("windows-x64", code="runtime-unproven").why
-    world.promote("windows", code="runtime-unknown")
+    assert "regression-mlir-windows-x64" in world.promote("windows-x64", code="release-not-ready").why
+    world.promote("windows", code="option-invalid")
     assert world.at(BRANCH) is None
 
 
@@ -126,4 +126,4 @@ def test_a_local_forge_proves_nothing(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["forge", "init", str(forge)], standalone_mode=False).exception is None
     done = CliRunner().invoke(app, ["promote", "windows-x64", "--forge", f"local:{forge}"], standalone_mode=False)
     assert isinstance(done.exception, ReleaseError)
-    assert done.exception.id == "not-on-github"
+    assert done.exception.id == "needs-github"

@@ -49,10 +49,10 @@ def go(stage: Stage, tag: str = TAG) -> releases.PublishOutcome:
     return publish(Draft.load(stage.again(), tag))
 
 
-def refused(kind: type[ReleaseError], id: str, action: Callable[[], object]) -> ReleaseError:
+def refused(kind: type[ReleaseError], id: str, action: Callable[[], object], said: str = "") -> ReleaseError:
     with pytest.raises(kind) as caught:
         action()
-    assert caught.value.id == id, caught.value
+    assert (caught.value.id, said in caught.value.what) == (id, True), caught.value
     assert caught.value.remedy
     return caught.value
 
@@ -162,7 +162,12 @@ def test_discard_a_test_or_a_file(stage: Stage) -> None:
     upload(Draft.load(stage.forge, TAG), stage.fill())
     assert discard(Draft.load(stage.again(), TAG), f"smoke-{TARGET}").removed == (f"smoke-{TARGET}.tests.json",)
     assert set(discard(Draft.load(stage.again(), TAG), WHEEL).removed) == {WHEEL, f"{WHEEL}.metadata"}
-    refused(UsageError, "target-unknown", lambda: discard(Draft.load(stage.again(), TAG), "mlir-solaris"))
+    refused(
+        UsageError,
+        "option-invalid",
+        lambda: discard(Draft.load(stage.again(), TAG), "mlir-solaris"),
+        "there is no target",
+    )
 
 
 def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage: Stage) -> None:
@@ -171,7 +176,7 @@ def test_a_failing_report_gives_way_to_a_passing_one_and_not_the_other_way(stage
     outcome = upload(Draft.load(stage.forge, TAG), folder)
     assert any("test_x.py" in note for note in outcome.notes)
     assert Draft.load(stage.again(), TAG).missing().tests[0] == f"smoke-{TARGET}"
-    refused(NeedsPersonError, "release-incomplete", lambda: go(stage))
+    refused(NeedsPersonError, "release-not-ready", lambda: go(stage))
     make_report(folder, folder / WHEEL)
     assert upload(Draft.load(stage.again(), TAG), folder).names("uploaded") == [f"smoke-{TARGET}.tests.json"]
     before = assets(stage)
@@ -203,40 +208,42 @@ def test_nothing_is_uploaded_if_one_file_is_wrong(stage: Stage) -> None:
     folder = stage.fill()
     data = (folder / WHEEL).read_bytes()
     (folder / WHEEL).write_bytes(data[:-50])
-    refused(VerificationError, "wheel-corrupt", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(VerificationError, "file-damaged", lambda: upload(Draft.load(stage.forge, TAG), folder), "is damaged")
     make_wheel(folder, tag="snapshot-20261120.01")
-    refused(VerificationError, "wheel-of-another-release", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(VerificationError, "wheel-unsuitable", lambda: upload(Draft.load(stage.forge, TAG), folder))
     make_wheel(folder, target="mlir-solaris-sparc-cp312")
-    refused(UsageError, "target-unknown", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(UsageError, "option-invalid", lambda: upload(Draft.load(stage.forge, TAG), folder), "there is no target")
     make_wheel(folder, target=OTHER_TARGET)
     (folder / WHEEL.replace(PYTHON, OTHER_PYTHON)).unlink()
-    refused(UsageError, "wheel-target-mismatch", lambda: upload(Draft.load(stage.forge, TAG), folder))
+    refused(UsageError, "input-invalid", lambda: upload(Draft.load(stage.forge, TAG), folder))
     assert not assets(stage)
 
 
 @pytest.mark.parametrize(
-    ("tag", "kind", "id"),
+    ("tag", "kind", "id", "said"),
     [
-        ("snapshot-20261120.03", UsageError, "tag-missing"),
-        ("main", UsageError, "tag-invalid"),
-        ("llvm-22.1.10", UsageError, "tag-invalid"),
-        ("snapshot-20261120.09", NeedsPersonError, "tag-not-ours"),
-        ("snapshot-20261120.04", UsageError, "draft-missing"),
+        ("snapshot-20261120.03", UsageError, "tag-missing", "there is no tag"),
+        ("main", UsageError, "option-invalid", "'main'"),
+        ("llvm-22.1.10", UsageError, "option-invalid", "'llvm-22.1.10'"),
+        ("snapshot-20261120.09", NeedsPersonError, "tag-foreign", "was not made by mlir-release"),
+        ("snapshot-20261120.04", UsageError, "tag-missing", "neither a draft nor a release"),
     ],
 )
-def test_tags_that_nothing_can_be_published_for(stage: Stage, tag: str, kind: type[ReleaseError], id: str) -> None:
+def test_tags_that_nothing_can_be_published_for(
+    stage: Stage, tag: str, kind: type[ReleaseError], id: str, said: str
+) -> None:
     head = stage.forge.head("main")
     assert head is not None
     stage.forge.create_tag("snapshot-20261120.09", head, "by hand\n")
     stage.add_tag("snapshot-20261120.04", "20261120.4", draft=False)
     folder = stage.fill()
-    refused(kind, id, lambda: upload(Draft.load(stage.forge, tag), folder))
-    refused(kind, id, lambda: publish(Draft.load(stage.forge, tag)))
-    refused(kind, id, lambda: Draft.load(stage.forge, tag).missing())
+    refused(kind, id, lambda: upload(Draft.load(stage.forge, tag), folder), said)
+    refused(kind, id, lambda: publish(Draft.load(stage.forge, tag)), said)
+    refused(kind, id, lambda: Draft.load(stage.forge, tag).missing(), said)
 
 
 def test_everything_that_is_missing_is_named_at_once(stage: Stage) -> None:
-    error = refused(NeedsPersonError, "release-incomplete", lambda: go(stage))
+    error = refused(NeedsPersonError, "release-not-ready", lambda: go(stage))
     assert f"{TARGET}: there is no wheel" in error.why
     assert f"{OTHER_TARGET}: there is no wheel" in error.why
     assert EXPERIMENTAL not in error.why
@@ -282,7 +289,7 @@ def test_a_draft_is_not_published_with_files_that_nothing_knows(stage: Stage, tm
     upload(Draft.load(stage.forge, TAG), stage.fill())
     (tmp_path / "notes.txt").write_text("remember the milk")
     stage.forge.upload(find_release(stage.again(), TAG), "notes.txt", tmp_path / "notes.txt")
-    refused(VerificationError, "asset-unexpected", lambda: go(stage))
+    refused(VerificationError, "file-damaged", lambda: go(stage), "is no file that a release has")
     discard(Draft.load(stage.forge, TAG), "notes.txt")
     go(stage)
 
@@ -308,7 +315,7 @@ def test_metadata_that_is_not_the_wheels(stage: Stage, tmp_path: Path) -> None:
     stage.forge.delete_asset(release, beside)
     (tmp_path / "METADATA").write_text("Metadata-Version: 2.4\nName: mlir\nVersion: 1\nRequires-Dist: evil\n")
     stage.forge.upload(release, f"{WHEEL}.metadata", tmp_path / "METADATA")
-    refused(VerificationError, "metadata-mismatch", lambda: go(stage))
+    refused(VerificationError, "file-damaged", lambda: go(stage), "is not the one in the wheel")
     assert find_release(stage.again(), TAG).draft
 
 
@@ -320,7 +327,8 @@ def test_bytes_that_rotted_on_the_forge(stage: Stage) -> None:
     path.write_bytes(data)
     with pytest.raises(ReleaseError) as caught:
         go(stage)
-    assert caught.value.id in ("asset-damaged", "asset-corrupt")
+    assert caught.value.id in ("forge-damaged", "file-damaged")
+    assert f"{WHEEL} " in caught.value.what
     assert find_release(stage.again(), TAG).draft
 
 
@@ -338,14 +346,14 @@ def test_two_releases_never_share_a_version(stage: Stage) -> None:
         stage.add_tag(tag, "22.1.8")
         upload(Draft.load(stage.forge, tag), stage.fill(tag=tag, version="22.1.8"))
     go(stage, "llvm-22.1.8.02")
-    error = refused(NeedsPersonError, "version-published", lambda: go(stage, "llvm-22.1.8.01"))
+    error = refused(NeedsPersonError, "already-published", lambda: go(stage, "llvm-22.1.8.01"))
     assert "llvm-22.1.8.02" in error.what
     assert find_release(stage.again(), "llvm-22.1.8.01").draft
 
 
 def test_a_release_that_was_published_by_hand(stage: Stage) -> None:
     stage.forge.publish(find_release(stage.forge, TAG))
-    refused(NeedsPersonError, "release-without-manifest", lambda: go(stage))
+    refused(NeedsPersonError, "tag-foreign", lambda: go(stage), "has no release.json")
 
 
 # -- others at the same time -------------------------------------------------------------------------------------------
@@ -381,7 +389,7 @@ def test_an_incomplete_asset_is_deleted_and_uploaded_again(stage: Stage) -> None
     folder = stage.fill()
     upload(Draft.load(stage.forge, TAG), folder)
     forge = HalfForge(stage, WHEEL)
-    refused(VerificationError, "asset-incomplete", lambda: publish(Draft.load(forge, TAG)))  # type: ignore[arg-type]
+    refused(VerificationError, "file-damaged", lambda: publish(Draft.load(forge, TAG)), "was cut off")  # type: ignore[arg-type]
     upload(Draft.load(forge, TAG), folder)  # type: ignore[arg-type]
     assert forge.deleted == [WHEEL]
     assert assets(stage)[WHEEL] == hashlib.sha256((folder / WHEEL).read_bytes()).hexdigest()
@@ -460,7 +468,7 @@ def test_a_waiver_that_comes_during_verification_stops_it(stage: Stage, monkeypa
         return verified
 
     monkeypatch.setattr(releases, "verify", slow)
-    refused(ConflictError, "draft-changed", lambda: go(stage))
+    refused(ConflictError, "changed-meanwhile", lambda: go(stage))
     assert find_release(stage.again(), TAG).draft
     monkeypatch.undo()
     go(stage)

@@ -149,7 +149,7 @@ def test_a_release_without_them_is_not_installed(tmp_path: Path) -> None:
     with pytest.raises(VerificationError) as caught:
         install(stage.forge, TAG, python=environment.python, sdk=True)
     assert (caught.value.id, caught.value.what) == (
-        "install-no-wheel",
+        "no-fitting-wheel",
         f"{TAG} has no wheel of mlir-sdk for CPython {platform.python_version()} on this machine",
     )
     assert not (environment.site_packages() / "mlir").exists()

@@ -94,7 +94,7 @@ def test_from_source_its_sdk_is_made_again_and_must_be_the_same(
     made["again"] = make_sdk(tmp_path / "other", revision="b" * 40)
     with pytest.raises(UsageError) as caught:
         rebuild(stage.forge, TAG, TARGET, output=tmp_path / "again", from_source=True)
-    assert caught.value.id == "rebuild-other-sdk"
+    assert caught.value.id == "sdk-mismatch"
 
     command = ["wheels", "rebuild", TAG, TARGET, "--sdk", str(sdk.root), "--from", "source"]
     refused = CliRunner().invoke(app, [*command, "--forge", f"local:{stage.forge.root}"], standalone_mode=False)
@@ -139,7 +139,7 @@ def test_a_target_that_the_release_does_not_have(stage: Stage, sdk: Sdk, tmp_pat
     published(stage, sdk)
     with pytest.raises(UsageError) as caught:
         rebuild(stage.forge, TAG, "mlir-sdk-linux-x86_64", output=tmp_path)
-    assert caught.value.id == "rebuild-target-missing"
+    assert (caught.value.id, "has no wheel of" in caught.value.what) == ("release-unsuitable", True)
     assert f"did you mean '{TARGET}'?" in caught.value.remedy
 
 
@@ -156,13 +156,13 @@ def test_the_sdk_is_the_very_one(stage: Stage, sdk: Sdk, tmp_path: Path, monkeyp
 
     with pytest.raises(UsageError) as caught:  # the small wheels of the bindings do not say it
         rebuild(stage.forge, TAG, f"mlir-linux-x86_64-{PYTHON}", output=tmp_path)
-    assert caught.value.id == "rebuild-sdk-unrecorded"
-    assert refused(make_sdk(tmp_path / "other", revision="b" * 40).root) == "rebuild-other-sdk"
-    assert refused(None) == "rebuild-sdk-missing"
+    assert (caught.value.id, "nothing says which SDK" in caught.value.what) == ("release-unsuitable", True)
+    assert refused(make_sdk(tmp_path / "other", revision="b" * 40).root) == "sdk-mismatch"
+    assert refused(None) == "input-missing"
     shutil.copytree(sdk.root, cache / "sdks" / "some-name", symlinks=True)
     assert find_sdk(row, manifest, None).root == cache / "sdks" / "some-name"
     (cache / "sdks" / "some-name" / "licenses" / "another.txt").write_text("", encoding="utf-8")
-    assert refused(None) == "sdk-modified"
+    assert refused(None) == "file-damaged"
 
 
 def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_an_image_that_can_not_be_had(stage: Stage, sdk: Sdk, tmp_path: Path, mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MachineError) as caught:
         module._backend(row)
-    assert caught.value.id == "container-engine-unusable"
+    assert caught.value.id == "machine-unsuitable"
     assert row.filename in caught.value.remedy
 
 
@@ -198,7 +198,10 @@ def test_the_toolkit_is_that_of_the_release(stage: Stage, sdk: Sdk, checkout: Pa
     def refused(found: Manifest) -> str:
         with pytest.raises(UsageError) as caught:
             check_toolkit(stage.forge, state, found)
-        assert caught.value.id == "rebuild-other-toolkit"
+        assert (caught.value.id, "was made by another toolkit than this one" in caught.value.what) == (
+            "release-unsuitable",
+            True,
+        )
         assert f"git worktree add DIRECTORY {TAG}" in caught.value.remedy
         return caught.value.why
 

@@ -99,9 +99,9 @@ def add_wheel(stage: SignedStage) -> None:
 @pytest.mark.parametrize(
     ("change", "id"),
     [
-        (replace_wheel, "provenance-digest"),
-        (replace_report, "provenance-digest"),
-        (replace_bundle, "provenance-file-mismatch"),
+        (replace_wheel, "signature-invalid"),
+        (replace_report, "signature-invalid"),
+        (replace_bundle, "file-damaged"),
         (replace_manifest, ""),
         (remove_metadata, ""),
         (add_wheel, ""),
@@ -145,7 +145,7 @@ def test_a_draft_that_became_another_release_is_not_published_with_the_signature
     upload(Draft.load(stage.forge, TAG), stage.dist)
     with pytest.raises(ReleaseError) as caught:
         stage.publish(checked=first.checked)
-    assert caught.value.id == "draft-changed"
+    assert caught.value.id == "changed-meanwhile"
     assert stage.release.draft
     assert stage.publish().unsigned  # the next run has this one signed
 

@@ -72,7 +72,7 @@ def test_a_wheel_that_needs_an_outside_library_is_refused(job: BuildJob, tmp_pat
     wheel = make_wheel(tmp_path / "built", python=job.python.tag, platform=PLATFORM, files={EXTENSION: extension})
     with pytest.raises(VerificationError) as raised:
         retag(wheel, job)
-    assert raised.value.id == "wheel-needs-outside-library"
+    assert raised.value.id == "wheel-unsuitable"
     assert "libother.so" in raised.value.why
 
 

@@ -168,13 +168,13 @@ def leave_out(name: str) -> Callable[[str, bytes], bytes | None]:
 @pytest.mark.parametrize(
     ("spoil", "error", "why"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:2000]), "wheel-corrupt", "end"),
-        (lambda path: path.write_bytes(b"no archive"), "wheel-corrupt", "gzip"),
-        (lambda path: repack(path, leave_out("PKG-INFO")), "wheel-corrupt", "PKG-INFO"),
-        (lambda path: repack(path, leave_out(WHEEL_INFO)), "wheel-not-ours", "_release.json"),
+        (lambda path: path.write_bytes(path.read_bytes()[:2000]), "file-damaged", "end"),
+        (lambda path: path.write_bytes(b"no archive"), "file-damaged", "gzip"),
+        (lambda path: repack(path, leave_out("PKG-INFO")), "file-damaged", "PKG-INFO"),
+        (lambda path: repack(path, leave_out(WHEEL_INFO)), "wheel-unsuitable", "_release.json"),
         (
             lambda path: repack(path, lambda name, text: text.replace(b"\nName: mlir\n", b"\nName: other\n")),
-            "wheel-corrupt",
+            "file-damaged",
             "its PKG-INFO says other",
         ),
     ],

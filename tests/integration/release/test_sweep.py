@@ -137,7 +137,7 @@ def test_a_draft_that_verification_refuses_is_reported_not_failed(stage: SweepSt
     stage.forge.upload(release, alien.name, alien)
     outcome = sweep(stage.forge, branch="main")
     assert results(outcome) == {(tag, "publish"): "failed"}
-    assert [error.id for error in outcome.failures] == ["asset-unexpected"]
+    assert [error.id for error in outcome.failures] == ["file-damaged"]
 
 
 def test_a_draft_that_can_never_be_verified_makes_way_for_a_newer_one(stage: SweepStage) -> None:
@@ -302,13 +302,13 @@ def test_one_tag_that_fails_does_not_stop_the_others(stage: SweepStage, monkeypa
 
     def refuse(draft: Draft, **options: Any) -> object:
         if draft.tag == tags[1]:
-            raise ForgeError("github-forbidden", "no", where="there", why="because", remedy="ask")
+            raise ForgeError("token-lacks-right", "no", where="there", why="because", remedy="ask")
         return publish(draft, **options)
 
     monkeypatch.setattr(sweeping, "publish", refuse)
     outcome = sweep(stage.forge, branch="main")
     assert [stage.state(tag) for tag in tags] == ["published", "draft", "published"]
-    assert [error.id for error in outcome.failures] == ["github-forbidden"]
+    assert [error.id for error in outcome.failures] == ["token-lacks-right"]
 
 
 def test_a_tag_that_cannot_be_read_is_a_failure_of_its_own(stage: SweepStage) -> None:
@@ -324,7 +324,7 @@ def test_a_tag_that_cannot_be_read_is_a_failure_of_its_own(stage: SweepStage) ->
     stage.forge.commit("main", expected=broken, files={"targets.toml": targets}, message="Repair it\n")
     stage.end_run()
     outcome = sweep(stage.forge, branch="main")
-    assert [(error.id) for error in outcome.failures] == ["targets-invalid"]
+    assert [(error.id) for error in outcome.failures] == ["config-invalid"]
     assert results(outcome)[other, "blocked"] == "failed"
     assert stage.state(tag) == "published"
 
@@ -371,6 +371,6 @@ def test_the_exit_code_is_that_of_the_first_failure(
     code, shown = call(stage, monkeypatch, "--json")
     rows = {(row["tag"], row["action"]): row for row in json.loads(shown)["rows"]}
     assert code == 6
-    assert rows[broken, "publish"]["error"]["error"] == "asset-unexpected"
+    assert rows[broken, "publish"]["error"]["error"] == "file-damaged"
     assert rows[whole, "publish"]["result"] == "done"
     assert stage.state(whole) == "published"

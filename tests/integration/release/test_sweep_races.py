@@ -274,7 +274,7 @@ def test_another_process_beside_any_call(
             try:
                 other(forge)
             except ReleaseError as error:
-                assert error.id in ("tag-abandoned", "already-published", "published-meanwhile"), error  # noqa: PT017
+                assert error.id in ("tag-abandoned", "already-published", "changed-meanwhile"), error  # noqa: PT017
 
         go(Watched(forge, act, at))
         settle(forge)

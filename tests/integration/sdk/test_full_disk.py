@@ -65,7 +65,7 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (error, why, remedy, outcome, steps, objects), second = map(json.loads, done.stdout.splitlines())
-    assert (error, outcome) == ("disk-space", "failed"), done.stderr
+    assert (error, outcome) == ("disk-full", "failed"), done.stderr
     assert "No space left on device" in why
     assert "used again" in remedy
     assert 3 <= steps < OBJECTS

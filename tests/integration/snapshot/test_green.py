@@ -118,7 +118,7 @@ def test_a_used_up_rate_limit_ends_the_search_with_its_own_error(github: GitHubS
     settings = config(github, "linux")
     with pytest.raises(ForgeError) as caught:
         select(settings, "green", Upstream(settings.upstream, cache=tmp_path / "cache"))
-    assert caught.value.id == "github-rate-limited"
+    assert caught.value.id == "forge-rate-limited"
 
 
 def test_without_a_token_the_small_limit_is_named(

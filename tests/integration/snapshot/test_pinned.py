@@ -152,7 +152,7 @@ def test_a_commit_that_changes_more_than_the_pin(world: World) -> None:
     for path, change in CHANGES:
         entry = Entry(change.mode, change.kind, change.oid or blob) if isinstance(change, Entry) else change
         error = world.refused(world.commit(world.main, [world.main], {path: entry}))
-        assert error.id == "pin-commit-changes-more"
+        assert error.id == "tampered"
         assert error.why.endswith(f": {path.partition('/')[0]}")
 
 
@@ -161,7 +161,7 @@ def test_the_newest_toolkit_is_no_older_one(world: World) -> None:
     old = world.main
     new = world.develop("mlir_release/fix.py")
     error = world.refused(world.commit(old, [new], {}))
-    assert (error.id, "mlir_release" in error.why) == ("pin-commit-changes-more", True)
+    assert (error.id, "mlir_release" in error.why) == ("tampered", True)
 
 
 def test_a_base_that_is_not_on_main(world: World) -> None:
@@ -170,7 +170,7 @@ def test_a_base_that_is_not_on_main(world: World) -> None:
         if branch:
             world.move(branch, evil)
         for parents in ([evil], [world.main, evil]):
-            assert world.refused(world.commit(evil, parents, {})).id == "pin-base-unprotected"
+            assert world.refused(world.commit(evil, parents, {})).id == "tampered"
 
 
 def test_a_tag_called_main_protects_nothing(world: World) -> None:
@@ -178,18 +178,18 @@ def test_a_tag_called_main_protects_nothing(world: World) -> None:
     pin = world.commit(evil, [evil], {})
     world.git.run("update-ref", "refs/tags/main", pin)
     world.git.run("update-ref", "refs/heads/refs/heads/main", pin)
-    assert world.refused(pin).id == "pin-base-unprotected"
+    assert world.refused(pin).id == "tampered"
 
 
 def test_a_base_without_a_history_in_common(world: World) -> None:
     tree = tree_with(world.git, world.main, {})
     root = commit_tree(world.git, tree, [], "Another beginning\n", ADA)
-    assert world.refused(world.commit(root, [root], {})).id == "pin-base-unprotected"
+    assert world.refused(world.commit(root, [root], {})).id == "tampered"
 
 
 def test_parents_in_the_wrong_order(world: World) -> None:
     first = world.commit(world.main, [world.main], {}, pin="c" * 40)
-    assert world.refused(world.commit(world.main, [world.main, first], {})).id == "pin-base-unprotected"
+    assert world.refused(world.commit(world.main, [world.main, first], {})).id == "tampered"
 
 
 def test_no_parents_or_too_many(world: World) -> None:
@@ -197,11 +197,11 @@ def test_no_parents_or_too_many(world: World) -> None:
     first = world.commit(base, [base], {}, pin="c" * 40)
     second = world.commit(base, [first, base], {}, pin="d" * 40)
     for parents in ([], [second, first, base]):
-        assert world.refused(world.commit(base, parents, {})).id == "pin-commit-parents"
+        assert world.refused(world.commit(base, parents, {})).id == "tampered"
     tree = world.git.text("rev-parse", f"{first}^{{tree}}")
     content = f"tree {tree}\nparent {base}\nparent {base}\nauthor A <a> 0 +0000\ncommitter A <a> 0 +0000\n\nPin\n"
     done = world.git.run("hash-object", "-t", "commit", "-w", "--stdin", input=content.encode())
-    assert world.refused(done.stdout.decode().strip()).id == "pin-commit-parents"
+    assert world.refused(done.stdout.decode().strip()).id == "tampered"
 
 
 def test_a_pin_that_is_no_plain_file(world: World) -> None:
@@ -215,21 +215,21 @@ def test_a_pin_that_is_no_plain_file(world: World) -> None:
     ]
     for mode, kind, oid in kinds:
         error = world.refused(world.commit(world.main, [world.main], {PIN_FILE: Entry(mode, kind, oid)}))
-        assert (error.id, mode in error.why) == ("pin-file-not-plain", True)
+        assert (error.id, mode in error.why) == ("tampered", True)
 
 
 def test_a_pin_that_is_none(world: World) -> None:
     for pin in (None, b"", b"bbbb\n", b"main\n", f"{REVISION}\n{REVISION}\n".encode()):
-        assert world.refused(world.commit(world.main, [world.main], {PIN_FILE: pin})).id == "pin-malformed"
+        assert world.refused(world.commit(world.main, [world.main], {PIN_FILE: pin})).id == "tampered"
 
 
 def test_a_pin_that_is_not_the_tags(world: World) -> None:
     error = world.refused(world.commit(world.main, [world.main], {}, pin="c" * 40), NeedsPersonError)
-    assert error.id == "tag-contradicts-pin"
+    assert error.id == "tag-foreign"
 
 
 def test_a_commit_of_main_is_no_pin_commit(world: World) -> None:
-    assert world.refused(world.develop("README.md")).id == "pin-commit-changes-more"
+    assert world.refused(world.develop("README.md")).id == "tampered"
 
 
 def test_a_tag_of_something_else_than_a_commit(world: World) -> None:
@@ -242,7 +242,7 @@ def test_a_tag_of_something_else_than_a_commit(world: World) -> None:
     world.git.run("update-ref", f"refs/tags/{TAG}", made)
     with pytest.raises(VerificationError) as caught:
         check(world.forge)
-    assert caught.value.id == "pin-commit-missing"
+    assert (caught.value.id, "names no commit" in caught.value.what) == ("tampered", True)
 
 
 @pytest.mark.parametrize("world", ["github"], indirect=True)

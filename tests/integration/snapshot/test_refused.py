@@ -52,7 +52,7 @@ def test_one_issue_says_so_until_a_snapshot_can_be_made(releases: Repository) ->
     for _ in range(2):
         refused = run("--track")
         assert refused.returncode == 2
-        assert "error[revision-demands-newer-tools]" in refused.stderr
+        assert "error[revision-unsuitable]" in refused.stderr
         assert "needs CMake>=4.1, not 3.31" in refused.stderr
         assert not releases.git.text("tag")
         assert not releases.releases
@@ -85,6 +85,6 @@ def test_without_the_right_to_issues_the_error_is_the_same(
         monkeypatch.setenv(name, value)
     refused = run("--track")
     assert refused.returncode == 2
-    assert "error[revision-demands-newer-tools]" in refused.stderr
+    assert "error[revision-unsuitable]" in refused.stderr
     assert "the issue about refused snapshots is not up to date" in refused.stderr
     assert releases.issues == []

@@ -40,7 +40,7 @@ def test_other_bytes_of_the_same_version_are_refused(environment: venv.VirtualEn
     other = replace(pin, hashes=("sha256:" + "0" * 64,))
     with pytest.raises(MachineError) as caught:
         environment.install_locked(Chosen(pins=(other,), unlocked=()))
-    assert caught.value.id == "pip-failed"
+    assert caught.value.id == "network-failed"
     assert "DO NOT MATCH THE HASHES" in caught.value.why
     assert environment.installed() == {}
 

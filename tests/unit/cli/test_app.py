@@ -69,8 +69,8 @@ def test_every_command_explains_itself(path: tuple[str, ...], command: click.Com
 def test_exit_codes_and_json_errors(tmp_path: Path) -> None:
     done = run("pin", "show", "--json", cwd=tmp_path)
     assert done.returncode == 2
-    assert json.loads(done.stdout)["error"] == "pin-missing"
-    assert "error[pin-missing]" in done.stderr
+    assert json.loads(done.stdout)["error"] == "pin-invalid"
+    assert "error[pin-invalid]" in done.stderr
     assert run("pin", "show").stdout == (ROOT / "llvm-project.version").read_text()
     assert run("no-such-command").returncode == 2
     assert run("pin").returncode in (0, 2)
@@ -85,14 +85,14 @@ def test_matrix_forms() -> None:
     assert "mlir-linux-x86_64-cp312" in run("matrix").stdout
     done = run("matrix", "--only", "platform=linux")
     assert done.returncode == 2
-    assert "error[filter-unknown-key]" in done.stderr
+    assert "error[option-invalid]" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_no_forge(tmp_path: Path) -> None:
     done = run("matrix", "--missing", "snapshot-20261120.01", "--forge", f"local:{tmp_path}")
     assert done.returncode == 2
-    assert "error[forge-not-found]" in done.stderr
+    assert "error[input-missing]" in done.stderr
     assert "forge init" in done.stderr
 
 

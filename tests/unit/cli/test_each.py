@@ -65,7 +65,7 @@ def test_the_other_wheels_are_built_and_handed_over(
 ) -> None:
     def build_wheels(request: Any, pythons: Any, *, output: Path, **_: Any) -> list[Any]:
         if output.name == TARGETS[1]:
-            raise VerificationError("wheel-build-failed", "no memory") if how == "an error of ours" else KeyError("x")
+            raise VerificationError("build-failed", "no memory") if how == "an error of ours" else KeyError("x")
         output.mkdir(parents=True)
         (output / f"{output.name}.whl").write_text(output.name)
         return [SimpleNamespace(path=output / f"{output.name}.whl")]
@@ -98,7 +98,7 @@ def test_the_other_tests_run_and_hand_their_reports_over(
         assert not list(workdir.glob("*"))  # what one leaves would be in the next one's way
         (workdir / target / "environment").mkdir(parents=True)
         if wheel is None or wheel.name == TARGETS[1]:  # nobody built it
-            raise VerificationError("wheel-missing", "there is no wheel")
+            raise VerificationError("input-missing", "there is no wheel")
         results = (TestResult(name="t", outcome=TestOutcome.FAIL if suites == ["smoke"] else TestOutcome.PASS),)
         return [TestRun(target=target, suite=suites[0], wheel=None, wheel_sha256=None, results=results, seconds=1)]
 

@@ -78,7 +78,7 @@ OTHER = replace(project(), name="mlir-core")
         (replace(OTHER, owners=frozenset({"other"})), ["llvm"], "problem", "belongs to other (no files)"),
         (replace(OTHER, owners=frozenset({"other"})), None, "unknown", "belongs to other"),
         (replace(project(1), name="mlir-core"), ["llvm"], "unknown", "an owner that the index does not tell"),
-        (MachineError("index-unreachable", "it can't be read", remedy="look"), ["llvm"], "unknown", "can't be read"),
+        (MachineError("network-failed", "it can't be read", remedy="look"), ["llvm"], "unknown", "can't be read"),
     ],
 )
 def test_names_that_are_never_uploaded(
@@ -91,7 +91,7 @@ def test_names_that_are_never_uploaded(
 
 
 def test_an_index_that_does_not_answer_is_one_finding() -> None:
-    error = MachineError("index-unreachable", "it can't be read", where="https://pypi.org/simple/", remedy="look")
+    error = MachineError("network-failed", "it can't be read", where="https://pypi.org/simple/", remedy="look")
     (found,) = judge_project(error, owners=["llvm"])
     assert (found.check, found.level, found.remedy) == ("pypi", "unknown", "look")
     assert found.text == "https://pypi.org/simple/: it can't be read"

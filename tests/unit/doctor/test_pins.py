@@ -161,4 +161,4 @@ def test_this_checkout_uses_nothing_by_tag() -> None:
 def test_a_file_that_is_no_action(content: bytes) -> None:
     with pytest.raises(UsageError) as refused:
         parse(content, Action, where="action.yml")
-    assert refused.value.id == "workflow-invalid"
+    assert refused.value.id == "config-invalid"

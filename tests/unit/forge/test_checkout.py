@@ -35,13 +35,17 @@ def test_a_dirty_or_detached_checkout_is_refused(tmp_path: Path) -> None:
     write_pin(tmp_path, "0" * 40)
     with pytest.raises(ConflictError) as caught:
         write_pin(tmp_path, SHA)
-    assert caught.value.id == "checkout-dirty"
+    assert (caught.value.id, "has changes that are not committed" in caught.value.what) == ("checkout-dirty", True)
     assert read_pin(tmp_path) == "0" * 40
     git(tmp_path, "checkout", "--quiet", "--", PIN_FILE)
     git(tmp_path, "checkout", "--quiet", "--detach")
     with pytest.raises(ConflictError) as caught:
         write_pin(tmp_path, "0" * 40)
-    assert caught.value.id == "checkout-detached"
+    assert (
+        caught.value.id,
+        "the release repository's HEAD is detached: a pin committed there would belong to no branch"
+        in caught.value.what,
+    ) == ("checkout-dirty", True)
     assert read_pin(tmp_path) == SHA
 
 
@@ -52,16 +56,14 @@ def test_a_checkout_gives_a_forge_its_pin_and_targets() -> None:
     assert files["llvm-project.version"] == (ROOT / "llvm-project.version").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("content", "id"), [(None, "checkout-without-targets"), (b"\xff\xfe", "checkout-without-targets")]
-)
+@pytest.mark.parametrize(("content", "id"), [(None, "input-missing"), (b"\xff\xfe", "input-missing")])
 def test_targets_that_can_not_be_read_are_refused(tmp_path: Path, content: bytes | None, id: str) -> None:
     if content is not None:
         (tmp_path / "targets.toml").write_bytes(content)
     for read in (matrix_of_checkout, files_of_checkout):
         with pytest.raises(UsageError) as caught:
             read(tmp_path)
-        assert caught.value.id == "checkout-without-targets"
+        assert caught.value.id == "input-missing"
         assert "--repository" in caught.value.remedy
 
 
@@ -69,7 +71,7 @@ def test_targets_without_a_pin_make_no_forge(tmp_path: Path) -> None:
     (tmp_path / "targets.toml").write_bytes((ROOT / "targets.toml").read_bytes())
     with pytest.raises(UsageError) as caught:
         files_of_checkout(tmp_path)
-    assert caught.value.id == "pin-missing"
+    assert caught.value.id == "pin-invalid"
 
 
 def test_a_file_is_no_checkout(tmp_path: Path) -> None:
@@ -77,4 +79,4 @@ def test_a_file_is_no_checkout(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", tmp_path / "nothing"):
         with pytest.raises(UsageError) as caught:
             read_pin(folder)
-        assert caught.value.id == "pin-missing"
+        assert caught.value.id == "pin-invalid"

@@ -18,7 +18,7 @@ def test_what_is_generated_has_an_owner_for_every_file() -> None:
 def test_what_can_not_be_an_owner(owner: str) -> None:
     with pytest.raises(UsageError) as caught:
         format_codeowners(["@llvm/mlir-release", owner])
-    assert caught.value.id == "codeowner-invalid"
+    assert caught.value.id == "option-invalid"
     assert repr(owner) in caught.value.what
 
 

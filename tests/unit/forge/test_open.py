@@ -41,7 +41,7 @@ def test_an_address_on_github() -> None:
 def test_no_repository_of_github(address: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_forge(address, {})
-    assert caught.value.id == "repository-invalid"
+    assert (caught.value.id, "is not a repository of GitHub" in caught.value.what) == ("option-invalid", True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
@@ -56,11 +56,14 @@ def test_a_folder(tmp_path: Path) -> None:
     assert served_at(forge, "https://example.org/wheels").page_url("t") == "https://example.org/wheels/t/index.html"
     with pytest.raises(UsageError) as caught:
         open_forge(str(tmp_path), {})
-    assert caught.value.id == "forge-not-found"
+    assert caught.value.id == "input-missing"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the local forge needs POSIX")
 def test_github_serves_its_files_itself() -> None:
     with pytest.raises(UsageError) as caught:
         served_at(open_forge("github:a/b", {}), "https://example.org")
-    assert caught.value.id == "files-url-not-local"
+    assert (
+        caught.value.id,
+        "only the files of a local forge can be served from another address" in caught.value.what,
+    ) == ("option-invalid", True)

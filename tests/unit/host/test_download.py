@@ -76,7 +76,7 @@ def test_a_transient_failure_is_tried_again(tmp_path: Path, bad: tuple[int, byte
 def test_attempts_end(tmp_path: Path) -> None:
     with server(*[(503, b"", 0)] * 9) as (url, asked), pytest.raises(MachineError, match="503") as caught:
         download(url, tmp_path / "file")
-    assert (caught.value.id, caught.value.where, len(asked)) == ("download-failed", url, 3)
+    assert (caught.value.id, caught.value.where, len(asked)) == ("network-failed", url, 3)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,14 +91,14 @@ def test_no_server(tmp_path: Path) -> None:
         pass
     with pytest.raises(MachineError) as caught:
         download(url, tmp_path / "file")
-    assert caught.value.id == "download-failed"
+    assert caught.value.id == "network-failed"
 
 
 def test_another_file_does_not_replace_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     with server(GOOD) as (url, _), pytest.raises(VerificationError) as caught:
         download(url, tmp_path / "file", sha256="0" * 64)
-    assert caught.value.id == "download-wrong"
+    assert caught.value.id == "file-damaged"
     assert (tmp_path / "file").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -114,4 +114,4 @@ def test_a_file_of_this_machine(tmp_path: Path) -> None:
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         download("gopher://127.0.0.1/file", tmp_path / "file")
-    assert caught.value.id == "download-failed"
+    assert caught.value.id == "network-failed"

@@ -192,4 +192,4 @@ def test_a_path_outside_of_a_folder(tmp_path: Path, path: str) -> None:
     (tmp_path / "site" / "link").symlink_to(tmp_path / "other" / "folder")
     with pytest.raises(UsageError) as caught:
         check_inside(tmp_path / "site", tmp_path / "site" / path)
-    assert caught.value.id == "path-outside"
+    assert caught.value.id == "output-in-the-way"

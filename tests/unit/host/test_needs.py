@@ -39,7 +39,7 @@ def test_too_little_disk(machine: SimpleNamespace, tmp_path: Path) -> None:
     machine.free -= 1
     with pytest.raises(MachineError) as raised:
         BUILD.check(tmp_path)
-    assert raised.value.id == "disk-space"
+    assert raised.value.id == "disk-full"
     assert "to build LLVM" in raised.value.what
 
 
@@ -47,7 +47,7 @@ def test_too_little_memory(machine: SimpleNamespace, tmp_path: Path) -> None:
     machine.memory -= 1
     with pytest.raises(MachineError) as raised:
         BUILD.check(tmp_path)
-    assert raised.value.id == "memory-short"
+    assert raised.value.id == "machine-unsuitable"
     assert "one step takes 3.0 GB" in raised.value.why
 
 

@@ -13,7 +13,7 @@ def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("time.sleep", pauses.append)
     monkeypatch.setattr("random.uniform", lambda low, high: high)
     races = Races(where="the forge")
-    taken = ConflictError("tag-taken", "the tag exists")
+    taken = ConflictError("lost-race", "the tag exists")
     for _ in range(MAX_LOST_RACES):
         races.lose("make the tag", taken)
     assert pauses[0] == 0.02
@@ -21,7 +21,7 @@ def test_pauses_grow_and_end_in_a_conflict(monkeypatch: pytest.MonkeyPatch) -> N
     assert pauses[-1] == 0.5
     with pytest.raises(ConflictError) as caught:
         races.lose("make the tag", taken)
-    assert caught.value.id == "forge-contested"
+    assert caught.value.id == "lost-race"
     assert (caught.value.where, caught.value.why) == ("the forge", "the tag exists")
     assert "make the tag" in caught.value.what
     assert len(pauses) == MAX_LOST_RACES

@@ -440,14 +440,14 @@ def test_a_release_whose_manifest_does_not_fit_it(tmp_path: Path, name: str) -> 
         forge.release_list[1] = replace(forge.release_list[1], assets=forge.release_list[0].assets)
         ids = [release.id for release in forge.release_list]
         forge.contents[ids[1], "release.json"] = forge.contents[ids[0], "release.json"]
-        id = "manifest-of-another"
+        said = "the release.json of"
     else:
         kept = tuple(asset for asset in forge.release_list[1].assets if asset.name != second.wheels[0].filename)
         forge.release_list[1] = replace(forge.release_list[1], assets=kept)
-        id = "release-damaged"
+        said = "is published, but lacks"
     with pytest.raises(VerificationError) as caught:
         make_index(forge, tmp_path / "site")
-    assert caught.value.id == id
+    assert (caught.value.id, said in caught.value.what) == ("release-tampered", True)
     assert not tree(tmp_path / "site")
 
 
@@ -455,11 +455,11 @@ def test_yanks_that_cannot_be_read_stop_everything(tmp_path: Path) -> None:
     forge = PaperForge(yanks=b"[[yank]\n")
     with pytest.raises(UsageError) as caught:
         make_index(forge, tmp_path / "site")
-    assert caught.value.id == "yanks-invalid"
+    assert caught.value.id == "config-invalid"
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").write_text("a file")
     with pytest.raises(MachineError) as caught:
         make_index(PaperForge(), tmp_path / "site")
-    assert caught.value.id == "index-not-written"
+    assert caught.value.id == "system-refused"

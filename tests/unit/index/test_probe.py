@@ -41,5 +41,5 @@ def test_installers_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch
     assert find_tools([]) == {}
     with pytest.raises(MachineError) as caught:
         find_tools(["uv", "poetry"])
-    assert caught.value.id == "installer-missing"
+    assert caught.value.id == "tool-missing"
     assert "uv, poetry" in caught.value.what

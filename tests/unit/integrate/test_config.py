@@ -72,7 +72,7 @@ def test_every_mistake_is_one_clear_error(tmp_path: Path, change: tuple[str, str
     (tmp_path / "integrate.toml").write_text(GOOD.replace(*change))
     with pytest.raises(UsageError) as caught:
         load_config(tmp_path)
-    assert caught.value.id == "integrate-config-invalid"
+    assert caught.value.id == "config-invalid"
     assert says in caught.value.what
     assert "discord" not in str(caught.value)
 

@@ -68,7 +68,7 @@ def test_an_unreachable_remote_ends_the_first_walk(walks: Callable[..., list[flo
 
 
 def test_no_other_error_is_retried(walks: Callable[..., list[float]]) -> None:
-    walks(HEAD, MachineError("remote-unreachable", "the same id, but another type"))
+    walks(HEAD, MachineError("network-failed", "the same id, but another type"))
     with pytest.raises(MachineError):
         run(loop.RunOptions(wait=True), 2)
 

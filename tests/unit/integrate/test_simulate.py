@@ -66,4 +66,4 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
         load_walks(path)
-    assert caught.value.id == "walks-unreadable"
+    assert caught.value.id == "input-invalid"

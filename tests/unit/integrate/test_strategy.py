@@ -147,7 +147,7 @@ def test_likely_commits_draw_the_probe() -> None:
 def test_unknown_strategy_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         st.make_strategy("fastest")
-    assert caught.value.id == "strategy-unknown"
+    assert caught.value.id == "option-invalid"
 
 
 def test_rates_are_learned() -> None:

@@ -55,12 +55,12 @@ class Logs:
 
     def jobs(self, run: Run) -> Sequence[RunJob]:
         if run.id not in self.of_run:
-            raise ForgeError("github-forbidden", "the token may not do this", where="here", why="403")
+            raise ForgeError("token-lacks-right", "the token may not do this", where="here", why="403")
         return self.of_run[run.id]
 
     def log(self, job: RunJob, destination: Path) -> None:
         if job.name not in self.texts:
-            raise ForgeError("github-not-found", "GitHub has no such thing", where="here")
+            raise ForgeError("not-on-forge", "GitHub has no such thing", where="here")
         destination.write_text(self.texts[job.name], encoding="utf-8")
 
 

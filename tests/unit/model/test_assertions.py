@@ -32,7 +32,7 @@ def with_assertions(*, name: str = ASSERTS, runtime: bool = True, llvm: bool = T
 def refusal(text: str) -> str:
     with pytest.raises(UsageError) as caught:
         Matrix.parse(text)
-    assert caught.value.id == "targets-invalid"
+    assert caught.value.id == "config-invalid"
     return f"{caught.value.what}: {caught.value.why}"
 
 

@@ -72,7 +72,7 @@ def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], value: object
     place[path[-1]] = value
     with pytest.raises(VerificationError) as caught:
         Manifest.from_text(json.dumps(data), where="the asset")
-    assert caught.value.id == "manifest-invalid"
+    assert caught.value.id == "file-damaged"
     assert caught.value.what.startswith(said)
     assert caught.value.where == "the asset"
 
@@ -96,10 +96,11 @@ def test_one_file_name_twice_is_refused() -> None:
 def test_what_is_no_manifest_at_all(content: bytes) -> None:
     with pytest.raises(VerificationError) as caught:
         Manifest.from_text(content, where="")
-    assert caught.value.id == "manifest-invalid"
+    assert caught.value.id == "file-damaged"
+    assert "release.json is written by" in caught.value.remedy
 
 
 def test_a_waiver_that_is_none() -> None:
     with pytest.raises(VerificationError) as caught:
         Waiver.from_text(b'{"target": "x"}', where="waiver-x.json")
-    assert (caught.value.id, caught.value.why) == ("waiver-invalid", "reason is missing")
+    assert (caught.value.id, caught.value.why) == ("file-damaged", "reason is missing")

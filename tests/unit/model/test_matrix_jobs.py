@@ -138,7 +138,7 @@ def test_more_work_than_one_job_takes_is_divided() -> None:
     matrix = Matrix.parse(make_targets(*rows, pythons=[f"cp3{minor}" for minor in range(11, 99)]))
     with pytest.raises(UsageError) as caught:
         job_rows(matrix, "platforms")
-    assert caught.value.id == "matrix-too-large"
+    assert (caught.value.id, "jobs; one matrix takes" in caught.value.what) == ("option-invalid", True)
 
 
 def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
@@ -153,7 +153,7 @@ def test_platform_yml_has_an_output_for_each_job_of_a_kind() -> None:
 def test_orders_that_are_none_are_an_error_of_its_own(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_orders(text, list[TestOrder])
-    assert caught.value.id == "orders-malformed"
+    assert (caught.value.id, "the orders of the job can't be read" in caught.value.what) == ("option-invalid", True)
 
 
 def test_nothing_missing_is_no_platform() -> None:
@@ -164,4 +164,4 @@ def test_githubs_limit() -> None:
     assert github_matrix([{"name": "x"}] * MAX_JOBS)["include"]
     with pytest.raises(UsageError) as caught:
         github_matrix([{"name": "x"}] * (MAX_JOBS + 1))
-    assert caught.value.id == "matrix-too-large"
+    assert (caught.value.id, "jobs; one matrix takes" in caught.value.what) == ("option-invalid", True)

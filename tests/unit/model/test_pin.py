@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_release.errors import ReleaseError, UsageError
+from mlir_release.errors import NeedsPersonError, ReleaseError, UsageError
 from mlir_release.model.pin import (
     PIN_FILE,
     PinFacts,
@@ -19,21 +19,21 @@ SHA = "ca7933e47d3a3451d81e72ac174dcb5aa28b59d1"
 
 
 @pytest.mark.parametrize(
-    ("content", "identifier"),
+    ("content", "said"),
     [
-        (None, "pin-missing"),
-        (b"", "pin-empty"),
-        (b"ca7933e47d3a\n", "pin-short"),
-        (b"main\n", "pin-junk"),
-        (SHA.upper().encode(), "pin-junk"),
-        (f"{SHA}\n{SHA}\n".encode(), "pin-junk"),
-        (b"\xff\xfe\x00" * 100, "pin-junk"),
+        (None, "there is no"),
+        (b"", "is empty"),
+        (b"ca7933e47d3a\n", "holds an abbreviated commit"),
+        (b"main\n", "does not hold a commit but"),
+        (SHA.upper().encode(), "does not hold a commit but"),
+        (f"{SHA}\n{SHA}\n".encode(), "does not hold a commit but"),
+        (b"\xff\xfe\x00" * 100, "does not hold a commit but"),
     ],
 )
-def test_bad_pins(content: bytes | None, identifier: str) -> None:
+def test_bad_pins(content: bytes | None, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_pin(content, where="a file")
-    assert caught.value.id == identifier
+    assert (caught.value.id, said in caught.value.what) == ("pin-invalid", True)
     assert caught.value.remedy
 
 
@@ -66,25 +66,29 @@ def test_a_pin_commit(facts: PinFacts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "identifier"),
+    ("facts", "said"),
     [
-        (replace(FACTS, parents=()), "pin-commit-parents"),
-        (replace(FACTS, parents=("e" * 40, BEFORE, BASE)), "pin-commit-parents"),
-        (replace(FACTS, parents=(BASE, BASE)), "pin-commit-parents"),
-        (replace(FACTS, base_on_branch=False), "pin-base-unprotected"),
-        (replace(FACTS, changed=(".github", PIN_FILE)), "pin-commit-changes-more"),
-        (replace(FACTS, changed=("targets.toml",)), "pin-commit-changes-more"),
-        (replace(FACTS, entry=replace(PLAIN_FILE, mode="120000"), pin=None), "pin-file-not-plain"),
-        (replace(FACTS, entry=replace(PLAIN_FILE, mode="160000", kind="commit"), pin=None), "pin-file-not-plain"),
-        (replace(FACTS, entry=None, pin=None), "pin-malformed"),
-        (replace(FACTS, pin=b"main\n"), "pin-malformed"),
-        (replace(FACTS, pin=format_pin(BASE)), "tag-contradicts-pin"),
+        (replace(FACTS, parents=()), "does not name a pin commit"),
+        (replace(FACTS, parents=("e" * 40, BEFORE, BASE)), "does not name a pin commit"),
+        (replace(FACTS, parents=(BASE, BASE)), "does not name a pin commit"),
+        (replace(FACTS, base_on_branch=False), "would be built by a toolkit that is not of"),
+        (replace(FACTS, changed=(".github", PIN_FILE)), "names changes more than the pin"),
+        (replace(FACTS, changed=("targets.toml",)), "names changes more than the pin"),
+        (replace(FACTS, entry=replace(PLAIN_FILE, mode="120000"), pin=None), "is no plain file in the commit that"),
+        (
+            replace(FACTS, entry=replace(PLAIN_FILE, mode="160000", kind="commit"), pin=None),
+            "is no plain file in the commit that",
+        ),
+        (replace(FACTS, entry=None, pin=None), "names has no proper pin"),
+        (replace(FACTS, pin=b"main\n"), "names has no proper pin"),
+        (replace(FACTS, pin=format_pin(BASE)), "but the commit that it names pins"),
     ],
 )
-def test_what_is_no_pin_commit(facts: PinFacts, identifier: str) -> None:
+def test_what_is_no_pin_commit(facts: PinFacts, said: str) -> None:
     with pytest.raises(ReleaseError) as caught:
         check_pin_commit(facts, SHA, where="a tag")
-    assert caught.value.id == identifier
+    assert said in caught.value.what
+    assert caught.value.id == ("tag-foreign" if isinstance(caught.value, NeedsPersonError) else "tampered")
     assert caught.value.where == facts.commit
     assert caught.value.remedy
 

@@ -67,7 +67,7 @@ def test_a_single_cpython_has_a_wheel_of_its_own() -> None:
 def test_it_is_an_error_where_it_must_be_and_can_not_be() -> None:
     with pytest.raises(UsageError) as caught:
         matrix(abi3="abi3 = true").with_abi3(FACTS)
-    assert caught.value.id == "stable-abi-unavailable"
+    assert caught.value.id == "revision-unsuitable"
     assert "22.1.8" in caught.value.what
     with pytest.raises(UsageError, match=r"mistake in llvm\.mlir"):
         matrix(abi3='abi3 = "yes"')
@@ -101,7 +101,7 @@ def test_filters_choose_among_those_that_it_serves() -> None:
 def test_a_target_that_is_served_by_another_is_told_by_name() -> None:
     with pytest.raises(UsageError) as caught:
         matrix().with_abi3(NEW).wheel("mlir-linux-x86_64-cp313")
-    assert (caught.value.id, SHARED in caught.value.remedy) == ("target-served", True)
+    assert (caught.value.id, SHARED in caught.value.remedy) == ("option-invalid", True)
 
 
 def test_waivers_of_the_wheel_or_of_one_cpython() -> None:

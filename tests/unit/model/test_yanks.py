@@ -34,7 +34,7 @@ def test_yanks_read_back(yanks: list[Yank]) -> None:
 def test_a_wrong_yank_is_named(content: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_yanks(content, where="main:yanked.toml")
-    assert caught.value.id == "yanks-invalid"
+    assert caught.value.id == "config-invalid"
     assert said in caught.value.why
 
 
@@ -49,4 +49,4 @@ def test_a_release_is_yanked_whole_or_by_the_file() -> None:
 def test_a_reason_that_would_make_the_list_unreadable_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         format_yanks([Yank(tag=TAG, reason="a long story " * 100)])
-    assert caught.value.id == "yanks-invalid"
+    assert caught.value.id == "config-invalid"

@@ -45,56 +45,62 @@ def test_what_is_not_known_of_the_release_is_left_to_the_signature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "change"),
+    ("what", "change"),
     [
-        ("provenance-issuer", {"issuer": "https://accounts.google.com"}),
-        ("provenance-issuer", {"issuer": "https://token.actions.githubusercontent.com.example.org"}),
-        ("provenance-issuer", {"issuer": "https://token.actions.githubusercontent.com/a/b"}),
-        ("provenance-repository", {"repository": "https://github.com/octo/releases2"}),
-        ("provenance-repository", {"repository": ""}),
-        ("provenance-signer", {"workflow": f"{REPOSITORY}/.github/workflows/release.yml@refs/heads/main"}),
-        ("provenance-signer", {"workflow": "https://github.com/other/fork/.github/workflows/attest.yml@refs/heads/main"}),
-        ("provenance-signer", {"workflow": ""}),
-        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"}),
-        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/heads/main2"}),
-        ("provenance-signer-ref", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml"}),
-        ("provenance-self-hosted", {"runner": "self-hosted"}),
-        ("provenance-self-hosted", {"runner": ""}),
-        ("provenance-tag", {"ref": "refs/tags/snapshot-20261120.02"}),
-        ("provenance-tag", {"ref": f"refs/heads/{TAG}"}),
-        ("provenance-commit", {"commit": "d" * 40}),
-        ("provenance-commit", {"commit": ""}),
+        ("it was not signed by a workflow of GitHub", {"issuer": "https://accounts.google.com"}),
+        ("it was not signed by a workflow of GitHub", {"issuer": "https://token.actions.githubusercontent.com.example.org"}),
+        ("it was not signed by a workflow of GitHub", {"issuer": "https://token.actions.githubusercontent.com/a/b"}),
+        ("it was signed for another repository", {"repository": "https://github.com/octo/releases2"}),
+        ("it was signed for another repository", {"repository": ""}),
+        ("signed by another workflow", {"workflow": f"{REPOSITORY}/.github/workflows/release.yml@refs/heads/main"}),
+        ("signed by another workflow", {"workflow": "https://github.com/other/fork/.github/workflows/attest.yml@refs/heads/main"}),
+        ("it was signed by another workflow", {"workflow": ""}),
+        ("of the protected branch", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/tags/{TAG}"}),
+        ("of the protected branch", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml@refs/heads/main2"}),
+        ("of the protected branch", {"workflow": f"{REPOSITORY}/.github/workflows/attest.yml"}),
+        ("it was not signed on a machine of GitHub's", {"runner": "self-hosted"}),
+        ("it was not signed on a machine of GitHub's", {"runner": ""}),
+        ("it was signed for another release", {"ref": "refs/tags/snapshot-20261120.02"}),
+        ("it was signed for another release", {"ref": f"refs/heads/{TAG}"}),
+        ("it was signed for another commit of the tag", {"commit": "d" * 40}),
+        ("it was signed for another commit of the tag", {"commit": ""}),
     ],
 )  # fmt: skip
-def test_each_thing_that_is_wrong_with_the_signer_has_its_own_error(id: str, change: dict[str, str]) -> None:
+def test_each_thing_that_is_wrong_with_the_signer_has_its_own_error(what: str, change: dict[str, str]) -> None:
     with pytest.raises(VerificationError) as caught:
         check_signer(replace(SIGNER, **change), POLICY)
-    assert caught.value.id == id
+    assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/main", "refs/tags/v1", "refs/pull/1/merge", ""])
 def test_only_tags_of_releases_are_taken_where_none_is_expected(ref: str) -> None:
     with pytest.raises(VerificationError) as caught:
         check_signer(replace(SIGNER, ref=ref), replace(POLICY, tag=""))
-    assert caught.value.id == "provenance-tag"
+    assert caught.value.id == "signature-invalid"
 
 
 @pytest.mark.parametrize(
-    ("id", "statement"),
+    ("what", "statement"),
     [
-        ("provenance-predicate", replace(STATEMENT, predicate_type="https://docs.pypi.org/attestations/publish/v1")),
-        ("provenance-subjects", replace(STATEMENT, subjects=(FILE, FILE))),
-        ("provenance-subjects", replace(STATEMENT, subjects=())),
-        ("provenance-name", replace(STATEMENT, subjects=(replace(FILE, name="b.whl"),))),
-        ("provenance-name", replace(STATEMENT, subjects=(replace(FILE, name=""),))),
-        ("provenance-digest", replace(STATEMENT, subjects=(replace(FILE, sha256="b" * 64),))),
-        ("provenance-digest", replace(STATEMENT, subjects=(replace(FILE, sha256=""),))),
+        (
+            "what was signed is a statement of another kind",
+            replace(STATEMENT, predicate_type="https://docs.pypi.org/attestations/publish/v1"),
+        ),
+        ("what was signed is not about one file", replace(STATEMENT, subjects=(FILE, FILE))),
+        ("what was signed is not about one file", replace(STATEMENT, subjects=())),
+        ("what was signed is another file", replace(STATEMENT, subjects=(replace(FILE, name="b.whl"),))),
+        ("what was signed is another file", replace(STATEMENT, subjects=(replace(FILE, name=""),))),
+        (
+            "what was signed is another content of the file",
+            replace(STATEMENT, subjects=(replace(FILE, sha256="b" * 64),)),
+        ),
+        ("what was signed is another content of the file", replace(STATEMENT, subjects=(replace(FILE, sha256=""),))),
     ],
 )
-def test_each_thing_that_is_wrong_with_the_statement_has_its_own_error(id: str, statement: Statement) -> None:
+def test_each_thing_that_is_wrong_with_the_statement_has_its_own_error(what: str, statement: Statement) -> None:
     with pytest.raises(VerificationError) as caught:
         check_statement(statement, FILE, POLICY)
-    assert caught.value.id == id
+    assert (caught.value.id, what in caught.value.what) == ("signature-invalid", True)
 
 
 def test_the_llvm_project_commit_is_that_of_the_release_where_the_statement_names_one() -> None:
@@ -103,7 +109,7 @@ def test_the_llvm_project_commit_is_that_of_the_release_where_the_statement_name
     check_statement(replace(STATEMENT, revision="a" * 40), FILE, policy)
     with pytest.raises(VerificationError) as caught:
         check_statement(replace(STATEMENT, revision="b" * 40), FILE, policy)
-    assert (caught.value.id, "b" * 40 in caught.value.why) == ("provenance-commit", True)
+    assert (caught.value.id, "b" * 40 in caught.value.why) == ("signature-invalid", True)
 
 
 def test_a_required_release_is_never_accepted_as_none() -> None:
@@ -112,4 +118,4 @@ def test_a_required_release_is_never_accepted_as_none() -> None:
     assert not need_provenance(False, "none", where="x")
     with pytest.raises(VerificationError) as caught:
         need_provenance(True, "none", where="x")
-    assert caught.value.id == "provenance-downgraded"
+    assert caught.value.id == "provenance-missing"

@@ -33,7 +33,7 @@ def test_githubs_own_root_is_passed_over_where_there_is_another(tmp_path: Path) 
     path.write_text(json.dumps(private))
     with pytest.raises(UsageError) as caught:
         load_trust(path)
-    assert caught.value.id == "trusted-root-invalid"
+    assert caught.value.id == "input-invalid"
     assert "private" in caught.value.why
 
 
@@ -43,7 +43,7 @@ def test_what_is_no_root_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
         load_trust(path)
-    assert caught.value.id == "trusted-root-invalid"
+    assert caught.value.id == "input-invalid"
     assert caught.value.where == str(path)
 
 

@@ -64,7 +64,10 @@ def test_the_budget_counts_what_is_there() -> None:
     assert make_plan(manifest(first, second), project(there), project_limit=2 * SIZE).upload == (second,)
     with pytest.raises(VerificationError) as caught:
         make_plan(manifest(first, second), project(there), project_limit=2 * SIZE - 1)
-    assert caught.value.id == "pypi-over-budget"
+    assert (caught.value.id, "does not fit into the project's storage" in caught.value.what) == (
+        "pypi-unsuitable",
+        True,
+    )
     # Nothing left to upload: a full project is no reason to fail.
     assert make_plan(manifest(first), project(there), project_limit=1).upload == ()
     # An index that does not tell sizes sets no budget.
@@ -76,7 +79,10 @@ def test_a_file_that_may_be_another_is_refused(known: str) -> None:
     entry = wheel(name())
     with pytest.raises(VerificationError) as caught:
         make_plan(manifest(entry), project(on_index(entry, sha256=known)))
-    assert caught.value.id == "pypi-other-bytes"
+    assert (caught.value.id, "the index has other bytes under the name" in caught.value.what) == (
+        "pypi-unsuitable",
+        True,
+    )
 
 
 @pytest.mark.parametrize("size", [FILE_LIMIT, FILE_LIMIT + 1])
@@ -87,7 +93,7 @@ def test_the_limit_of_a_file(size: int) -> None:
         return
     with pytest.raises(VerificationError) as caught:
         make_plan(entry, project())
-    assert caught.value.id == "pypi-file-too-large"
+    assert (caught.value.id, "is larger than the index takes" in caught.value.what) == ("pypi-unsuitable", True)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +112,13 @@ def test_versions(tag: str, version: str, fits: bool) -> None:
         return
     with pytest.raises(VerificationError) as caught:
         make_plan(entry, project())
-    assert caught.value.id == "pypi-version-invalid"
+    assert (caught.value.id, "is not one for PyPI" in caught.value.what) == ("pypi-unsuitable", True)
 
 
 def test_a_release_without_the_distribution() -> None:
     with pytest.raises(UsageError) as caught:
         make_plan(manifest(), project())
-    assert caught.value.id == "pypi-nothing"
+    assert caught.value.id == "release-unsuitable"
 
 
 def test_names() -> None:

@@ -103,7 +103,7 @@ def test_where_no_cpython_fits_any_release_each_reason_is_given(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         choose(available)
-    assert caught.value.id == "no-fitting-python"
+    assert caught.value.id == "python-missing"
     assert "has no wheel for cp314" in caught.value.why
     assert "cp39" not in caught.value.why  # older than the bindings' minimum
     assert "[requires]" in caught.value.remedy

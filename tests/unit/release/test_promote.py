@@ -39,7 +39,7 @@ def test_the_newest_release_in_which_a_whole_row_passed_is_the_proof() -> None:
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(NeedsPersonError) as caught:
         find_proof(TARGETS, "windows-x64", [release(NEWER), release(OLDER, *TESTS[:-1])])
-    assert caught.value.id == "runtime-unproven"
+    assert caught.value.id == "release-not-ready"
     assert caught.value.why == f"the closest is {OLDER}, which lacks regression-mlir-windows-x64"
     with pytest.raises(NeedsPersonError, match="nothing is published"):
         find_proof(TARGETS, "windows-x64", [])
@@ -54,12 +54,12 @@ def test_experiments_with_other_cpythons_are_no_proof() -> None:
 def test_a_runtime_that_there_is_not_and_one_without_tests() -> None:
     with pytest.raises(UsageError) as caught:
         find_proof(TARGETS, "windows", [release(NEWER, *TESTS)])
-    assert caught.value.id == "runtime-unknown"
+    assert caught.value.id == "option-invalid"
     assert "windows-x64" in caught.value.why
     untested = structs.replace(TARGETS, target=tuple(row for row in TARGETS.target if row.runtime != "windows-x64"))
     with pytest.raises(UsageError) as caught:
         find_proof(untested, "windows-x64", [release(NEWER, *TESTS)])
-    assert caught.value.id == "runtime-without-tests"
+    assert caught.value.id == "config-invalid"
 
 
 def test_the_edit_keeps_everything_else() -> None:

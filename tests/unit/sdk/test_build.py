@@ -52,13 +52,13 @@ def test_the_estimate_grows_with_steps_and_shrinks_with_cores() -> None:
 def test_an_unknown_configuration(source: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         prepare(source, tmp_path / "sdk", configuration="debug")
-    assert caught.value.id == "sdk-configuration-unknown"
+    assert caught.value.id == "option-invalid"
 
 
 def test_sources_that_are_only_a_part(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         prepare(make_source(tmp_path / "part"), tmp_path / "sdk")
-    assert caught.value.id == "sdk-source-incomplete"
+    assert caught.value.id == "input-invalid"
     assert "missing: lld/CMakeLists.txt, llvm/CMakeLists.txt, " in caught.value.why
 
 
@@ -66,7 +66,7 @@ def test_no_compiler(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CXX", "/opt/no-such-compiler -m64")
     with pytest.raises(MachineError) as caught:
         prepare(source, tmp_path / "sdk")
-    assert caught.value.id == "no-compiler"
+    assert caught.value.id == "tool-missing"
     assert "/opt/no-such-compiler" in caught.value.where
 
 
@@ -75,7 +75,7 @@ def test_no_disk_space(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=5_000_000_000))
     with pytest.raises(MachineError) as caught:
         prepare(source, tmp_path / "sdk")
-    assert caught.value.id == "disk-space"
+    assert caught.value.id == "disk-full"
     assert "5000.0 MB are free" in caught.value.why
 
 
@@ -102,7 +102,7 @@ def test_a_build_that_fails_shows_the_compilers_error(source: Path, tmp_path: Pa
     tree = prepare(source, tmp_path / "sdk")
     with pytest.raises(MachineError) as caught:
         build.build_sdk(tree, revision="c" * 40)
-    assert caught.value.id == "sdk-build-failed"
+    assert caught.value.id == "program-failed"
     lines = caught.value.why.splitlines()
     assert lines[0].startswith("FAILED: ")
     assert "bad.cpp" in lines[0]

@@ -127,14 +127,14 @@ def test_one_build_is_one_container(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_work(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         container(tmp_path, "no-such-engine").check()
-    assert caught.value.id == "container-engine-unusable"
+    assert caught.value.id == "machine-unsuitable"
     assert not (tmp_path / "sccache").exists()
 
 
 def test_an_image_without_python(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         container(tmp_path).settings()
-    assert caught.value.id == "container-without-python"
+    assert caught.value.id == "no-python"
 
 
 def test_caches_find_the_same_file_in_another_folder(tmp_path: Path) -> None:

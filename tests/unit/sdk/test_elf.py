@@ -72,4 +72,4 @@ def test_packed_relocations_and_their_declaration(library: Path) -> None:
 def test_no_elf_file() -> None:
     with pytest.raises(VerificationError) as caught:
         read_elf(io.BytesIO(b"MZ" + bytes(100)))
-    assert caught.value.id == "elf-damaged"
+    assert caught.value.id == "file-damaged"

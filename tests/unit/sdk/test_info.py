@@ -61,14 +61,14 @@ def test_other_descriptions_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / DESCRIPTION).write_text(text)
     with pytest.raises(UsageError) as caught:
         Sdk.load(tmp_path)
-    assert caught.value.id == "sdk-description-invalid"
+    assert caught.value.id == "input-invalid"
     assert caught.value.where == str(tmp_path / DESCRIPTION)
 
 
 def test_a_folder_without_description_is_no_sdk(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         Sdk.load(tmp_path)
-    assert caught.value.id == "sdk-missing"
+    assert caught.value.id == "input-missing"
 
 
 class TestDigest:

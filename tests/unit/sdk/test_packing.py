@@ -83,15 +83,15 @@ class TestBadInput:
         return caught.value
 
     def test_nothing_packed(self, tmp_path: Path) -> None:
-        assert self.refuse(tmp_path, tmp_path / "sdk").id == "sdk-archive-missing"
-        assert self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk").id == "sdk-archive-missing"
+        assert self.refuse(tmp_path, tmp_path / "sdk").id == "input-missing"
+        assert self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk").id == "input-missing"
 
     def test_a_part_of_another_sdk(self, packed: Path, tmp_path: Path) -> None:
         other = make_sdk(tmp_path, revision="0" * 40)
         pack(other, tmp_path / "packed")
         unpack([packed / "build.tar.zst"], tmp_path / "out")
         error = self.refuse(tmp_path / "packed" / "tools.tar.zst", tmp_path / "out")
-        assert error.id == "sdk-part-of-another"
+        assert error.id == "sdk-mismatch"
         assert "0" * 40 in error.why
         assert REVISION in error.why
         kept = Sdk.load(tmp_path / "out")
@@ -104,14 +104,15 @@ class TestBadInput:
         size = int(len(content) * bytes_kept) if bytes_kept < 1 else int(bytes_kept)
         (tmp_path / "build.tar.zst").write_bytes(content[:size])
         error = self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk")
-        assert error.id == "sdk-archive-damaged"
+        assert (error.id, "is not a complete part of an SDK" in error.what) == ("file-damaged", True)
         assert not (tmp_path / "sdk").exists()
 
     def test_bytes_that_changed_on_the_way(self, packed: Path, tmp_path: Path) -> None:
         content = bytearray((packed / "build.tar.zst").read_bytes())
         content[len(content) // 2] ^= 0xFF
         (tmp_path / "build.tar.zst").write_bytes(content)
-        assert self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk").id == "sdk-archive-damaged"
+        error = self.refuse(tmp_path / "build.tar.zst", tmp_path / "sdk")
+        assert (error.id, "is not a complete part of an SDK" in error.what) == ("file-damaged", True)
 
     def test_an_archive_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("precious")
@@ -121,7 +122,8 @@ class TestBadInput:
             tarfile.open(fileobj=stream, mode="w|") as tar,
         ):
             tar.add(tmp_path / "thesis.tex", "thesis.tex")
-        assert self.refuse(archive, tmp_path / "sdk").id == "sdk-archive-damaged"
+        error = self.refuse(archive, tmp_path / "sdk")
+        assert (error.id, "is not a complete part of an SDK" in error.what) == ("file-damaged", True)
 
     @pytest.mark.parametrize(
         ("name", "kind", "target"),
@@ -154,14 +156,14 @@ class TestBadInput:
             tar.addfile(entry)
         before = sorted(tmp_path.rglob("*"))
         error = self.refuse(archive, tmp_path / "jobs" / "sdk")
-        assert error.id == "sdk-archive-leads-outside"
+        assert (error.id, "has an entry that would be unpacked elsewhere" in error.what) == ("file-damaged", True)
         assert name in error.why
         assert [path for path in sorted(tmp_path.rglob("*")) if not path.name.endswith(".lock")] == before
 
     def test_a_folder_that_holds_something_else(self, packed: Path, tmp_path: Path) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "home" / "thesis.tex").write_text("precious")
-        assert self.refuse(packed / "build.tar.zst", tmp_path / "home").id == "sdk-output-occupied"
+        assert self.refuse(packed / "build.tar.zst", tmp_path / "home").id == "output-in-the-way"
         assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.tex"]
 
     def test_no_room_is_found_out_before_anything_is_unpacked(
@@ -170,7 +172,7 @@ class TestBadInput:
         usage = shutil.disk_usage(tmp_path)
         monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=0))
         error = self.refuse(packed / "build.tar.zst", tmp_path / "sdk")
-        assert (error.id, isinstance(error, MachineError)) == ("disk-space", True)
+        assert (error.id, isinstance(error, MachineError)) == ("disk-full", True)
 
     def test_room_that_ends_half_way_leaves_what_was_there(
         self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +186,7 @@ class TestBadInput:
             extract(self, member, *args, **others)  # type: ignore[arg-type]
 
         monkeypatch.setattr(tarfile.TarFile, "extract", full)
-        assert self.refuse(packed / "tools.tar.zst", tmp_path / "sdk").id == "disk-space"
+        assert self.refuse(packed / "tools.tar.zst", tmp_path / "sdk").id == "disk-full"
         kept = Sdk.load(tmp_path / "sdk")
         assert kept.parts == [BUILD]
         kept.verify()
@@ -196,7 +198,7 @@ class TestBadInput:
         monkeypatch.setattr("mlir_release.sdk.packing._add", full)
         with pytest.raises(MachineError) as caught:
             pack(sdk, tmp_path)
-        assert caught.value.id == "disk-space"
+        assert caught.value.id == "disk-full"
         assert [path.name for path in tmp_path.iterdir()] == [DESCRIPTION]  # nothing half-done
 
     def test_an_unfinished_move_is_no_part(self, packed: Path, tmp_path: Path) -> None:
@@ -218,5 +220,8 @@ def test_a_list_that_names_what_is_elsewhere_is_not_packed(sdk: Sdk, tmp_path: P
     (foreign.root / DESCRIPTION).write_text(json.dumps(description))
     with pytest.raises(VerificationError) as caught:
         pack(Sdk.load(foreign.root), tmp_path / "packed")
-    assert caught.value.id == "sdk-modified"
+    assert (caught.value.id, "the SDK's files are not those that it was made with" in caught.value.what) == (
+        "file-damaged",
+        True,
+    )
     assert not (tmp_path / "packed" / "tools.tar.zst").exists()

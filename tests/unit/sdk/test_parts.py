@@ -85,7 +85,7 @@ class TestOnePartAlone:
         alone.require(BUILD, purpose="building a wheel")
         with pytest.raises(UsageError) as caught:
             alone.require(BUILD, TOOLS, purpose="the suite bindings")
-        assert caught.value.id == "sdk-part-missing"
+        assert caught.value.id == "input-missing"
         assert caught.value.what == "the SDK's tools part is not here, and the suite bindings needs it"
         assert "tools.tar.zst" in caught.value.remedy
 
@@ -106,5 +106,5 @@ class TestOnePartAlone:
                 list_of(alone.root, BUILD).write_text("")
         with pytest.raises(VerificationError) as caught:
             alone.verify()
-        assert caught.value.id == "sdk-modified"
+        assert caught.value.id == "file-damaged"
         assert ("build.txt" if change == "list" else "include/mlir/IR/") in caught.value.why

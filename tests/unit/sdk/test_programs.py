@@ -110,14 +110,14 @@ def test_a_library_that_is_nowhere_is_named(program: Path, tmp_path: Path) -> No
     tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
     with pytest.raises(MachineError) as caught:
         tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
-    assert (caught.value.id, caught.value.why) == ("sdk-shared-library-missing", "libdeep.so")
+    assert (caught.value.id, caught.value.why) == ("tool-missing", "libdeep.so")
 
 
 def test_a_program_that_reaches_outside_is_found_out(program: Path, tmp_path: Path) -> None:
     tools.add_tools(program / "bin", tmp_path / "sdk", LINUX)
     with pytest.raises(VerificationError) as caught:
         tools.check_relocated(tmp_path / "sdk")
-    assert caught.value.id == "sdk-not-relocatable"
+    assert caught.value.id == "llvm-unsuitable"
     assert "libnear.so" in caught.value.why
 
 
@@ -129,4 +129,4 @@ def test_without_patchelf_it_says_where_to_get_it(
     monkeypatch.setattr("shutil.which", lambda name, **others: None if name == "patchelf" else real(name, **others))
     with pytest.raises(MachineError) as caught:
         tools.add_shared_libraries([program / "lib"], tmp_path / "sdk", LINUX)
-    assert caught.value.id == "patchelf-missing"
+    assert (caught.value.id, "patchelf is needed to make" in caught.value.what) == ("tool-missing", True)

@@ -73,6 +73,6 @@ def test_sources_that_lack_a_piece(tmp_path: Path) -> None:
     (source / "mlir" / "python" / "mlir" / "ir.py").unlink()
     with pytest.raises(VerificationError) as caught:
         run(tmp_path)
-    assert caught.value.id == "sdk-python-sources-failed"
+    assert caught.value.id == "build-failed"
     assert "ir.py" in caught.value.why
     assert not (tmp_path / "sdk").exists()

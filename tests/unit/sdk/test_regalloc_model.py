@@ -39,14 +39,14 @@ def test_what_is_compiled_is_copied(folder: Path, tmp_path: Path) -> None:
 def test_a_missing_file_is_named(name: str, folder: Path) -> None:
     (folder / name).unlink()
     error = refused(folder)
-    assert (error.id, error.where) == ("regalloc-model-missing", str(folder))
+    assert (error.id, error.where) == ("input-missing", str(folder))
     assert name in error.what
 
 
 def test_a_file_of_another_digest_is_named(folder: Path) -> None:
     (folder / f"{MODEL}.cpp").write_text("int changed;\n")
     error = refused(folder)
-    assert (error.id, error.where) == ("regalloc-model-modified", str(folder / f"{MODEL}.cpp"))
+    assert (error.id, error.where) == ("file-damaged", str(folder / f"{MODEL}.cpp"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_description_that_is_none_is_refused(changed: dict[str, object], probl
     path = folder / DESCRIPTION
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     error = refused(folder)
-    assert error.id == "regalloc-model-invalid"
+    assert error.id == "input-invalid"
     assert problem in error.what
 
 
@@ -72,14 +72,14 @@ def test_a_description_that_is_none_is_refused(changed: dict[str, object], probl
 def test_a_model_of_other_features_is_refused(features: tuple[str, ...], why: str, tmp_path: Path) -> None:
     folder = make_model(tmp_path / "other", features=features)
     error = refused(folder, add_advisor(tmp_path / "source"))
-    assert (error.id, error.why) == ("regalloc-model-other-features", why)
+    assert (error.id, error.why) == ("model-unsuitable", why)
 
 
 def test_sources_without_an_advisor_are_refused(folder: Path, tmp_path: Path) -> None:
-    assert (refused(folder).id, refused(folder).why) == ("regalloc-advisor-missing", "there is no such file")
+    assert (refused(folder).id, refused(folder).why) == ("model-unsuitable", "there is no such file")
     changed = add_advisor(tmp_path / "source", ADVISOR_TEXT.replace("RA_EVICT_FEATURES_LIST", "FEATURES"))
     error = refused(folder, changed)
-    assert (error.id, error.where) == ("regalloc-advisor-missing", str(changed / ADVISOR))
+    assert (error.id, error.where) == ("model-unsuitable", str(changed / ADVISOR))
     assert "names no features" in error.why
 
 
@@ -98,7 +98,11 @@ def test_only_a_model_that_won_may_be_released(evaluation: dict[str, object] | N
         (folder / EVALUATION).write_text(json.dumps(evaluation))
     with pytest.raises(ReleaseError) as caught:
         model.check_better()
-    assert caught.value.id == "regalloc-model-not-better"
+    assert (
+        caught.value.id,
+        "no evaluation shows that the model is better than LLVM's heuristic, so no release may have it"
+        in caught.value.what,
+    ) == ("model-unsuitable", True)
     assert caught.value.why.startswith(why)
     won = {"policy": INSIDE.policy, "better": True, "verdict": "better", "rows": []}
     (folder / EVALUATION).write_text(json.dumps(won))

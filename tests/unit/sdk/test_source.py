@@ -34,7 +34,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def source_archive(packages: DebianPackages, version: str, *, sha256: str = "") -> Path:
         if version != NEW.version:
-            raise MachineError("source-not-indexed", "no such archive", why=f"not {version}", remedy="none")
+            raise MachineError("sources-unavailable", "no such archive", why=f"not {version}", remedy="none")
         return path
 
     monkeypatch.setattr(DebianPackages, "available", staticmethod(lambda: True))
@@ -60,7 +60,7 @@ def test_an_archive_of_another_version_is_refused(archive: Path, tmp_path: Path)
     pack(make_source(tmp_path / "llvm-toolchain-97_97.1.3", version="97.1.2"), archive)
     with pytest.raises(MachineError) as caught:
         fetch_source(NEW, cache=tmp_path / "cache")
-    assert caught.value.id == "source-unavailable"
+    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
     assert "97.1.2, not 97.1.3" in caught.value.why
     assert "git: its commit is not known" in caught.value.why
     assert [path.name for path in (tmp_path / "cache" / "sources").iterdir()] == [".lock"]
@@ -110,7 +110,7 @@ def test_one_commit_of_a_repository_has_its_own_line_ends(
 def test_every_place_says_why_it_has_nothing(archive: Path, tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         fetch_source(RELEASE, cache=tmp_path / "cache", upstream=str(tmp_path / "no-repository"))
-    assert caught.value.id == "source-unavailable"
+    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
     assert "git (" in caught.value.why
     assert f"Debian's source package: not {VERSION}" in caught.value.why
 
@@ -119,17 +119,17 @@ def test_a_cached_tree_of_another_version_is_refused(tmp_path: Path) -> None:
     make_source(tmp_path / "sources" / f"{REVISION}-kept", version="22.1.7")
     with pytest.raises(MachineError) as caught:
         fetch_source(RELEASE, cache=tmp_path)
-    assert caught.value.id == "source-of-another-version"
+    assert (caught.value.id, "the sources of LLVM" in caught.value.what) == ("sources-unavailable", True)
 
 
 def test_a_commit_alone_has_no_archive(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as caught:
         fetch_source(Release(commit="a" * 40), cache=tmp_path)
-    assert caught.value.id == "source-unavailable"
+    assert (caught.value.id, "are not available" in caught.value.what) == ("sources-unavailable", True)
     assert "no upstream is given" in caught.value.why
 
 
 def test_a_given_folder_that_is_no_source_tree_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         fetch_source(RELEASE, cache=tmp_path, directory=tmp_path)
-    assert caught.value.id == "sdk-source-missing"
+    assert caught.value.id == "input-missing"

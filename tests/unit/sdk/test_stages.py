@@ -39,9 +39,9 @@ def test_a_stage_records_what_it_took(tmp_path: Path) -> None:
 
 
 def test_runs_are_added_to_those_before(tmp_path: Path) -> None:
-    budget = BudgetSpent("sdk-budget-spent", "time is up", remedy="again")
-    interrupted = BuildInterrupted("sdk-build-interrupted", "interrupted", remedy="again")
-    broken = MachineError("sdk-build-failed", "it failed", remedy="again")
+    budget = BudgetSpent("interrupted", "time is up", remedy="again")
+    interrupted = BuildInterrupted("interrupted", "interrupted", remedy="again")
+    broken = MachineError("program-failed", "it failed", remedy="again")
     for error in (budget, interrupted, broken, KeyboardInterrupt()):
         with pytest.raises(type(error)), StageLog(tmp_path / "sdk").stage("build", tmp_path):
             raise error

@@ -35,7 +35,7 @@ def test_a_folder_without_bindings_is_refused(tmp_path: Path, exists: bool) -> N
         root.mkdir()
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-missing"
+    assert caught.value.id == "input-missing"
 
 
 def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
@@ -43,7 +43,10 @@ def test_a_tree_without_version_is_refused(tmp_path: Path) -> None:
     (root / "cmake" / "Modules" / "LLVMVersion.cmake").unlink()
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-without-version"
+    assert (caught.value.id, "the source tree does not contain LLVM's version" in caught.value.what) == (
+        "input-invalid",
+        True,
+    )
 
 
 def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
@@ -52,7 +55,10 @@ def test_a_line_that_is_no_requirement_is_named(tmp_path: Path) -> None:
     file.write_text(file.read_text() + "-r more.txt\n")
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-requirements-invalid"
+    assert (caught.value.id, "the requirements of MLIR's Python bindings cannot be read" in caught.value.what) == (
+        "input-invalid",
+        True,
+    )
     assert "'-r more.txt'" in caught.value.why
 
 
@@ -62,13 +68,13 @@ def test_every_missing_piece_of_a_tree_is_named_at_once(tmp_path: Path) -> None:
     shutil.rmtree(root / "mlir" / "test")
     with pytest.raises(UsageError) as caught:
         read_source(root)
-    assert caught.value.id == "sdk-source-incomplete"
+    assert caught.value.what == "an SDK can't be made with these sources"
     assert caught.value.why == "missing: LICENSE.TXT, mlir/test/lit.site.cfg.py.in, mlir/test/python"
 
 
 def test_the_part_that_importing_reads_is_not_enough_to_build_llvm(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_source(make_source(tmp_path / "part"), whole=True)
-    assert caught.value.id == "sdk-source-incomplete"
+    assert caught.value.what == "LLVM can't be built from these sources"
     assert "llvm/CMakeLists.txt" in caught.value.why
     read_source(make_source(tmp_path / "whole", whole=True), whole=True)

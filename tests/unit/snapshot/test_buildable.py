@@ -58,7 +58,7 @@ def refused(matrix: Matrix, *tools: str) -> ReleaseError:
                     matrix=matrix,
                     dry_run=dry_run,
                 )
-            assert caught.value.id == "revision-demands-newer-tools"
+            assert caught.value.id == "revision-unsuitable"
     assert forge.key() == before
     return caught.value
 

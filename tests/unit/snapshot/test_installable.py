@@ -100,7 +100,7 @@ def test_no_cpython_meets_the_requirements(index: Index) -> None:
     forge = make_forge()
     with pytest.raises(UsageError) as caught:
         snapshot(forge, REVISION, MATRIX, request_id="r1")
-    assert caught.value.id == "no-target-for-revision"
+    assert caught.value.id == "revision-unsuitable"
     assert WHY in caught.value.why
     assert "[requires]" in caught.value.remedy
     assert not forge.tags()
@@ -124,7 +124,7 @@ def test_an_unknown_override_is_an_error_before_anything_is_pinned(index: Index)
     forge = make_forge()
     with pytest.raises(UsageError) as caught:
         snapshot(forge, REVISION, matrix, request_id="r1")
-    assert caught.value.id == "override-unknown"
+    assert caught.value.id == "config-invalid"
     assert not index.asked
     assert not forge.tags()
 

@@ -57,7 +57,7 @@ def test_a_tag_with_garbage_is_listed_and_refused_when_it_is_used() -> None:
     assert state.to_json()["tag"] == "snapshot-20261120.01"
     with pytest.raises(NeedsPersonError) as caught:
         _ = state.facts
-    assert caught.value.id == "tag-facts-invalid"
+    assert caught.value.id == "tag-foreign"
     assert caught.value.why == "LLVM-Version is '\\x1b[31m'"
 
 
@@ -70,10 +70,10 @@ def test_the_next_numbered_release_counts_each_llvm_version_by_itself() -> None:
 def test_a_version_that_is_none_and_a_date_ahead_of_the_clock_are_refused() -> None:
     with pytest.raises(UsageError) as version:
         next_tag(forge_with(), "twenty-two")
-    assert version.value.id == "llvm-version-invalid"
+    assert version.value.id == "option-invalid"
     with pytest.raises(NeedsPersonError) as ahead:
         next_tag(forge_with("snapshot-20301120.01"))
-    assert ahead.value.id == "tag-in-future"
+    assert ahead.value.id == "numbers-exhausted"
 
 
 def test_the_newest_snapshot_that_was_not_given_up() -> None:
@@ -85,4 +85,4 @@ def test_the_newest_snapshot_that_was_not_given_up() -> None:
     assert (latest_snapshot(forge).name, latest_snapshot(forge).state) == ("snapshot-20261119.02", "published")
     with pytest.raises(UsageError) as caught:
         latest_snapshot(forge_with("llvm-22.1.8.01", by_hand=("snapshot-20261119.01",)))
-    assert caught.value.id == "snapshot-none"
+    assert caught.value.id == "tag-missing"

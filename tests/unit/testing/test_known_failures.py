@@ -131,7 +131,7 @@ def test_a_list_with_a_mistake(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError) as raised:
         load(path)
-    assert raised.value.id == "known-failures-invalid"
+    assert raised.value.id == "config-invalid"
 
 
 def test_platforms_of_an_entry_are_named_or_matched(tmp_path: Path) -> None:

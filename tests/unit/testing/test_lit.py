@@ -85,7 +85,7 @@ def test_upstreams_template_is_filled_in(sdk: Sdk, tmp_path: Path) -> None:
 def test_an_sdk_without_tests(sdk: Sdk, tmp_path: Path) -> None:
     with pytest.raises(VerificationError) as raised:
         write_site_configuration(setup(sdk, tmp_path), tmp_path / "work")
-    assert raised.value.id == "sdk-without-tests"
+    assert raised.value.id == "llvm-unsuitable"
 
 
 def test_results_are_read() -> None:
@@ -147,7 +147,7 @@ def test_lit_that_stumbles(suite: Path) -> None:
     (suite / "lit.site.cfg.py").write_text("raise ValueError('broken configuration')")
     with pytest.raises(VerificationError, match="stopped") as raised:
         run_lit(suite, lit=find_lit(), environment=os.environ, title="own")
-    assert raised.value.id == "lit-failed"
+    assert raised.value.id == "tests-failed"
     assert "broken configuration" in raised.value.why
 
 

@@ -53,7 +53,7 @@ def test_a_proposal_is_no_list_until_a_person_gives_reasons(info: SdkInfo, tmp_p
     write_proposal([failed], info, path)
     with pytest.raises(UsageError) as raised:
         load(path)
-    assert raised.value.id == "known-failures-invalid"
+    assert raised.value.id == "config-invalid"
     assert "failure[0].reason is empty" in raised.value.why
     reviewed = tmp_path / "reviewed.toml"
     text = path.read_text(encoding="utf-8").replace('reason = ""', 'reason = "why"')

@@ -49,5 +49,5 @@ def test_an_sdk_that_has_them_and_one_that_has_not_are_no_substitutes(
     with pytest.raises(UsageError) as caught:
         WheelRequest.of_target(target, sdk=asserting if has else plain)
     error = caught.value
-    assert error.id == "sdk-wrong-assertions"
+    assert error.id == "sdk-mismatch"
     assert f"the SDK's configuration is release{'+asserts' if has else ''}" in error.why

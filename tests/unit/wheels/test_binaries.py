@@ -66,7 +66,7 @@ def test_a_damaged_binary(name: str, tmp_path: Path) -> None:
     data = b"MZ" + bytes(70) if name.endswith(".dll") else mach_o(LIBSYSTEM)[:40]
     with pytest.raises(VerificationError) as raised:
         macos_wheel(tmp_path, {f"mlir/{name}": data})
-    assert raised.value.id == "wheel-corrupt"
+    assert raised.value.id == "file-damaged"
 
 
 def test_a_sound_macos_wheel(tmp_path: Path) -> None:

@@ -148,5 +148,5 @@ def test_a_wheelhouse_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(cibuildwheel, "capture", lambda command: failed)
     with pytest.raises(MachineError) as raised:
         fetch_wheelhouse(make_job(tmp_path), tmp_path / "house" / "cp312")
-    assert (raised.value.id, raised.value.why) == ("pip-failed", "no matching distribution")
+    assert (raised.value.id, raised.value.why) == ("network-failed", "no matching distribution")
     assert not (tmp_path / "house" / "cp312" / "requirements.json").exists()

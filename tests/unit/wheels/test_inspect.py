@@ -67,7 +67,7 @@ def test_the_report_is_json(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         inspect(tmp_path / "mlir-1-py3-none-any.whl")
-    assert raised.value.id == "wheel-missing"
+    assert raised.value.id == "input-missing"
 
 
 @pytest.mark.parametrize("name", ["mlir.whl", "mlir-1.0.zip", "mlir-x-py3-none-any.whl"])
@@ -76,7 +76,7 @@ def test_no_wheels_name(tmp_path: Path, name: str) -> None:
     path.write_bytes(b"")
     with pytest.raises(UsageError) as raised:
         inspect(path)
-    assert raised.value.id == "not-a-wheel"
+    assert raised.value.id == "input-invalid"
 
 
 def test_an_archive_that_is_no_wheel(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_archive_that_is_no_wheel(tmp_path: Path) -> None:
         archive.writestr("mlir/__init__.py", "")
     with pytest.raises(UsageError) as raised:
         inspect(path)
-    assert raised.value.id == "not-a-wheel"
+    assert raised.value.id == "input-invalid"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("mlir-1.0.dist-info/METADATA", "")
     with pytest.raises(UsageError, match="no wheel") as raised:
@@ -99,7 +99,7 @@ def test_a_truncated_wheel(tmp_path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(VerificationError) as raised:
         inspect(path)
-    assert raised.value.id == "wheel-corrupt"
+    assert raised.value.id == "file-damaged"
 
 
 def test_a_flipped_bit(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_flipped_bit(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(VerificationError) as raised:
         inspect(path)
-    assert raised.value.id == "wheel-corrupt"
+    assert raised.value.id == "file-damaged"
 
 
 def test_a_changed_member_is_found_by_its_digest(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_member_twice_is_no_wheel_that_two_readers_see_alike(tmp_path: Path) -
         archive.writestr("mlir/__init__.py", "")
     with pytest.raises(VerificationError, match="damaged") as raised:
         inspect(path)
-    assert (raised.value.id, raised.value.why) == ("wheel-corrupt", "mlir/__init__.py is in the archive twice")
+    assert (raised.value.id, raised.value.why) == ("file-damaged", "mlir/__init__.py is in the archive twice")
 
 
 @needs_compiler
@@ -251,13 +251,13 @@ def test_not_even_zip(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 1000)
     with pytest.raises(VerificationError) as raised:
         inspect(path)
-    assert raised.value.id == "wheel-corrupt"
+    assert raised.value.id == "file-damaged"
 
 
 def test_half_an_elf_file(tmp_path: Path) -> None:
     with pytest.raises(VerificationError) as raised:
         inspect(make_wheel(tmp_path, files={"mlir/libx.so": b"\x7fELF\x02\x01\x01" + bytes(9)}))
-    assert raised.value.id == "wheel-corrupt"
+    assert raised.value.id == "file-damaged"
 
 
 def test_a_pure_wheel(tmp_path: Path) -> None:

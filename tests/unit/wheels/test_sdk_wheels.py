@@ -181,7 +181,7 @@ def test_a_wheel_of_two_sdks_is_a_problem(wheels: SdkWheels, tmp_path: Path) -> 
 def test_a_version_that_no_wheel_can_have_is_refused(sdk: Sdk, tmp_path: Path, version: str) -> None:
     with pytest.raises(UsageError) as caught:
         write_sdk_wheels(sdk, version, output=tmp_path / "wheels")
-    assert caught.value.id == "sdk-wheel-version-invalid"
+    assert caught.value.id == "option-invalid"
     assert not (tmp_path / "wheels").exists()
 
 
@@ -191,7 +191,7 @@ def test_an_sdk_without_one_part_is_refused(sdk: Sdk, tmp_path: Path, part: str)
     half = unpack([tmp_path / "packed" / f"{part}.tar.zst"], tmp_path / "half")
     with pytest.raises(UsageError) as caught:
         write_sdk_wheels(half, VERSION, output=tmp_path / "wheels")
-    assert caught.value.id == "sdk-part-missing"
+    assert caught.value.id == "input-missing"
 
 
 @pytest.mark.parametrize("profile", ["sdk", "sdk-tools"])

@@ -180,13 +180,13 @@ def test_a_wheel_is_made_of_the_build_part_alone(sdk: Sdk, tmp_path: Path) -> No
     assert {path.relative_to(other) for path in other.rglob("*")} == files
     with pytest.raises(UsageError) as caught:
         stage(request(part, test_addon=True), tmp_path / "addon")
-    assert caught.value.id == "sdk-part-missing"
+    assert caught.value.id == "input-missing"
 
 
 def test_an_sdk_of_another_revision_is_refused(sdk: Sdk) -> None:
     with pytest.raises(UsageError) as caught:
         request(sdk, revision="a" * 40)
-    assert caught.value.id == "sdk-wrong-revision"
+    assert caught.value.id == "sdk-mismatch"
     assert REVISION in caught.value.why
 
 
@@ -206,7 +206,7 @@ def test_the_binding_library_is_what_upstream_tested(requirement: str, pinned: s
 def test_no_binding_library_is_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         pin_binding_library(("numpy>=1",))
-    assert caught.value.id == "binding-library-unknown"
+    assert caught.value.id == "revision-unsuitable"
 
 
 def test_the_wheel_requires_what_upstream_does(sdk: Sdk, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_an_override_of_what_upstream_does_not_require(sdk: Sdk, tmp_path: Path)
     override = Override(name="nunpy", specifier="<3", reason="…")
     with pytest.raises(UsageError) as caught:
         stage(request(sdk, overrides=(override,)), tmp_path / "project")
-    assert caught.value.id == "override-unknown"
+    assert caught.value.id == "config-invalid"
     assert "did you mean 'numpy'" in caught.value.remedy
 
 

@@ -146,7 +146,10 @@ def test_what_is_no_package_in_a_channel_is_an_error(stage: Stage, tmp_path: Pat
     strange.write_bytes(b"PK")
     with pytest.raises(UsageError) as caught:
         package_release(stage.forge, TAG, tmp_path)
-    assert caught.value.id == "conda-index-failed"
+    assert (caught.value.id, "rattler can't index this folder of conda packages" in caught.value.what) == (
+        "input-invalid",
+        True,
+    )
     assert "could not open conda file" in str(caught.value).lower()
     strange.unlink()
     assert package_release(stage.forge, TAG, tmp_path).packages
@@ -210,18 +213,18 @@ def test_what_is_not_published_is_an_error(stage: Stage, tmp_path: Path) -> None
 def test_a_wheel_with_another_digest_is_an_error(stage: Stage, tmp_path: Path) -> None:
     for path in (stage.forge.root / "releases").rglob("*.whl"):
         path.write_bytes(path.read_bytes() + b"\0")
-    assert refusal(stage, tmp_path / "channels") in ("asset-corrupt", "release-not-its-manifest")
+    assert refusal(stage, tmp_path / "channels") in ("file-damaged", "release-tampered")
 
 
 def test_a_wheel_with_scripts_is_an_error(tmp_path: Path) -> None:
     stage = published(tmp_path, files={f"mlir-{VERSION}.data/scripts/mlir-opt": b"#!/bin/sh\n"})
-    assert refusal(stage, tmp_path / "channels") == "conda-wheel-unusable"
+    assert refusal(stage, tmp_path / "channels") == "wheel-unsuitable"
 
 
 def test_a_release_without_a_wheel_for_conda_is_an_error(tmp_path: Path) -> None:
     targets = make_targets(make_row("mlir-sdk", suites=["sdk"]), pythons=[PYTHON])
     stage = published(tmp_path, targets, pythons=[ANY_PYTHON], distribution="mlir-sdk")
-    assert refusal(stage, tmp_path / "channels") == "conda-no-wheel"
+    assert refusal(stage, tmp_path / "channels") == "release-unsuitable"
 
 
 @pytest.mark.parametrize("missing", ["rattler", "rattler_build"])
@@ -231,7 +234,7 @@ def test_a_toolkit_without_the_extra_says_so(
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MachineError) as caught:
         package_release(stage.forge, TAG, tmp_path / "channels")
-    assert caught.value.id == "conda-extra-missing"
+    assert caught.value.id == "tool-missing"
     assert "mlir-release[conda]" in caught.value.remedy
 
 
@@ -243,4 +246,4 @@ def test_a_folder_without_channels_is_an_error(stage: Stage, tmp_path: Path, con
         (folder / "repodata.json").write_text(content)
     with pytest.raises(UsageError) as caught:
         pages(stage, tmp_path / "site", tmp_path / "channels")
-    assert caught.value.id == "conda-channel-invalid"
+    assert (caught.value.id, "this is not a folder of conda channels" in caught.value.what) == ("input-invalid", True)

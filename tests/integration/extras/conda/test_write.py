@@ -47,7 +47,7 @@ def test_a_draft_has_none(stage: Stage, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("distribution", "expected"), [("mlir-cor", "conda-distribution-unknown"), ("mlir-full", "conda-no-wheel")]
+    ("distribution", "expected"), [("mlir-cor", "option-invalid"), ("mlir-full", "release-unsuitable")]
 )
 def test_a_distribution_that_is_not_there_is_an_error(
     stage: Stage, tmp_path: Path, distribution: str, expected: str

@@ -44,7 +44,7 @@ def test_files_that_are_there_are_listed_together_and_nothing_is_written(world: 
     before = files(tmp_path / "kit")
     with pytest.raises(UsageError) as caught:
         world.kit(tmp_path / "kit", "extension")
-    assert caught.value.id == "downstream-files-exist"
+    assert caught.value.id == "output-in-the-way"
     assert all(name in caught.value.what for name in before)
     assert files(tmp_path / "kit") == before
 
@@ -74,7 +74,7 @@ def test_what_could_not_be_written_whole_is_removed(world: World, tmp_path: Path
     (tmp_path / "kit" / ".github").write_text("a file where a folder is needed")
     with pytest.raises(MachineError) as caught:
         world.kit(tmp_path / "kit", "extension")
-    assert caught.value.id == "downstream-not-written"
+    assert caught.value.id == "system-refused"
     assert list(files(tmp_path / "kit")) == [".github"]
 
 
@@ -95,9 +95,9 @@ def test_a_draft_a_release_without_an_sdk_and_wrong_arguments_are_refused(world:
         write_kit(world.stage.forge, tmp_path / "kit", tag=TAG, kind="bundle", name=NAME)
     assert refused == {
         "draft": "release-not-published",
-        "without": "downstream-no-wheel",
-        "name": "downstream-name-invalid",
-        "smoke": "downstream-no-repository",
+        "without": "release-unsuitable",
+        "name": "option-invalid",
+        "smoke": "needs-github",
     }
-    assert caught.value.id == "downstream-index-unknown"
+    assert (caught.value.id, caught.value.what) == ("option-invalid", "where are the pages?")
     assert not (tmp_path / "kit").exists()

@@ -80,7 +80,7 @@ def test_a_compiler_that_says_nothing_is_stopped(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(MachineError) as caught:
         converse([program], EVICTION, first, silence=5.0)
-    assert caught.value.id == "mlgo-compiler-hung"
+    assert caught.value.id == "program-failed"
     wait_for_end(int(said.read_text()))
 
 
@@ -90,7 +90,7 @@ def test_a_compiler_that_says_something_else_is_stopped(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(VerificationError) as caught:
         converse([program], EVICTION, first)
-    assert caught.value.id == "mlgo-protocol-unknown"
+    assert caught.value.id == "model-unsuitable"
 
 
 def test_a_chooser_that_fails_ends_the_compiler(llc: list[str | Path]) -> None:

@@ -106,7 +106,7 @@ def test_a_policy_of_the_other_problem_is_refused(corpus: Path, trained: Path, c
     policy = load_policy(trained / "policy.json")
     (tmp_path / "policy.json").write_text(msgspec.structs.replace(policy, problem="regalloc").to_text())
     error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
-    assert error.id == "mlgo-problem-differs"
+    assert (error.id, ", and the corpus is for" in error.what) == ("input-invalid", True)
 
 
 def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Path, clang: Path, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_policy_of_other_features_ends_the_compiler(corpus: Path, trained: Pat
     renamed = msgspec.structs.replace(policy, features=("is_purple", *policy.features[1:]))
     (tmp_path / "policy.json").write_text(renamed.to_text())
     error = refused("evaluate", corpus, "--policy", tmp_path / "policy.json", "--llvm", clang)
-    assert error.id == "mlgo-features-differ"
+    assert error.id == "model-unsuitable"
     assert compilers_of(corpus) == []
 
 
@@ -122,7 +122,10 @@ def test_only_evictions_are_embedded_and_taken_from_links(
     corpus: Path, trained: Path, clang: Path, tmp_path: Path
 ) -> None:
     error = refused("embed", trained / "policy.json", "--llvm", clang, "-o", tmp_path)
-    assert error.id == "mlgo-embedding-problem"
+    assert (error.id, "only eviction policies can be embedded, and this one is for" in error.what) == (
+        "input-invalid",
+        True,
+    )
     assert list(tmp_path.iterdir()) == []
     words = ("corpus", corpus.parent, "-o", tmp_path, "--llvm", clang, "--problem", "inlining", "--thinlto", "tool")
     assert mlgo(*words).exit_code == 2

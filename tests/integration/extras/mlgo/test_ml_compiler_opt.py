@@ -90,7 +90,7 @@ def test_options_of_the_other_trainer_are_refused(corpus: Path, clang: Path, tmp
     elsewhere = (*words, "--trainer", "ml-compiler-opt", "--ml-compiler-opt", tmp_path)
     assert mlgo(*elsewhere, "--pairs", "2").exit_code == 2
     assert mlgo(*words, "--iterations", "3").exit_code == 2
-    assert refused(*elsewhere).id == "mlgo-trainer-missing"
+    assert refused(*elsewhere).id == "input-missing"
     whole = load_corpus(corpus)
     modules = tuple(msgspec.structs.replace(module, flags=()) for module in whole.modules)
     inlining = msgspec.structs.replace(whole, problem="inlining", modules=modules)

@@ -133,18 +133,27 @@ def test_its_digest_is_of_its_files_and_not_of_what_says_so(model: Path, tmp_pat
 def test_a_model_that_does_not_fit_is_refused(corpus: Path, llvm: Path, model: Path, tmp_path: Path) -> None:
     words = ("evaluate", corpus, "--llvm", llvm, "--python", sys.executable, "--policy")
     write(model, chooses="forbidden")
-    assert refused(*words, model).id == "mlgo-model-choice"
+    error = refused(*words, model)
+    assert (error.id, ", which the compiler's mask does not allow" in error.what) == ("model-unsuitable", True)
     write(model, chooses="nothing")
-    assert refused(*words, model).id == "mlgo-tensorflow-failed"
+    assert refused(*words, model).id == "no-python"
     write(model, {"mask": ("int64", [1, 33]), "unknown": ("float32", [1, 33])})
     error = refused(*words, model)
-    assert error.id == "mlgo-features-differ"
+    assert (error.id, "this compiler's features are not those of the policy:" in error.what) == (
+        "model-unsuitable",
+        True,
+    )
     assert "it does not send unknown" in error.why
     (model / Trained.FILE).write_text("{}")
-    assert refused(*words, model).id == "mlgo-document-invalid"
+    error = refused(*words, model)
+    assert (error.id, "can't be read:" in error.what) == ("input-invalid", True)
     (model / Trained.FILE).unlink()
-    assert refused(*words, model).id == "mlgo-model-unlabelled"
-    assert refused(*words, tmp_path).id == "mlgo-model-missing"
+    error = refused(*words, model)
+    assert (error.id, "the saved model does not say what it was trained on: it has no" in error.what) == (
+        "input-invalid",
+        True,
+    )
+    assert refused(*words, tmp_path).id == "input-missing"
 
 
 def test_an_interpreter_without_tensorflow_is_named(
@@ -153,8 +162,8 @@ def test_an_interpreter_without_tensorflow_is_named(
     monkeypatch.delenv("PYTHONPATH")
     for python, why in ((sys.executable, "No module named"), (str(tmp_path / "none"), "No such file")):
         error = refused("evaluate", corpus, "--llvm", llvm, "--policy", model, "--python", python)
-        assert (error.id, error.where) == ("mlgo-tensorflow-failed", python)
+        assert (error.id, error.where) == ("no-python", python)
         assert why in error.why
     error = refused("embed", model, "--llvm", llvm, "-o", tmp_path / "out", "--python", sys.executable)
-    assert error.id == "mlgo-tensorflow-failed"
+    assert error.id == "no-python"
     assert not (tmp_path / "out").exists()

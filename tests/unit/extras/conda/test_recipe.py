@@ -95,7 +95,7 @@ def test_wheels_that_no_selector_can_choose_are_named() -> None:
     assert set(left_out) == {wheel.filename for wheel in manifest.wheels}
     with pytest.raises(UsageError) as caught:
         recipe(manifest, "mlir", made, url)
-    assert caught.value.id == "conda-no-wheel"
+    assert caught.value.id == "release-unsuitable"
 
 
 def test_the_oldest_of_a_wheels_platforms_counts() -> None:

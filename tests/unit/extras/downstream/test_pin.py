@@ -58,4 +58,4 @@ def test_the_pages_are_those_of_github_or_the_given_ones(options: dict[str, str]
         return
     with pytest.raises(UsageError) as caught:
         pin(**options)
-    assert caught.value.id == "downstream-index-unknown"
+    assert caught.value.id == "option-invalid"

@@ -61,10 +61,10 @@ def test_a_folder_that_is_no_build_tree_is_refused(content: str | None, tmp_path
         (tmp_path / "c.json").write_text(content)
     with pytest.raises(UsageError) as caught:
         read_commands(tmp_path / "c.json")
-    assert caught.value.id == "mlgo-build-tree"
+    assert caught.value.id == "input-invalid"
 
 
 def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load_corpus(tmp_path)
-    assert caught.value.id == "mlgo-corpus-missing"
+    assert caught.value.id == "input-missing"

@@ -40,10 +40,13 @@ def test_every_input_of_the_compiler_is_looked_up_by_its_name() -> None:
 def test_a_policy_of_other_features_is_refused() -> None:
     with pytest.raises(VerificationError) as caught:
         model_sources(policy(WEIGHTS, features=("is_purple", *FEATURES[1:])), HEADER)
-    assert caught.value.id == "mlgo-features-differ"
+    assert (caught.value.id, "this compiler's features are not those of the policy:" in caught.value.what) == (
+        "model-unsuitable",
+        True,
+    )
 
 
 def test_a_policy_whose_numbers_do_not_fit_is_refused() -> None:
     with pytest.raises(VerificationError) as caught:
         model_sources(policy(WEIGHTS[1:]), HEADER)
-    assert caught.value.id == "mlgo-policy-shape"
+    assert (caught.value.id, "features, and must have" in caught.value.what) == ("model-unsuitable", True)

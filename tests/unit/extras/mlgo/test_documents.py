@@ -62,7 +62,7 @@ def test_the_digest_covers_the_split() -> None:
 def test_a_wrong_value_is_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_document(json.dumps(json.loads(POLICY.to_text()) | change), Policy, where="policy.json")
-    assert caught.value.id == "mlgo-document-invalid"
+    assert caught.value.id == "input-invalid"
     assert message in caught.value.what
 
 

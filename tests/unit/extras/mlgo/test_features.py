@@ -52,7 +52,10 @@ def test_the_weight_of_a_range_that_cannot_be_spilled_is_the_largest() -> None:
 def test_another_nan_is_refused() -> None:
     with pytest.raises(VerificationError, match="NaN for the feature progress") as caught:
         EvictionLayout(HEADER).read(memory([1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], math.nan))
-    assert caught.value.id == "mlgo-features-nan"
+    assert (caught.value.id, "the compiler gives NaN for the feature" in caught.value.what) == (
+        "model-unsuitable",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_another_nan_is_refused() -> None:
 def test_another_feature_list_is_refused(wanted: tuple[str, ...], why: str) -> None:
     with pytest.raises(VerificationError) as caught:
         EvictionLayout(HEADER).expect(wanted)
-    assert (caught.value.id, caught.value.why) == ("mlgo-features-differ", why)
+    assert (caught.value.id, caught.value.why) == ("model-unsuitable", why)
 
 
 CALL = Header(
@@ -99,4 +102,7 @@ def test_a_call_is_kept_or_inlined(default: int) -> None:
 def test_another_problem_is_refused(layout: type[Layout], header: Header) -> None:
     with pytest.raises(VerificationError) as caught:
         layout(header)
-    assert caught.value.id == "mlgo-features-differ"
+    assert (caught.value.id, "this compiler's features are not those of the policy:" in caught.value.what) == (
+        "model-unsuitable",
+        True,
+    )

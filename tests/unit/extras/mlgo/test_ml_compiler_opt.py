@@ -60,14 +60,14 @@ def test_decisions_become_tensors_of_the_types_that_are_asked() -> None:
 def test_a_model_of_another_compiler_is_refused(features: tuple[str, ...], signature: Signature, why: str) -> None:
     with pytest.raises(ReleaseError) as caught:
         tensors(RECORDED, features, signature)
-    assert caught.value.id == "mlgo-trainer-features"
+    assert caught.value.id == "model-unsuitable"
     assert why in caught.value.why
 
 
 def test_too_few_decisions_are_refused_because_the_trainer_would_wait_for_others() -> None:
     with pytest.raises(ReleaseError) as caught:
         tensors(RECORDED[:2], FEATURES, SIGNATURE)
-    assert caught.value.id == "mlgo-trainer-decisions"
+    assert caught.value.id == "input-invalid"
 
 
 def test_a_configuration_includes_the_trainers_own_and_quotes_paths(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_all_options_of_llc_have_their_like_in_clang() -> None:
 def test_a_folder_that_is_no_checkout_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError) as caught:
         Checkout(tmp_path, "python3", tmp_path / "log")
-    assert caught.value.id == "mlgo-trainer-missing"
+    assert caught.value.id == "input-missing"
     assert "git clone https://github.com/google/ml-compiler-opt" in caught.value.remedy
 
 
@@ -119,7 +119,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_an_interpreter_without_tensorflow_is_named(checkout: Checkout) -> None:
     with pytest.raises(ReleaseError) as caught:
         checkout.ask("signature")
-    assert caught.value.id == "mlgo-trainer-python"
+    assert caught.value.id == "no-python"
     assert caught.value.where == sys.executable
     assert "No module named" in caught.value.why
 
@@ -138,7 +138,7 @@ def test_an_interpreter_is_found_from_where_it_was_named(
 def test_a_program_that_fails_shows_the_end_of_its_log(checkout: Checkout) -> None:
     with pytest.raises(ReleaseError) as caught:
         checkout.run("rl.train_bc", "--root_dir=run")
-    assert caught.value.id == "mlgo-trainer-failed"
+    assert caught.value.id == "program-failed"
     assert "No module named 'tensorflow'" in caught.value.why
 
 

@@ -65,7 +65,7 @@ def test_scores_are_summed_from_the_first_term_to_the_last(kind: Kind) -> None:
 def test_a_policy_whose_numbers_do_not_fit_is_refused(changed: dict[str, object]) -> None:
     with pytest.raises(VerificationError) as caught:
         Scorer(policy([0] * 5, **changed))
-    assert caught.value.id == "mlgo-policy-shape"
+    assert caught.value.id == "model-unsuitable"
 
 
 NOTHING = [0, 0, 0, 0.5, 1]

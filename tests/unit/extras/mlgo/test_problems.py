@@ -36,4 +36,4 @@ def test_a_policy_for_another_problem_is_refused() -> None:
     check_problem(for_inlining, msgspec.structs.replace(CORPUS, problem="inlining"))
     with pytest.raises(UsageError, match="this is an inlining policy, and the corpus is for an eviction") as caught:
         check_problem(for_inlining, CORPUS)
-    assert caught.value.id == "mlgo-problem-differs"
+    assert caught.value.id == "input-invalid"

@@ -66,4 +66,4 @@ def test_the_header_says_names_types_and_sizes() -> None:
 def test_anything_else_is_refused(said: bytes) -> None:
     with pytest.raises(VerificationError) as caught:
         Stream().feed(said)
-    assert caught.value.id == "mlgo-protocol-unknown"
+    assert caught.value.id == "model-unsuitable"

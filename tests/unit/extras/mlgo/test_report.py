@@ -104,7 +104,7 @@ def test_what_is_no_result_is_refused(content: str | None, tmp_path: Path) -> No
         path.write_text(content)
     with pytest.raises(UsageError) as caught:
         load_result(path, EvaluationResult)
-    assert caught.value.id == "mlgo-result-invalid"
+    assert caught.value.id == "input-invalid"
 
 
 def test_a_result_is_read_as_it_was_printed(tmp_path: Path) -> None:

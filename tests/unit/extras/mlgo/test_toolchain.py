@@ -46,18 +46,18 @@ def test_debians_version_is_read(tmp_path: Path) -> None:
 def test_an_llc_that_does_not_run_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError) as caught:
         _ = llvm(tmp_path, "echo 'libLLVM.so.22.1: cannot open shared object file' >&2; exit 127").version
-    assert caught.value.id == "mlgo-llc-broken"
+    assert (caught.value.id, "llc does not say its version" in caught.value.what) == ("tool-missing", True)
     assert "libLLVM.so.22.1" in caught.value.why
 
 
 def test_bitcode_of_a_later_llvm_is_explained(tmp_path: Path) -> None:
     error = failure(tmp_path, stderr=FOREIGN, code=1)
-    assert (error.id, error.why) == ("mlgo-bitcode-foreign", FOREIGN)
+    assert (error.id, error.why) == ("model-unsuitable", FOREIGN)
 
 
 def test_another_failure_keeps_the_compilers_words_without_its_remarks(tmp_path: Path) -> None:
     error = failure(tmp_path, stderr="remark: 1 spills\nLLVM ERROR: out of memory", code=134)
-    assert (error.id, error.why) == ("mlgo-compiler-failed", "LLVM ERROR: out of memory")
+    assert (error.id, error.why) == ("model-unsuitable", "LLVM ERROR: out of memory")
     assert "exit code 134" in error.what
 
 
@@ -65,7 +65,7 @@ def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ReleaseError) as caught:
         check_machine()
-    assert caught.value.id == "mlgo-platform"
+    assert caught.value.id == "machine-unsuitable"
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,4 +73,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "find_spec", lambda name: None if name == "numpy" else object())
     with pytest.raises(ReleaseError, match="there is no numpy") as caught:
         check_machine()
-    assert caught.value.id == "mlgo-extra-missing"
+    assert (caught.value.id, "the toolkit is installed without its extra mlgo: there is no" in caught.value.what) == (
+        "tool-missing",
+        True,
+    )

@@ -139,7 +139,7 @@ def test_other_settings_do_not_resume(changed: dict[str, Any], trace: Trace, tmp
     begin(tmp_path / "run", tmp_path, trace, SETTINGS)
     with pytest.raises(ConflictError) as caught:
         begin(tmp_path / "run", tmp_path, trace, msgspec.structs.replace(SETTINGS, **changed))
-    assert caught.value.id == "mlgo-training-differs"
+    assert caught.value.id == "checkout-dirty"
 
 
 def test_another_corpus_does_not_resume(trace: Trace, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_patience_ends() -> None:
 
     with pytest.raises(ForgeError) as caught:
         client.read(read)
-    assert caught.value.id == "github-failing"
+    assert caught.value.id == "forge-unreachable"
     assert len(tries) == ATTEMPTS
     assert clock.waits == sorted(clock.waits)
 
@@ -125,4 +125,4 @@ def test_the_token_is_shown_nowhere() -> None:
 def test_what_is_no_repository(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         GitHubClient(name, token=None)
-    assert caught.value.id == "repository-invalid"
+    assert caught.value.id == "option-invalid"

@@ -39,5 +39,5 @@ def test_a_list_that_is_cut_off_is_not_taken_for_the_whole() -> None:
     }
     with pytest.raises(ForgeError) as caught:
         PinReader(cast("GitHubClient", Answering(answers))).read(COMMIT)
-    assert caught.value.id == "tree-truncated"
+    assert caught.value.id == "forge-refused"
     assert caught.value.remedy
