@@ -19,7 +19,7 @@ from mlir_release.model.suites import needs_wheel
 from mlir_release.model.targets import SOURCE, Configuration, Profile, Runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from mlir_release.model.requirements import Override
 
@@ -101,10 +101,6 @@ class WheelTarget:
         tags = filename.removeprefix(begin).removesuffix(".whl").split(".")
         return all(PlatformTag.parse(tag).platform == self.runtime.tag.platform for tag in tags)
 
-    def is_waived(self, waived: Collection[str]) -> bool:
-        """Whether waivers of these names, taken together, are for it."""
-        return self.name in waived or all(part.name in waived for part in self.parts)
-
     @property
     def tests(self) -> tuple[TestTarget, ...]:
         """The test targets that gate this wheel, by suite and CPython; others may share some (:attr:`Matrix.tests`)."""
@@ -161,11 +157,6 @@ class TestTarget:
     def needs_wheel(self) -> bool:
         """Whether it runs on a wheel; else on the SDK's tools."""
         return needs_wheel(self.suite)
-
-    def is_waived(self, waived: Collection[str]) -> bool:
-        """Whether waivers of these names are for it, for its CPython, or for all wheels that it gates."""
-        own = {self.name, self.name.removeprefix(f"{self.suite}-")} if self.needs_wheel else {self.name}
-        return not own.isdisjoint(waived) or all(name in waived for name in self.wheels)
 
 
 def join(wheel: WheelTarget, other: WheelTarget) -> WheelTarget:

@@ -268,7 +268,8 @@ def _of_test(
         if any(own.name == test.name for own in part.tests)
     ]
     own = [files[name] for name in test.wheels if name in files]
-    state, why = "untested", "was not run"
+    state: State = "untested"
+    why = "was not run"
     if test.name in reports:
         state, why = _weigh(reports[test.name], own)
     waived = test.name in waivers or all(waiver for _, waiver in resting)
@@ -277,7 +278,7 @@ def _of_test(
         kind="test",
         platform=test.runtime.name,
         required=any(part.required and not waiver for part, waiver in resting),
-        state="waived" if waived and state != "good" else state,  # type: ignore[arg-type]
+        state="waived" if waived and state != "good" else state,
         reasons=(f"{test.name}: {why}",) if why else (),
         file=own[0] if len(own) == 1 else None,
         report=reports.get(test.name),
@@ -349,10 +350,11 @@ def _of_member(
     if file is not None and state != "misnamed":
         # A test that its wheels' waivers let off was not waived itself: the wheel isn't good without it.
         short = [test for test in mine if test.state != "good" and test.name not in waivers]
-        states: list[State] = [*(["failed"] if reasons else []), *(test.state for test in short)]  # type: ignore[list-item]
+        if reasons or any(test.state == "failed" for test in short):
+            state = "failed"
+        elif short:
+            state = short[0].state
         reasons += [reason for test in short for reason in test.reasons]
-        if states:
-            state = "failed" if "failed" in states else states[0]
     if (waiver := _waiver_of(part, target, waivers)) and state not in ("good", "misnamed"):
         state, used = "waived", [waiver]
     return Standing(

@@ -112,8 +112,9 @@ def test_pages_and_latest_are_dispatched_at_the_end_of_a_release_and_only_there(
     ]
     pages, latest = (step for name, step in dispatching if name == "report")
     assert pages["if"] == "${{ !cancelled() }}"  # the status is new, whatever became of the release
-    published = pages["env"]["PUBLISHED"].removeprefix("${{ ").partition(" && github.ref_name")[0]
-    assert latest["if"] == f"${{{{ !cancelled() && needs.plan.outputs.provenance == 'required' && {published} }}}}"
+    assert "tag=$PUBLISHED" in pages["run"]
+    published = jobs["report"]["env"]["PUBLISHED"].removeprefix("${{ ").partition(" && github.ref_name || '' }}")[0]
+    assert latest["if"] == "${{ !cancelled() && needs.plan.outputs.provenance == 'required' && env.PUBLISHED != '' }}"
     assert published in jobs["pypi-stage"]["if"]
     store = WORKFLOWS["latest.yml"]["jobs"]["store"]
     assert (store["needs"], store["permissions"]) == ("attest", {"contents": "write"})

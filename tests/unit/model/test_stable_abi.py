@@ -11,6 +11,7 @@ from mlir_release.model.cpython import CPython, split_target
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.matrix_jobs import job_rows
 from mlir_release.model.names import WheelKey
+from mlir_release.release.scorecard import Scorecard, score
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets
 
@@ -106,12 +107,14 @@ def test_a_target_that_is_served_by_another_is_told_by_name() -> None:
 
 def test_waivers_of_the_wheel_or_of_one_cpython() -> None:
     found = matrix().with_abi3(NEW)
-    wheel = found.wheel(SHARED)
-    tests = {test.name: test for test in wheel.tests}
-    one = {"mlir-linux-x86_64-cp313"}
-    assert not wheel.is_waived(one)
-    assert wheel.is_waived({SHARED})
-    assert wheel.is_waived({f"mlir-linux-x86_64-{python}" for python in ("cp312", "cp313", "cp314")})
-    assert tests["smoke-mlir-linux-x86_64-cp313"].is_waived(one)
-    assert not tests["smoke-mlir-linux-x86_64-cp312"].is_waived(one)
-    assert tests["smoke-mlir-linux-x86_64-cp312"].is_waived({SHARED})
+
+    def card(*waived: str) -> Scorecard:
+        return score(found, wheels={}, reports={}, waivers=waived)
+
+    one = card("mlir-linux-x86_64-cp313")
+    assert SHARED in one.lacking_wheels
+    assert SHARED not in card(SHARED).lacking_wheels
+    assert SHARED not in card(*(f"mlir-linux-x86_64-{python}" for python in ("cp312", "cp313", "cp314"))).lacking_wheels
+    assert one.tests["smoke-mlir-linux-x86_64-cp313"].state == "waived"
+    assert one.tests["smoke-mlir-linux-x86_64-cp312"].state != "waived"
+    assert card(SHARED).tests["smoke-mlir-linux-x86_64-cp312"].state == "waived"
