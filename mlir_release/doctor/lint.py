@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +9,7 @@ import msgspec
 
 from mlir_release.doctor.files import LINT_FILE
 from mlir_release.doctor.results import ok, problem, unknown
-from mlir_release.host.process import capture
+from mlir_release.host.process import capture, installed_program
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, from_json, is_plain_name
 
@@ -51,7 +48,7 @@ class _Audit(msgspec.Struct, frozen=True):
 def lint(repository: Repository) -> Iterator[Answer]:
     """Whether zizmor finds something in the workflows, by the repository's own settings for it."""
     files = repository.seen.files or {}
-    program = shutil.which("zizmor", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    program = installed_program("zizmor")
     names = [*repository.contents.workflows, *([LINT_FILE] if LINT_FILE in files else [])]
     if not repository.contents.workflows:
         return

