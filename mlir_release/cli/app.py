@@ -78,8 +78,8 @@ class LazyGroup(click.Group):
             headings.setdefault(heading, []).append((name, line))
         for name, points in plugins.plugins(plugins.COMMANDS).items():
             for point in points:
-                ours = point.dist is not None and point.dist.name == "mlir-release"
-                heading = "Extras" if ours else f"Extras of {plugins.distribution(point)}"
+                ours = point.distribution == f"mlir-release {__version__}"
+                heading = "Extras" if ours else f"Extras of {point.distribution}"
                 clash = plugins.clash(points, trunk=name in COMMANDS)
                 line = f"Can't be used: {clash}." if clash else plugins.summary(point)
                 headings.setdefault(heading, []).append((name, line))
