@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mlir_release.model.cpython import ANY_PYTHON
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.pinning.state import tag_message
 from mlir_release.release.release_assets import release_of
-from mlir_release.snapshot.state import tag_message
 from tests.pin_factory import make_pin
 from tests.targets_factory import PROFILES, make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, REVISION, TAG, VERSION, make_report, make_wheel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlir_release.model.llvm_facts import LlvmFacts
-from mlir_release.snapshot.upstream import Revision
+from mlir_release.pinning.upstream import Revision
 
 UPSTREAM = "llvm/llvm-project"
 

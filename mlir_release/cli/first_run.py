@@ -47,7 +47,7 @@ def github(ctx: click.Context, forge: Forge, branch: str, policy: str, anyway: b
     """Ask what a job's token may do: a snapshot up to its dispatch, issues, refs, a re-run; then delete all of it."""
     from mlir_release.doctor.first_run import ask_github, check_scratch, write_answers
     from mlir_release.forge.files import matrix_of_branch
-    from mlir_release.snapshot.green import select
+    from mlir_release.pinning.green import select
 
     check_scratch(forge, anyway=anyway)
     matrix = matrix_of_branch(forge, branch)

@@ -62,7 +62,7 @@ def matrix(
         if tag is None:
             found = matrix_of_checkout(repository)
         else:
-            from mlir_release.snapshot.state import find_state, matrix_of
+            from mlir_release.pinning.state import find_state, matrix_of
 
             place = open_forge(forge)
             state = find_state(place, tag)

@@ -37,8 +37,8 @@ def number(
     """Make the numbered release llvm-VERSION.NN, on its own branch."""
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.model.release_tags import upstream_tag
-    from mlir_release.snapshot.green import select
-    from mlir_release.snapshot.transaction import number as run
+    from mlir_release.pinning.green import select
+    from mlir_release.pinning.transaction import number as run
 
     matrix = matrix_of_branch(forge, branch)
     revision = select(matrix.release, policy or upstream_tag(version))

@@ -27,7 +27,7 @@ def pin_show(repository: Path, latest: bool, forge: str | None) -> None:
     """Print the pin of a checkout, which is that of development, or with --latest that of the newest snapshot."""
     if latest:
         from mlir_release.forge.open import open_forge
-        from mlir_release.snapshot.state import latest_snapshot
+        from mlir_release.pinning.state import latest_snapshot
 
         state = latest_snapshot(open_forge(forge))
         console.result(state.revision, {"revision": state.revision, "tag": state.name, "state": state.state})
@@ -46,7 +46,7 @@ def pin_show(repository: Path, latest: bool, forge: str | None) -> None:
 def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
     """Pin SELECTOR: head, green, a full sha, a tag or a branch of the upstream. Commits nothing."""
     from mlir_release.forge.checkout import matrix_of_checkout, write_pin
-    from mlir_release.snapshot.green import select
+    from mlir_release.pinning.green import select
 
     revision = select(matrix_of_checkout(repository).release, selector)
     facts = revision.facts()
@@ -70,7 +70,7 @@ def pin_set(selector: str, repository: Path, dry_run: bool) -> None:
 def pin_check(repository: Path) -> None:
     """Check that the pin is well-formed and that its commit is upstream's own."""
     from mlir_release.forge.checkout import matrix_of_checkout, read_pin
-    from mlir_release.snapshot.green import select
+    from mlir_release.pinning.green import select
 
     revision = select(matrix_of_checkout(repository).release, read_pin(repository))
     console.result(f"{revision.sha} is upstream: {revision.subject}", {"revision": revision.sha, "ok": True})

@@ -185,8 +185,8 @@ def _order_of(address: str | None, tag: str, runtime: str | None) -> SdkOrder:
     from mlir_release.forge.open import open_forge
     from mlir_release.model.orders import SdkOrder
     from mlir_release.model.platforms import Platform
-    from mlir_release.snapshot.pinned import check_pinned
-    from mlir_release.snapshot.state import find_state
+    from mlir_release.pinning.pinned import check_pinned
+    from mlir_release.pinning.state import find_state
 
     forge = open_forge(address)
     state = find_state(forge, tag)

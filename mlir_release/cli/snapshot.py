@@ -18,7 +18,7 @@ from mlir_release.console import console
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
-    from mlir_release.snapshot.green import Search
+    from mlir_release.pinning.green import Search
 
 
 @click.command()
@@ -48,8 +48,8 @@ def snapshot(
     from mlir_release.errors import UsageError
     from mlir_release.forge.files import matrix_of_branch
     from mlir_release.issues.tracking import track_refusal
-    from mlir_release.snapshot.green import select
-    from mlir_release.snapshot.transaction import snapshot as run
+    from mlir_release.pinning.green import select
+    from mlir_release.pinning.transaction import snapshot as run
 
     matrix = matrix_of_branch(forge, branch)
     searches: list[Search] = []

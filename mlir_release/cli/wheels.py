@@ -103,8 +103,8 @@ def wheels_build(
     from mlir_release.model.cpython import CPython
     from mlir_release.model.orders import WheelOrder, read_orders
     from mlir_release.model.platforms import Platform
+    from mlir_release.pinning.state import find_state, matrix_of
     from mlir_release.sdk.info import Sdk
-    from mlir_release.snapshot.state import find_state, matrix_of
     from mlir_release.wheels.backends import BuildBackend
     from mlir_release.wheels.build import BuiltWheel, build_wheels
     from mlir_release.wheels.cross import Cross

@@ -28,9 +28,9 @@ from mlir_release.host.files import read_document, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import MalformedError, convert, parse_json
 from mlir_release.model.digests import sha256_of
+from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
+from mlir_release.pinning.transaction import default_request_id, snapshot
 from mlir_release.release.attest import read_handed_over
-from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, find_state, read_states
-from mlir_release.snapshot.transaction import default_request_id, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge, Run
     from mlir_release.model.matrix import Matrix
-    from mlir_release.snapshot.upstream import Revision
+    from mlir_release.pinning.upstream import Revision
 
 Seen = TypeVar("Seen")
 

@@ -11,8 +11,8 @@ from mlir_release.doctor.results import Finding, of_error
 from mlir_release.errors import ReleaseError
 from mlir_release.model.cpython import CPython
 from mlir_release.model.decode import parse_toml
+from mlir_release.pinning.state import matrix_of, states
 from mlir_release.release.status import stale
-from mlir_release.snapshot.state import matrix_of, states
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from mlir_release.doctor.results import Finding, of_error, ok, problem, unknown, verdict
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.pin import check_pin_commit
+from mlir_release.pinning.green import checks_of_upstream, names_seen, unseen
+from mlir_release.pinning.state import RECENT
 from mlir_release.release.latest import newest_snapshot, show_pointer
 from mlir_release.release.signed import SignedBy, is_required
-from mlir_release.snapshot.green import checks_of_upstream, names_seen, unseen
-from mlir_release.snapshot.state import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

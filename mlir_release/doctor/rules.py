@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.doctor.results import Hidden, ok, problem, unknown, verdict
-from mlir_release.snapshot.state import ABANDONED_PREFIX
+from mlir_release.pinning.state import ABANDONED_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

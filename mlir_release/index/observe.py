@@ -13,10 +13,10 @@ from mlir_release.index.site import Published
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.release_assets import asset_corrupt, parse_manifest
 from mlir_release.release.signed import AS_DECLARED, Manifests
-from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,9 +18,9 @@ from mlir_release.foreign import code, code_block, link
 from mlir_release.issues.failures import Findings, examine
 from mlir_release.issues.job_logs import gather, latest_jobs, read_log
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.pinning.state import find_state
 from mlir_release.release.draft import Draft
 from mlir_release.release.status import EXPERIMENTAL, FIRST_FAILED
-from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,11 +29,11 @@ from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.release_tags import TRAILER_WHEEL_VERSION, NumberedTag, parse_numbered, parse_tag
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import parse_trailers
+from mlir_release.pinning.pinned import check_facts
+from mlir_release.pinning.state import find_state
 from mlir_release.pypi.project import PYPI_UPLOAD, IndexProject, read_project, simple_url
 from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, read_trusted
-from mlir_release.snapshot.pinned import check_facts
-from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ def publish_to_index(
     :param file_limit: bytes that the index allows a file; ``project_limit``: and a project
     :raises UsageError: ``release-unsuitable``, ``release-not-published``, ``option-invalid``
     :raises VerificationError: ``pypi-*``: something is not fit for the index; ``provenance-*``: it is not signed as it
-        has to be; or the tag is not of a pin commit (:func:`~mlir_release.snapshot.pinned.check_facts`); nothing was
+        has to be; or the tag is not of a pin commit (:func:`~mlir_release.pinning.pinned.check_facts`); nothing was
         uploaded
     :raises NeedsPersonError: ``pypi-name-foreign``
     :raises ForgeError: ``forge-refused``

@@ -16,6 +16,8 @@ from mlir_release.index.probe import probe_published
 from mlir_release.index.site import FOLDERS
 from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.pinning.transaction import snapshot
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.report import Report
 from mlir_release.rehearsal.world import choose, make_forge, make_upstream
 from mlir_release.release.draft import Draft
@@ -25,8 +27,6 @@ from mlir_release.release.upload import upload
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import LLVM_PROJECT, adopt_sdk, available_releases, provide_sdk, source_of
 from mlir_release.sdk.source import fetch_source
-from mlir_release.snapshot.transaction import snapshot
-from mlir_release.snapshot.upstream import Upstream
 from mlir_release.testing.run import run_suites
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.request import WheelRequest, common_target

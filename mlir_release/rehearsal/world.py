@@ -21,9 +21,9 @@ from mlir_release.model.requirements import wheel_requirements
 from mlir_release.model.suites import SDK_SUITE
 from mlir_release.model.targets import DISTRIBUTIONS, SDK_PROFILES, TARGETS_FILE
 from mlir_release.model.trailers import format_message
+from mlir_release.pinning.upstream import REPRESENTS_RELEASES
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import KEPT_SOURCES
-from mlir_release.snapshot.upstream import REPRESENTS_RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def _fitting_pythons(facts: LlvmFacts, refusals: list[str]) -> list[Python]:
     """
     from mlir_release.host.pythons import describe, find_pythons
     from mlir_release.host.resolver import Wanted, resolve
-    from mlir_release.snapshot.installable import with_tests
+    from mlir_release.pinning.installable import with_tests
 
     current, oldest = describe(Path(sys.executable)), CPython.parse(facts.minimum_python)
     candidates = [python for python in find_pythons() if python.cpython.release >= oldest.release]

@@ -11,12 +11,12 @@ from mlir_release.errors import UsageError, VerificationError
 from mlir_release.model.decode import MalformedError, parse_json
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.pinning.installable import confirm
+from mlir_release.pinning.pinned import check_pinned
+from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.provenance.policy import Subject
 from mlir_release.provenance.sign import attest
 from mlir_release.release.release_assets import parse_manifest
-from mlir_release.snapshot.installable import confirm
-from mlir_release.snapshot.pinned import check_pinned
-from mlir_release.snapshot.state import find_state, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.matrix import Matrix
+    from mlir_release.pinning.state import TagState
     from mlir_release.provenance.sign import Attested
-    from mlir_release.snapshot.state import TagState
 
 #: Who hands the manifest over: it is of no target.
 MANIFEST = "manifest"
@@ -59,7 +59,7 @@ def attest_release(
 
     :param handed_over: the outputs of the jobs that made the files, as JSON (:func:`read_handed_over`); None: they made
         none, and only names are checked
-    :raises VerificationError: those of :func:`~mlir_release.snapshot.pinned.check_pinned`; ``tampered``,
+    :raises VerificationError: those of :func:`~mlir_release.pinning.pinned.check_pinned`; ``tampered``,
         ``file-damaged``; see :func:`~mlir_release.provenance.sign.attest`, too
     """
     state = find_state(forge, tag)

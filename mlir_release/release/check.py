@@ -13,6 +13,8 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Waiver
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.pinning.pinned import check_facts
+from mlir_release.pinning.state import find_state
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX, Policy, Subject
 from mlir_release.provenance.verify import verify_file
@@ -26,8 +28,6 @@ from mlir_release.release.release_assets import (
     not_its_manifest,
 )
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted, signs_itself
-from mlir_release.snapshot.pinned import check_facts
-from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

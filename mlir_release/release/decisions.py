@@ -19,18 +19,18 @@ from mlir_release.model.names import WheelKey
 from mlir_release.model.test_report import REPORT_SUFFIX
 from mlir_release.model.trailers import format_message
 from mlir_release.model.yanks import YANKS_PATH, Yank, format_yanks, parse_yanks
+from mlir_release.pinning.state import abandon_tag, find_state
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.assets import files_of_wheel
 from mlir_release.release.draft import Draft, tag_abandoned
 from mlir_release.release.release_assets import WAIVER_PREFIX, WAIVER_SUFFIX
-from mlir_release.snapshot.state import abandon_tag, find_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.forge.base import Asset, Forge, Release
     from mlir_release.model.matrix import Matrix
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 
 @dataclass(frozen=True, kw_only=True)

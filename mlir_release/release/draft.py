@@ -11,13 +11,13 @@ from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix_jobs import missing_rows
 from mlir_release.model.release_tags import parse_release_tag, parse_tag
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.pinning.pinned import check_pinned
+from mlir_release.pinning.state import ABANDONED_PREFIX, find_state, matrix_of
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, Policy
 from mlir_release.release.assets import Expected
 from mlir_release.release.release_assets import RemoteRelease, draft_missing, fetch
 from mlir_release.release.scorecard import Scorecard, score
 from mlir_release.release.signed import Signatures, is_required, repository_of
-from mlir_release.snapshot.pinned import check_pinned
-from mlir_release.snapshot.state import ABANDONED_PREFIX, find_state, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix_jobs import Kind, Row
     from mlir_release.model.names import WheelKey
     from mlir_release.model.test_report import TestReport
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Draft(RemoteRelease):
     """A tag's draft, or its release once that is published.
 
     :param state: of the tag
-    :param matrix: of the tag (:func:`~mlir_release.snapshot.state.matrix_of`), or a part of it
+    :param matrix: of the tag (:func:`~mlir_release.pinning.state.matrix_of`), or a part of it
     """
 
     def __init__(self, forge: Forge, state: TagState, release: Release, matrix: Matrix) -> None:

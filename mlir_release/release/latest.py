@@ -28,6 +28,7 @@ from mlir_release.model.manifest import MANIFEST_NAME, format_time, parse_time
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.targets import LATEST_BRANCH
 from mlir_release.model.yanks import yank_reason
+from mlir_release.pinning.state import RECENT
 from mlir_release.provenance.pointer import (
     Pointer,
     check_time,
@@ -38,7 +39,6 @@ from mlir_release.provenance.pointer import (
 )
 from mlir_release.provenance.trust import load_trust
 from mlir_release.release.signed import SignedBy, is_required, read_trusted, repository_of, signs_itself
-from mlir_release.snapshot.state import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

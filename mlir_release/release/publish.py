@@ -19,6 +19,7 @@ from mlir_release.host.files import read_if_there, write_atomically
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
+from mlir_release.pinning.state import read_states
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.policy import BUNDLE_SUFFIX
 from mlir_release.release.draft import previous_manifest
@@ -26,7 +27,6 @@ from mlir_release.release.install_snippets import own_commands
 from mlir_release.release.notes import notes, title
 from mlir_release.release.release_assets import fetch_manifest, parse_manifest
 from mlir_release.release.verify import Verified, not_published, verify
-from mlir_release.snapshot.state import read_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

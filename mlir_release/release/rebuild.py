@@ -22,12 +22,12 @@ from mlir_release.model.digests import sha256_of
 from mlir_release.model.manifest import SourceEntry, WheelEntry
 from mlir_release.model.orders import SdkOrder
 from mlir_release.model.rebuilt import Rebuilt
+from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.check import need_its_tag
 from mlir_release.release.release_assets import fetch_published_wheel, need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
 from mlir_release.sdk.info import Sdk
 from mlir_release.sdk.provision import find_cached, provide_pinned
-from mlir_release.snapshot.state import find_state, matrix_of
 from mlir_release.wheels.backends import BuildBackend
 from mlir_release.wheels.build import build_wheels
 from mlir_release.wheels.cibuildwheel import CibuildwheelBackend
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.host.pythons import Python
     from mlir_release.model.manifest import Manifest
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
     from mlir_release.wheels.backends import Backend
 
 #: The checkout that the toolkit runs from; an installed toolkit has none.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_release.model.matrix import Matrix
     from mlir_release.model.release_tags import Kind
     from mlir_release.model.wheel_target import WheelTarget
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 #: In which release a target failed first, as its issue says.
 FIRST_FAILED = re.compile(r"^First failed in: `(?P<tag>[^`]+)`", re.MULTILINE)

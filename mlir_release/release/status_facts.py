@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from mlir_release.errors import ReleaseError
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.manifest import MANIFEST_NAME
+from mlir_release.pinning.state import RECENT, matrix_of, newest_states
 from mlir_release.release.draft import Draft
 from mlir_release.release.release_assets import parse_manifest
 from mlir_release.release.status import Facts, TagFacts
-from mlir_release.snapshot.state import RECENT, matrix_of, newest_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Issue, ReleaseRow, Run, RunJob, Tag
     from mlir_release.model.manifest import Manifest
     from mlir_release.model.matrix import Matrix
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 Answer = TypeVar("Answer")
 

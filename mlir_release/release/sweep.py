@@ -15,19 +15,19 @@ from mlir_release.console import console
 from mlir_release.errors import NeedsPersonError, ReleaseError, VerificationError
 from mlir_release.foreign import markdown, table
 from mlir_release.forge.files import matrix_of_branch, read_yanks
+from mlir_release.pinning.pinned import check_pinned
+from mlir_release.pinning.state import ABANDONED_PREFIX, RECENT, abandon_tag, read_states
+from mlir_release.pinning.transaction import open_draft
 from mlir_release.release.draft import Draft
 from mlir_release.release.latest import LATEST_WORKFLOW, newest_snapshot, renewal_due
 from mlir_release.release.publish import PAGES_WORKFLOW, dispatch_pages, publish
 from mlir_release.release.release_assets import find_release
 from mlir_release.release.signed import is_required
 from mlir_release.release.sweep_plan import PATIENCE, Item, Limits, Observed, Pending, make_plan
-from mlir_release.snapshot.pinned import check_pinned
-from mlir_release.snapshot.state import ABANDONED_PREFIX, RECENT, abandon_tag, read_states
-from mlir_release.snapshot.transaction import open_draft
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Release, ReleaseRow
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 #: Errors that say what a draft is like, or what another process did to it meanwhile. The sweep reports them.
 FINDINGS = frozenset({"release-not-ready", "changed-meanwhile", "tag-missing", "tag-abandoned"})

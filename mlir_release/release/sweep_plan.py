@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import ReleaseRow, Run
     from mlir_release.model.targets import ReleaseConfig
-    from mlir_release.snapshot.state import State, TagState
+    from mlir_release.pinning.state import State, TagState
 
 #: A process that has made a tag or published a release is given this long for its next step.
 PATIENCE = timedelta(minutes=30)

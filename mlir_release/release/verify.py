@@ -18,6 +18,7 @@ from mlir_release.model.manifest import MANIFEST_NAME, Manifest, TestedRelaxed, 
 from mlir_release.model.names import DISTRIBUTION_SUFFIXES
 from mlir_release.model.targets import OVERRIDES_NEED
 from mlir_release.model.test_report import REPORT_SUFFIX
+from mlir_release.pinning.installable import confirm
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
 from mlir_release.release.assets import (
@@ -33,7 +34,6 @@ from mlir_release.release.assets import (
 from mlir_release.release.lockfiles import lock_entries, lock_files
 from mlir_release.release.policy import Judgement, judge
 from mlir_release.release.release_assets import WAIVER_PREFIX
-from mlir_release.snapshot.installable import confirm
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -14,6 +14,7 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.host.cache import locked
 from mlir_release.model.digests import sha256_of
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.sdk.build import build_sdk, prepare
 from mlir_release.sdk.build_environment import is_too_new
 from mlir_release.sdk.debian import DebianPackages
@@ -27,14 +28,13 @@ from mlir_release.sdk.regalloc_model import ModelFolder
 from mlir_release.sdk.releases import Release, find_release, read_catalogue, release_at
 from mlir_release.sdk.source import fetch_source
 from mlir_release.sdk.upstream import read_source
-from mlir_release.snapshot.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.model.orders import SdkOrder
+    from mlir_release.pinning.upstream import Revision
     from mlir_release.sdk.upstream import UpstreamSource
-    from mlir_release.snapshot.upstream import Revision
 
 #: llvm-project itself, the first place that sources are fetched from.
 LLVM_PROJECT = "https://github.com/llvm/llvm-project.git"
@@ -208,7 +208,7 @@ def provide_pinned(
     """The SDK that a release orders: :func:`provide_for`, whose parameters these are.
 
     Upstream's public git is asked for the revision, by its id: so what it gives is that commit. Whether upstream leads
-    to it was asked by whoever ordered it (:func:`~mlir_release.snapshot.pinned.check_pinned`).
+    to it was asked by whoever ordered it (:func:`~mlir_release.pinning.pinned.check_pinned`).
 
     :param repository: what paths of ``targets.toml`` are relative to
     """

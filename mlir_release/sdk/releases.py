@@ -16,7 +16,7 @@ from mlir_release.errors import ReleaseError, UsageError
 from mlir_release.git.repository import Git
 from mlir_release.model.decode import parse_toml
 from mlir_release.model.release_tags import upstream_tag
-from mlir_release.snapshot.upstream import Upstream
+from mlir_release.pinning.upstream import Upstream
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 

@@ -17,7 +17,7 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import commit_files, commit_tree, tree_of
 from mlir_release.model.llvm_facts import LlvmFacts
 from mlir_release.model.release_tags import parse_release_tag
-from mlir_release.snapshot.state import tag_message
+from mlir_release.pinning.state import tag_message
 from tests.pin_factory import make_pin
 from tests.revision_factory import LLVM_FILES, UPSTREAM
 from tests.targets_factory import make_row, make_targets

@@ -11,11 +11,11 @@ from msgspec import structs
 
 from mlir_release.errors import NeedsPersonError
 from mlir_release.host.resolver import Resolution
+from mlir_release.pinning import installable
 from mlir_release.release.decisions import waive
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.snapshot import installable
 from tests.attacks.selected_stage import FACTS, NOW, TAG, VERSION, Selected, selected_stage
 from tests.github_server import GitHubServer
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlir_release.pinning.upstream import REPRESENTS_RELEASES, Upstream
 from mlir_release.sdk import provision
 from mlir_release.sdk.releases import Release
-from mlir_release.snapshot.upstream import REPRESENTS_RELEASES, Upstream
 from tests.attacks.selected_stage import local_upstream
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlir_release.host.cache import cache_directory
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.run import Options, rehearse
 from mlir_release.rehearsal.world import choose, make_upstream
 from mlir_release.sdk.provision import available_releases, provide_sdk, source_of
-from mlir_release.snapshot.upstream import Upstream
 from tests.podman import image as podman
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests.month.world import RED, REPOSITORY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
     from tests.github_server.world import Release, Repository
     from tests.month.world import World
 

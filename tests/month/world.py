@@ -23,8 +23,8 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.repository import Signature
 from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
-from mlir_release.snapshot.state import read_states
-from mlir_release.snapshot.transaction import snapshot
+from mlir_release.pinning.state import read_states
+from mlir_release.pinning.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.month.people import People
 from tests.month.schedule import Clock, Killed, Schedule
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 REPOSITORY = "llvm/mlir-wheels"

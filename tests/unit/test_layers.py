@@ -29,7 +29,7 @@ FLOORS = (
     "testing",
     "wheels",
     "sdk",
-    "snapshot",
+    "pinning",
     "provenance",
     "forge",
     "projects",
@@ -44,9 +44,9 @@ FLOORS = (
 #: Tables of what each room may not use although it is below: none of these rooms knows of releases.
 APART = {
     "integrate": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk"},
-    "wheels": {"snapshot", "forge"},
+    "wheels": {"pinning", "forge"},
     "sdk": {"forge"},
-    "testing": {"snapshot", "forge"},
+    "testing": {"pinning", "forge"},
 }
 
 #: Extras are above the trunk. What one knows of another is declared here: nothing.
@@ -54,7 +54,7 @@ BESIDE: dict[str, set[str]] = {}
 
 #: What an extra may not use although it is below. Its command may, as those of the trunk.
 EXTRAS_APART = {
-    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "snapshot", "provenance", "forge"},
+    "mlgo": {"issues", "pypi", "index", "release", "testing", "wheels", "sdk", "pinning", "provenance", "forge"},
 }
 
 

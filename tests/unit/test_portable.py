@@ -23,7 +23,7 @@ def test_every_module_can_be_imported_without_them() -> None:
         for module in pkgutil.walk_packages(mlir_release.__path__, "mlir_release.")
         if not module.name.startswith(EXCEPT) and not module.name.endswith("__main__")
     ]
-    assert "mlir_release.snapshot.upstream" in names
+    assert "mlir_release.pinning.upstream" in names
     program = f"""
 import sys, importlib, types
 sys.modules["mlir_release.git.locks"] = types.ModuleType("locks")  # made of either system's own

@@ -9,10 +9,10 @@ from mlir_release.errors import MachineError, UsageError
 from mlir_release.extras.downstream.kit import PYPROJECT, make_kit
 from mlir_release.extras.downstream.pin import Kind, make_pin
 from mlir_release.host.tempdirs import scratch_folder
+from mlir_release.pinning.state import find_state
 from mlir_release.release.check import need_its_tag
 from mlir_release.release.release_assets import need_published
 from mlir_release.release.signed import AS_DECLARED, SignedBy, read_trusted
-from mlir_release.snapshot.state import find_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -33,7 +33,7 @@ class Commit:
 
 
 class GitHubChecks:
-    """Adapter of :class:`~mlir_release.snapshot.green.Checks`."""
+    """Adapter of :class:`~mlir_release.pinning.green.Checks`."""
 
     def __init__(self, client: GitHubClient) -> None:
         self._client = client

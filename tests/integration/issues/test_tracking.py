@@ -20,11 +20,11 @@ from mlir_release.forge.github.runs import GitHubRuns
 from mlir_release.issues.tracking import Place, track
 from mlir_release.model.job_names import heading, sdk_jobs
 from mlir_release.model.matrix import Matrix
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.release import decisions
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import Fault, GitHubServer, Record
 from tests.release_stage import NOW, REQUIRED_TARGETS, TARGETS, Stage, make_stage
 from tests.revision_factory import make_revision

@@ -21,6 +21,7 @@ from mlir_release.index.generate import generate
 from mlir_release.issues.tracking import track_release
 from mlir_release.model.manifest import MANIFEST_NAME
 from mlir_release.model.matrix import Matrix
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.provenance.bundle import is_about
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.provenance.policy import BUNDLE_SUFFIX, PROVENANCE_SUFFIX
@@ -29,7 +30,6 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.invented import believe_invented_revisions
 from tests.revision_factory import make_revision

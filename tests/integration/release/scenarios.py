@@ -14,13 +14,13 @@ from mlir_release.git.repository import Git
 from mlir_release.index.generate import generate
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.trailers import parse_trailers
+from mlir_release.pinning.state import states
+from mlir_release.pinning.transaction import number, snapshot
 from mlir_release.release.decisions import abandon, waive, yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import states
-from mlir_release.snapshot.transaction import number, snapshot
 from tests.invented import believe_invented_revisions
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.pinning.state import tag_message
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.provenance.pep740 import publish_provenance
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import PublishOutcome, publish
 from mlir_release.release.upload import UploadOutcome, upload
-from mlir_release.snapshot.state import tag_message
-from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
 from tests.sigstore.instance import MadeSigstore, statement_of, workflow_claims

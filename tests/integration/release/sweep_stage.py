@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.release_tags import SnapshotTag, parse_release_tag
+from mlir_release.pinning.state import tag_message
 from mlir_release.release.draft import Draft
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import tag_message
 from tests.pin_factory import make_pin
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import OTHER_PYTHON, PYTHON, make_report, make_wheel

@@ -14,10 +14,10 @@ from mlir_release.forge.github import dispatch
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.git.trees import commit_files
 from mlir_release.model.matrix import Matrix
+from mlir_release.pinning.state import find_state
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import abandon
 from mlir_release.release.sweep import sweep
-from mlir_release.snapshot.state import find_state
-from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets

@@ -12,11 +12,11 @@ from mlir_release.errors import ConflictError, ForgeError, NeedsPersonError, Rel
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.yanks import Yank, parse_yanks
+from mlir_release.pinning.state import states
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import Decision, Waivers, abandon, waive, waive_either, waive_only, yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import states
-from mlir_release.snapshot.transaction import snapshot
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets
 from tests.wheel_factory import make_report, make_wheel

@@ -19,13 +19,13 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.host import venv
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_tag
+from mlir_release.pinning.state import tag_message
 from mlir_release.release.decisions import yank
 from mlir_release.release.draft import Draft
 from mlir_release.release.install import Installed, install
 from mlir_release.release.publish import publish
 from mlir_release.release.signed import SignedBy
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import tag_message
 from tests.github_server import GitHubServer
 from tests.pin_factory import make_pin
 from tests.release_stage import TARGETS, Stage, make_stage

@@ -11,12 +11,12 @@ from mlir_release.cli.app import app
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.pinning.state import tag_message
 from mlir_release.pypi.publish import publish_to_index
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import tag_message
 from tests.pin_factory import make_pin
 from tests.release_stage import WHO, Stage, make_stage
 from tests.wheel_factory import REVISION

@@ -17,13 +17,13 @@ from msgspec import structs
 from mlir_release.cli.app import app
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.schemas import read_schemas
+from mlir_release.pinning.state import find_state
 from mlir_release.projects.mlir import SDK_WHEEL
 from mlir_release.release import rebuild as module
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.rebuild import check_toolkit, find_sdk, rebuild
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import find_state
 from mlir_release.wheels import sdk_members
 from mlir_release.wheels.request import WheelRequest
 from mlir_release.wheels.sdk_wheels import write_release_wheels

@@ -13,12 +13,12 @@ from mlir_release.errors import NeedsPersonError, VerificationError
 from mlir_release.host.pythons import Python
 from mlir_release.index.generate import generate
 from mlir_release.model.cpython import CPython
+from mlir_release.pinning.state import find_state, matrix_of
 from mlir_release.release.decisions import waive, waive_only
 from mlir_release.release.draft import Draft
 from mlir_release.release.install import choose
 from mlir_release.release.publish import publish
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import find_state, matrix_of
 from tests.release_stage import Stage, find_release, make_stage
 from tests.revision_factory import FACTS
 from tests.targets_factory import make_row, make_targets

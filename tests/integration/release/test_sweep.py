@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from mlir_release.cli.app import app
 from mlir_release.console import console
 from mlir_release.errors import ForgeError
+from mlir_release.pinning.state import states
 from mlir_release.release import publish as publishing
 from mlir_release.release import sweep as sweeping
 from mlir_release.release.decisions import waive
@@ -18,7 +19,6 @@ from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import SweepOutcome, sweep
 from mlir_release.release.verify import verify
-from mlir_release.snapshot.state import states
 from tests.integration.release.sweep_stage import SweepStage, revision_of
 from tests.wheel_factory import OTHER_PYTHON, PYTHON
 

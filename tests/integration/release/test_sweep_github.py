@@ -16,10 +16,10 @@ from mlir_release.console import console
 from mlir_release.forge.github import client as github_client
 from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.model.matrix import Matrix
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.draft import Draft
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.transaction import snapshot
 from tests.github_server import GitHubServer
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets

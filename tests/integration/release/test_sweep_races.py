@@ -18,13 +18,13 @@ from mlir_release.errors import ReleaseError
 from mlir_release.model.manifest import MANIFEST_NAME, Manifest
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.pinning.state import tag_message
+from mlir_release.pinning.transaction import snapshot
 from mlir_release.release.decisions import abandon, waive, waive_only
 from mlir_release.release.draft import Draft
 from mlir_release.release.publish import publish
 from mlir_release.release.sweep import sweep
 from mlir_release.release.upload import upload
-from mlir_release.snapshot.state import tag_message
-from mlir_release.snapshot.transaction import snapshot
 from tests.memory_forge import MemoryForge
 from tests.pin_factory import make_pin
 from tests.revision_factory import make_revision

@@ -13,7 +13,7 @@ from mlir_release.doctor.pythons import examine_newest_snapshot, examine_pythons
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag
 from mlir_release.model.targets import TARGETS_FILE
-from mlir_release.snapshot.state import tag_message
+from mlir_release.pinning.state import tag_message
 from tests.memory_forge import MemoryForge
 from tests.targets_factory import make_row, make_targets
 

@@ -22,8 +22,8 @@ from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.model.manifest import LeftOut, Manifest, Waiver
 from mlir_release.model.schemas import read_schemas
 from mlir_release.model.yanks import Yank, format_yanks
+from mlir_release.pinning.state import RECENT
 from mlir_release.release.signed import Manifests
-from mlir_release.snapshot.state import RECENT
 from tests.paper_forge import START, PaperForge, make_index, make_manifest, many
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from mlir_release.model.cpython import CPython
 from mlir_release.model.llvm_facts import TRAILER_VERSION
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.trailers import parse_trailers
+from mlir_release.pinning.upstream import Upstream
 from mlir_release.rehearsal.run import Options
 from mlir_release.rehearsal.world import TRAILER_COMMIT, choose, make_targets, make_upstream
 from mlir_release.sdk.releases import Release, read_catalogue
 from mlir_release.sdk.upstream import UpstreamSource, read_source
-from mlir_release.snapshot.upstream import Upstream
 from tests.prefix_factory import make_source
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from mlir_release.forge.base import Issue, Run
 from mlir_release.model.manifest import LeftOut, Waiver
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.pinning.state import TagState
 from mlir_release.release.status import Facts, TagFacts, format_age, make_status, platform_of, stale
-from mlir_release.snapshot.state import TagState
 from tests.job_factory import make_job
 from tests.paper_forge import START, make_manifest
 

@@ -10,13 +10,13 @@ import pytest
 
 from mlir_release.forge.base import ReleaseRow, Run
 from mlir_release.model.release_tags import parse_release_tag
+from mlir_release.pinning.state import TagState
 from mlir_release.release.sweep_plan import Action, Item, Limits, Observed, Pending, make_plan
-from mlir_release.snapshot.state import TagState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mlir_release.snapshot.state import State
+    from mlir_release.pinning.state import State
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LIMITS = Limits(deadline=timedelta(hours=24), superseded_after=timedelta(hours=72))

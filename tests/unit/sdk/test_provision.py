@@ -12,6 +12,7 @@ from mlir_release.cli.app import app
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.orders import SdkOrder
+from mlir_release.pinning.upstream import Revision, Upstream
 from mlir_release.sdk import provision
 from mlir_release.sdk.debian import DebianPackages
 from mlir_release.sdk.importer import import_sdk
@@ -21,7 +22,6 @@ from mlir_release.sdk.progress import BudgetSpent
 from mlir_release.sdk.provision import adopt_sdk, available_releases, provide_pinned, provide_sdk
 from mlir_release.sdk.releases import read_catalogue
 from mlir_release.sdk.upstream import read_source
-from mlir_release.snapshot.upstream import Revision, Upstream
 from tests.prefix_factory import VERSION, make_prefix, make_source
 from tests.unit.model.test_assertions import with_assertions
 

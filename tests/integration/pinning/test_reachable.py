@@ -14,9 +14,9 @@ from mlir_release.git.repository import Git
 from mlir_release.git.trees import commit_files, commit_tree, tree_of
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.targets import ReleaseConfig
-from mlir_release.snapshot.green import select
-from mlir_release.snapshot.upstream import Upstream
-from tests.integration.snapshot.test_pinned import ADA
+from mlir_release.pinning.green import select
+from mlir_release.pinning.upstream import Upstream
+from tests.integration.pinning.test_pinned import ADA
 from tests.release_stage import TARGETS
 from tests.revision_factory import LLVM_TREE, UPSTREAM
 from tests.wheel_factory import REVISION

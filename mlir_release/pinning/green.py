@@ -13,8 +13,8 @@ from mlir_release.console import console, format_seconds
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.github.checks import SUCCESS
 from mlir_release.model.pin import SHA_PATTERN
-from mlir_release.snapshot.on_github import ON_GITHUB, github_of
-from mlir_release.snapshot.reachable import need_upstream
+from mlir_release.pinning.on_github import ON_GITHUB, github_of
+from mlir_release.pinning.reachable import need_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlir_release.forge.github.checks import Commit
     from mlir_release.forge.github.client import GitHubClient
     from mlir_release.model.targets import GreenPolicy, ReleaseConfig
-    from mlir_release.snapshot.upstream import Revision, Upstream
+    from mlir_release.pinning.upstream import Revision, Upstream
 
 #: Of a check that a commit does not have (yet).
 MISSING = "missing"
@@ -174,7 +174,7 @@ def select(
         stop
     """
     if upstream is None:
-        from mlir_release.snapshot.upstream import Upstream
+        from mlir_release.pinning.upstream import Upstream
 
         upstream = Upstream.of(config)
     if policy != "green":

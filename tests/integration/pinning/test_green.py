@@ -17,8 +17,8 @@ from mlir_release.forge.github.forge import GitHubForge
 from mlir_release.forge.local.forge import LocalForge
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.targets import GreenPolicy, ReleaseConfig
-from mlir_release.snapshot.green import select
-from mlir_release.snapshot.upstream import Upstream
+from mlir_release.pinning.green import select
+from mlir_release.pinning.upstream import Upstream
 from tests.github_server import Fault, GitHubServer
 from tests.release_stage import TARGETS
 from tests.revision_factory import UPSTREAM

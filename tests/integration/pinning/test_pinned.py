@@ -15,8 +15,8 @@ from mlir_release.git.repository import Git, Signature
 from mlir_release.git.trees import Entry, commit_tree, make_blob, tree_with
 from mlir_release.model.pin import PIN_FILE
 from mlir_release.model.release_tags import parse_tag
-from mlir_release.snapshot.pinned import check_facts
-from mlir_release.snapshot.state import find_state, tag_message
+from mlir_release.pinning.pinned import check_facts
+from mlir_release.pinning.state import find_state, tag_message
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:

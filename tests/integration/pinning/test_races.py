@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlir_release.git.repository import Git
-from mlir_release.snapshot.state import states
+from mlir_release.pinning.state import states
 from tests.integration.release import scenarios
 
 ROOT = Path(scenarios.__file__).parents[3]
@@ -25,7 +25,7 @@ import sys, time
 from datetime import datetime
 from pathlib import Path
 from mlir_release.forge.local.forge import LocalForge
-from mlir_release.snapshot.transaction import snapshot
+from mlir_release.pinning.transaction import snapshot
 from tests.integration.release.scenarios import MATRIX, WHO
 from tests.revision_factory import make_revision
 

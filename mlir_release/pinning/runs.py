@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import UsageError, VerificationError
-from mlir_release.snapshot.pinned import check_pinned
-from mlir_release.snapshot.state import find_state
+from mlir_release.pinning.pinned import check_pinned
+from mlir_release.pinning.state import find_state
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge, Run

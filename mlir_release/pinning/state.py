@@ -29,7 +29,7 @@ from mlir_release.model.release_tags import (
     parse_tag,
 )
 from mlir_release.model.trailers import format_message, parse_trailers
-from mlir_release.snapshot.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
+from mlir_release.pinning.installable import TRAILER_EXCLUDED, format_reasons, parse_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ import pytest
 
 from mlir_release.errors import MachineError, UsageError
 from mlir_release.model.llvm_facts import FACT_FILES, LlvmFacts
-from mlir_release.snapshot.upstream import Upstream
+from mlir_release.pinning.upstream import Upstream
 from tests.revision_factory import LLVM_FILES
 
 if TYPE_CHECKING:

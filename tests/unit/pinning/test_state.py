@@ -10,7 +10,7 @@ import pytest
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.base import Tag
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
-from mlir_release.snapshot.state import TagState, abandon_tag, latest_snapshot, next_tag, read_states, tag_message
+from mlir_release.pinning.state import TagState, abandon_tag, latest_snapshot, next_tag, read_states, tag_message
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS
 

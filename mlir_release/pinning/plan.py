@@ -30,7 +30,7 @@ from mlir_release.model.release_tags import (
     next_snapshot,
     numbered_wheel_version,
 )
-from mlir_release.snapshot.pinned import check_facts
+from mlir_release.pinning.pinned import check_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Release, Run
     from mlir_release.model.pin import PinFacts
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from packaging.requirements import Requirement
 from mlir_release.errors import UsageError
 from mlir_release.host.resolver import Resolution, Wanted
 from mlir_release.model.matrix import Matrix
-from mlir_release.snapshot import installable
-from mlir_release.snapshot.installable import Answers, ask, format_reasons, parse_reasons
-from mlir_release.snapshot.state import matrix_of, states
-from mlir_release.snapshot.transaction import snapshot
+from mlir_release.pinning import installable
+from mlir_release.pinning.installable import Answers, ask, format_reasons, parse_reasons
+from mlir_release.pinning.state import matrix_of, states
+from mlir_release.pinning.transaction import snapshot
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import FACTS, make_revision
 from tests.targets_factory import make_row, make_targets

@@ -16,9 +16,9 @@ from mlir_release.forge.base import BranchMoved, Taken
 from mlir_release.model.matrix import Matrix
 from mlir_release.model.release_tags import SnapshotTag, parse_tag
 from mlir_release.model.trailers import format_message, parse_trailers
-from mlir_release.snapshot.plan import Request, Step
-from mlir_release.snapshot.state import abandon_tag, states, tag_message
-from mlir_release.snapshot.transaction import (
+from mlir_release.pinning.plan import Request, Step
+from mlir_release.pinning.state import abandon_tag, states, tag_message
+from mlir_release.pinning.transaction import (
     PATIENCE,
     TransactionOutcome,
     _Transaction,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mlir_release.forge.base import Run
     from mlir_release.model.llvm_facts import LlvmFacts
-    from mlir_release.snapshot.upstream import Revision
+    from mlir_release.pinning.upstream import Revision
 
 
 OLD = "a" * 40

@@ -6,8 +6,8 @@ import pytest
 
 from mlir_release.errors import ReleaseError, VerificationError
 from mlir_release.model.matrix import Matrix
-from mlir_release.snapshot.runs import check_run
-from mlir_release.snapshot.transaction import number, snapshot
+from mlir_release.pinning.runs import check_run
+from mlir_release.pinning.transaction import number, snapshot
 from tests.memory_forge import MemoryForge
 from tests.revision_factory import make_revision
 from tests.targets_factory import make_row, make_targets

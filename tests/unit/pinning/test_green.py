@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlir_release.errors import NeedsPersonError, UsageError
 from mlir_release.forge.github.checks import Commit
 from mlir_release.model.targets import GreenPolicy, ReleaseConfig
-from mlir_release.snapshot.green import Search, client_of_upstream, search, select
+from mlir_release.pinning.green import Search, client_of_upstream, search, select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

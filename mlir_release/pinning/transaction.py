@@ -1,6 +1,6 @@
 """The release transaction: select, pin, tag, draft, dispatch; for snapshots and for numbered releases.
 
-Read the forge, plan (:mod:`mlir_release.snapshot.plan`, pure), apply one step, and repeat until no step remains. It may
+Read the forge, plan (:mod:`mlir_release.pinning.plan`, pure), apply one step, and repeat until no step remains. It may
 be killed anywhere and run again, or run many times at once: the same job is finished, once.
 """
 
@@ -29,9 +29,9 @@ from mlir_release.model.release_tags import (
 )
 from mlir_release.model.targets import TARGETS_FILE
 from mlir_release.model.trailers import format_message
-from mlir_release.snapshot.buildable import check_tools
-from mlir_release.snapshot.installable import Answers, ask
-from mlir_release.snapshot.plan import (
+from mlir_release.pinning.buildable import check_tools
+from mlir_release.pinning.installable import Answers, ask
+from mlir_release.pinning.plan import (
     CommitPin,
     CreateDraft,
     CreateTag,
@@ -45,7 +45,7 @@ from mlir_release.snapshot.plan import (
     focus,
     make_plan,
 )
-from mlir_release.snapshot.state import RECENT, abandon_tag, read_states, tag_message
+from mlir_release.pinning.state import RECENT, abandon_tag, read_states, tag_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from mlir_release.model.pin import PinFacts
     from mlir_release.model.release_tags import ReleaseTag
     from mlir_release.model.targets import ReleaseConfig
-    from mlir_release.snapshot.upstream import Revision
+    from mlir_release.pinning.upstream import Revision
 
 #: Seconds to wait for the draft of another process's tag, with a read after each: that process may have seen a rival
-#: and be about to abandon its tag (see :mod:`mlir_release.snapshot.plan`). After that it is assumed to be dead.
+#: and be about to abandon its tag (see :mod:`mlir_release.pinning.plan`). After that it is assumed to be dead.
 PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}")
@@ -122,7 +122,7 @@ def snapshot(
     :raises UsageError: ``branch-missing``, ``option-invalid``, ``revision-unsuitable``, and those of
         :meth:`Revision.facts`
     :raises NeedsPersonError: ``numbers-exhausted``
-    :raises VerificationError: if the tag to resume is not of a pin commit (:mod:`~mlir_release.snapshot.pinned`)
+    :raises VerificationError: if the tag to resume is not of a pin commit (:mod:`~mlir_release.pinning.pinned`)
     :raises ConflictError: if the forge keeps changing meanwhile
     """
     request = _request(revision, matrix.release, request_id, force=force)

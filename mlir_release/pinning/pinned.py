@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from mlir_release.errors import VerificationError
 from mlir_release.forge.files import matrix_of_branch
 from mlir_release.model.pin import check_pin_commit
-from mlir_release.snapshot.reachable import need_upstream
-from mlir_release.snapshot.state import facts_invalid
-from mlir_release.snapshot.upstream import Upstream
+from mlir_release.pinning.reachable import need_upstream
+from mlir_release.pinning.state import facts_invalid
+from mlir_release.pinning.upstream import Upstream
 
 if TYPE_CHECKING:
     from mlir_release.forge.base import Forge
     from mlir_release.model.pin import PinFacts
     from mlir_release.model.targets import ReleaseConfig
-    from mlir_release.snapshot.state import TagState
+    from mlir_release.pinning.state import TagState
 
 
 def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
@@ -24,7 +24,7 @@ def check_pinned(forge: Forge, state: TagState) -> ReleaseConfig:
     The pin commit's base has to be on the forge's default branch, whose ``targets.toml`` says who upstream is. What the
     commit itself says has no part in it. On GitHub it takes eight or nine requests of the forge.
 
-    :param state: of the tag (:func:`~mlir_release.snapshot.state.find_state`)
+    :param state: of the tag (:func:`~mlir_release.pinning.state.find_state`)
     :returns: the configuration of the protected branch
     :raises VerificationError: ``tampered``, those of :func:`~mlir_release.model.pin.check_pin_commit`, and
         those of :func:`check_revision`

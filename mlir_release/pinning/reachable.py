@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 from mlir_release.errors import VerificationError
-from mlir_release.snapshot.on_github import github_of
+from mlir_release.pinning.on_github import github_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mlir_release.forge.github.client import GitHubClient
-    from mlir_release.snapshot.upstream import Upstream
+    from mlir_release.pinning.upstream import Upstream
 
 _HEADS = "refs/heads/"
 _RELEASES = _HEADS + "release/"
