@@ -101,8 +101,7 @@ def index(
     console.output("new", to_probe(outcome.new))
     if probed is not None and not dry_run:
         from mlir_release.host.pythons import find_pythons
-        from mlir_release.index.probe import Patience, probe_published
-        from mlir_release.index.probe_projects import find_tools
+        from mlir_release.index.probe import Patience, find_tools, probe_published
 
         interpreters = [python.executable for python in find_pythons(pythons)]
         found = probe_published(

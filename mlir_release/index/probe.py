@@ -1,35 +1,88 @@
-"""The clean-environment check: the documented commands, run with nothing but the pages, in empty environments."""
+"""The clean-environment check: the documented commands, run with nothing but the pages, in empty environments.
+
+pip downloads and installs; uv, PDM and Poetry lock a project that names the release's page.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_release.console import console
-from mlir_release.errors import UsageError, VerificationError
+from mlir_release.console import console, format_seconds
+from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.host import venv
+from mlir_release.host.process import capture
 from mlir_release.host.pythons import Python, describe
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.index.generate import read_known
 from mlir_release.index.observe import observe
 from mlir_release.index.pages import Pages
-from mlir_release.index.probe_outcome import ProbeOutcome, ProbeStep
-from mlir_release.index.probe_projects import try_projects
 from mlir_release.index.site import FOLDERS, Channel
 from mlir_release.model.digests import sha256_of
 from mlir_release.release import install_snippets
-from mlir_release.release.install_check import best_wheel, check_import, run_pip
+from mlir_release.release.install_check import best_wheel, check_import, clean_environment, run_pip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from mlir_release.forge.base import Forge
     from mlir_release.model.manifest import Manifest, WheelEntry
     from mlir_release.model.release_tags import Kind
-    from mlir_release.release.install_snippets import Command
+    from mlir_release.release.install_snippets import Command, Project
+
+
+#: Seconds for one of them: Poetry reads the metadata of every wheel that the page links.
+LIMIT = 600
+
+#: How much of a complaint is shown: PDM and Poetry end theirs with advice.
+LINES = 3
+
+#: What begins the names of variables that are settings of these tools, or an environment that is not this one.
+_SETTINGS = ("UV_", "PDM_", "POETRY_", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeStep:
+    """One command with one CPython: what it should do and what it did."""
+
+    command: Command | Project
+    python: str  #: ``3.12.1``
+    wanted: str  #: the wheel's file name; empty: the command must fail
+    got: str  #: what arrived, or the end of the tool's complaint
+    passed: bool
+    seconds: float
+
+    def text(self) -> str:
+        """Two lines: what was typed, and what came of it."""
+        verdict = "ok" if self.passed else "WRONG"
+        outcome = f"{self.got} ({format_seconds(self.seconds)})"
+        return f"{verdict}: CPython {self.python}: {self.command.text}\n      {outcome}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOutcome:
+    """All that was tried."""
+
+    tag: str
+    steps: tuple[ProbeStep, ...]
+
+    @property
+    def installed(self) -> tuple[ProbeStep, ...]:
+        """The steps in which a wheel arrived, as it should."""
+        return tuple(step for step in self.steps if step.passed and step.wanted)
+
+    @property
+    def refused(self) -> tuple[ProbeStep, ...]:
+        """The steps in which pip failed, as it should."""
+        return tuple(step for step in self.steps if step.passed and not step.wanted)
+
+    def text(self) -> str:
+        """A line a step."""
+        return "\n".join([f"{self.tag}, in a clean environment:", *(f"  {step.text()}" for step in self.steps)])
 
 
 @dataclass(kw_only=True)
@@ -53,6 +106,19 @@ class Patience:
             return False
         self.sleep(min(self.pause, left))
         return True
+
+
+def find_tools(names: Iterable[str]) -> dict[str, Path]:
+    """The programs of PATH. :raises MachineError: ``tool-missing``"""
+    found = {name: shutil.which(name) for name in names}
+    missing = [name for name, program in found.items() if program is None]
+    if missing:
+        raise MachineError(
+            "tool-missing",
+            f"not on PATH: {', '.join(missing)}",
+            remedy=f"pipx install {' '.join(missing)}, or leave out --installer",
+        )
+    return {name: Path(program) for name, program in found.items() if program is not None}
 
 
 def documented(manifest: Manifest, base_url: str, *, own: Iterable[Command] = (), newest: bool = True) -> list[Command]:
@@ -151,7 +217,7 @@ def probe(
     forms = install_snippets.projects(page, manifest.distributions[0], manifest.version)
     wheels = [wheel for wheel in manifest.wheels if wheel.distribution == manifest.distributions[0]]
     steps: list[ProbeStep] = []
-    patience = patience or Patience()
+    tools, patience = tools or {}, patience or Patience()
     patience.begin()
     for interpreter in map(describe, pythons):
         with console.step(f"in a clean environment with CPython {interpreter.name}"), scratch_folder("clean") as folder:
@@ -171,7 +237,11 @@ def probe(
             if wheel is not None and all(step.passed for step in steps):
                 steps.append(_install(tried[0], python, interpreter, manifest, wheel, pip_options))
             if wheel is not None:
-                steps += try_projects(forms, tools or {}, interpreter, wheel, folder / "projects")
+                steps += [
+                    _lock(form, tools[form.tool], interpreter, wheel, folder / "projects" / form.tool)
+                    for form in forms
+                    if form.tool in tools
+                ]
     outcome = ProbeOutcome(tag=manifest.tag, steps=tuple(steps))
     wrong = [step.text() for step in steps if not step.passed]
     if wrong:
@@ -239,6 +309,37 @@ def _install(
         wanted=wheel.filename,
         got=problem or f"installed; imported {', '.join(done.stdout.split())}",
         passed=not problem,
+        seconds=time.monotonic() - start,
+    )
+
+
+def _lock(form: Project, program: Path, python: Python, wheel: WheelEntry, folder: Path) -> ProbeStep:
+    """Lock an empty project in ``folder``: the wheel that fits ``python`` must be in the lock, with its digest."""
+    start = time.monotonic()
+    folder.mkdir(parents=True)
+    head = f'[project]\nname = "probe"\nversion = "0"\nrequires-python = "=={python.short_version}.*"\n'
+    (folder / "pyproject.toml").write_text(head + form.lines + "\n", encoding="utf-8")
+    environment = {name: value for name, value in clean_environment().items() if not name.startswith(_SETTINGS)}
+    caches = {f"{name}_CACHE_DIR": str(folder / "cache") for name in ("UV", "PDM", "POETRY")}
+    chosen = {"UV_PYTHON": str(python.executable), "PDM_PYTHON": str(python.executable), "PDM_CHECK_UPDATE": "0"}
+    path = {"PATH": os.pathsep.join((str(python.executable.parent), environment.get("PATH", "")))}  # Poetry looks there
+    done = capture([program, "lock"], environment=environment | caches | chosen | path, cwd=folder, timeout=LIMIT)
+    lock = folder / f"{form.tool}.lock"
+    text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+    right = done.returncode == 0 and wheel.filename in text and wheel.sha256 in text
+    if right:
+        got = f"locked {wheel.filename}"
+    elif done.returncode == 0:
+        got = "a lock without that wheel"
+    else:
+        said = (done.stderr.strip() or done.stdout.strip() or done.ending).splitlines()
+        got = " / ".join(line.strip() for line in said[-LINES:])
+    return ProbeStep(
+        command=form,
+        python=python.name,
+        wanted=wheel.filename,
+        got=got,
+        passed=right,
         seconds=time.monotonic() - start,
     )
 

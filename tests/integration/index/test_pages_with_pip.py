@@ -31,7 +31,7 @@ from tests.wheel_factory import OTHER_PYTHON, PYTHON, TAG, VERSION, make_report,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mlir_release.index.probe_outcome import ProbeOutcome
+    from mlir_release.index.probe import ProbeOutcome
     from mlir_release.model.manifest import Manifest
     from mlir_release.release.install_snippets import Command
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_release.errors import MachineError
-from mlir_release.index.probe import Patience
-from mlir_release.index.probe_projects import find_tools
+from mlir_release.index.probe import Patience, find_tools
 from mlir_release.index.site import PROBED, to_probe
 
 
