@@ -308,12 +308,13 @@ def mlgo_evaluate(
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.evaluate import evaluate, unseen
-    from mlir_release.extras.mlgo.instructions import counter
+    from mlir_release.extras.mlgo.instructions import Counter
+    from mlir_release.extras.mlgo.problems import problem_of
 
     if training and trained_on is not None:
         raise click.UsageError("--training and --trained-on exclude each other")
     modules, toolchain = load_corpus(corpus), Toolchain(llvm)
-    count = counter(programs, toolchain, jobs) if programs else None
+    counter = Counter(programs, toolchain, jobs) if programs else None
     compiler = Compiler(toolchain, modules, corpus)
     with loaded(policy, python) as judged:
         if trained_on is not None:
@@ -326,16 +327,15 @@ def mlgo_evaluate(
                 console.warn(
                     "the policy was trained on another corpus, perhaps on what is held out here: give --trained-on"
                 )
-        counting = " and counting instructions" if count else ""
+        counting = " and counting instructions" if counter else ""
         with console.waiting(f"compiling {len(chosen)} modules twice{counting}"):
-            found = evaluate(judged, chosen, compiler, modules, seed=seed, count=count, jobs=jobs)
-    if console.json_mode:
-        console.result("", found.to_json())
-        return
-    console.table(found.columns, found.table(), title=title)
-    if found.runs:
-        console.table(list(found.RUN_COLUMNS), found.runs_table(), title="programs with these modules")
-    console.show(found.summary())
+            found = evaluate(judged, chosen, compiler, modules, seed=seed, counter=counter, jobs=jobs)
+    measures = problem_of(modules.problem).measures
+    if not console.json_mode:
+        console.table(*found.table(measures), title=title)
+        if found.runs:
+            console.table(*found.runs_table(), title="programs with these modules")
+    console.result(found.summary(measures), found)
 
 
 @mlgo.command("embed")
@@ -379,7 +379,7 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
             with console.waiting(f"compiling {len(modules.modules)} modules twice"):
                 found = compare(found, chosen, toolchain, modules, check, output)
             says += f"\nllc gives the interactive mode's object for {found.identical} of {found.compared} modules"
-    console.result(says, found.to_json())
+    console.result(says, found)
 
 
 @mlgo.command("report")
@@ -392,19 +392,24 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
 def mlgo_report(corpus: Path, training: Path, evaluation: Path | None, embedded: Path | None, output: Path) -> None:
     """Write a page of a training: its curve, the evaluation, and what was embedded. It needs no network."""
     from mlir_release.extras.mlgo.corpus import load_corpus
-    from mlir_release.extras.mlgo.documents import Training, read_document
-    from mlir_release.extras.mlgo.report import EmbeddedResult, EvaluationResult, load_result, report
+    from mlir_release.extras.mlgo.documents import Training
+    from mlir_release.extras.mlgo.embed import Embedded
+    from mlir_release.extras.mlgo.evaluate import Evaluation
+    from mlir_release.extras.mlgo.report import load_result, report
     from mlir_release.extras.mlgo.trace import load_trace
-    from mlir_release.host.files import read_document as read_file
     from mlir_release.host.files import write_atomically
 
     modules = load_corpus(corpus)
     page = report(
         modules,
         load_trace(corpus, modules),
-        read_document(read_file(training), Training, where=str(training)),
-        load_result(evaluation, EvaluationResult),
-        load_result(embedded, EmbeddedResult),
+        Training.load(
+            training,
+            missing="there is no training to show",
+            remedy="mlir-release mlgo train CORPUS -o FOLDER writes FOLDER/training.json",
+        ),
+        load_result(evaluation, Evaluation),
+        load_result(embedded, Embedded),
     )
     write_atomically(output / "report.html", page)
     console.result(f"{output / 'report.html'}", {"page": str(output / "report.html")})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from mlir_release.errors import VerificationError
 from mlir_release.extras.mlgo.conversation import SILENCE, Ending, converse
@@ -32,20 +33,13 @@ R = TypeVar("R")
 _FOREIGN = "(Producer: "
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """A module's compilation.
+class Compiled(Struct, frozen=True, kw_only=True):
+    """A module's compilation."""
 
-    :param cost: as the problem counts it
-    :param decisions: that were asked of the policy; 0 under the default
-    :param text: bytes of machine code; 0 if no object was wanted
-    :param sha256: of the object; empty likewise
-    """
-
-    cost: float
-    decisions: int
-    text: int = 0
-    sha256: str = ""
+    cost: float  #: as the problem counts it
+    decisions: int  #: that were asked of the policy; 0 under the default
+    text: int = 0  #: bytes of machine code; 0 if no object was wanted
+    sha256: str = ""  #: of the object; empty if none was wanted
 
 
 class Compiler:
@@ -99,7 +93,11 @@ class Compiler:
                 self._program, *self._problem.command(module.flags, emit=emit), *self._options,
                 self._folder / module.bitcode, "-o", target,
             ]  # fmt: skip
-            ending = _silently(command) if maker is None else converse(command, self._problem, maker)
+            if maker is None:
+                done = capture(command, timeout=SILENCE, encoding="utf-8")
+                ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
+            else:
+                ending = converse(command, self._problem, maker)
             if ending.code != 0:
                 raise _failure(module, self._problem.program, ending)
             text = text_of(target) if emit else 0
@@ -109,11 +107,6 @@ class Compiler:
                 text=text,
                 sha256=sha256_of(target) if emit else "",
             )
-
-
-def _silently(command: list[str | Path]) -> Ending:
-    done = capture(command, timeout=SILENCE, encoding="utf-8")
-    return Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
 
 
 def _failure(module: Module, program: str, ending: Ending) -> VerificationError:

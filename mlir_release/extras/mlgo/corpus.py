@@ -21,11 +21,10 @@ from mlir_release.console import console
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.cc1 import PROFILE, clang_flags, refused_by_clang, with_profiles, without_output
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Corpus, Module, read_document
+from mlir_release.extras.mlgo.documents import Corpus, Module
 from mlir_release.extras.mlgo.problems import problem_of
 from mlir_release.extras.mlgo.thinlto import linked_modules, write_commands
-from mlir_release.host.files import read_document as read_file
-from mlir_release.host.files import remove_folder, write_atomically
+from mlir_release.host.files import read_document, remove_folder, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import BUILD_LIMIT, MalformedError, from_json, parse_json
@@ -102,19 +101,11 @@ def load_corpus(folder: Path) -> Corpus:
 
     :raises UsageError: ``input-missing``, ``input-invalid``
     """
-    try:
-        content = read_file(folder / Corpus.FILE)
-    except OSError as error:
-        raise UsageError(
-            "input-missing",
-            "there is no corpus in this folder",
-            where=str(folder / Corpus.FILE),
-            why=str(error.strerror),
-            remedy="mlir-release mlgo corpus BUILD -o FOLDER",
-        ) from None
-    corpus = read_document(content, Corpus, where=str(folder / Corpus.FILE))
+    path = folder / Corpus.FILE
+    remedy = "mlir-release mlgo corpus BUILD -o FOLDER"
+    corpus = Corpus.load(path, missing="there is no corpus in this folder", remedy=remedy)
     for module in corpus.modules:
-        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=folder / Corpus.FILE)
+        _check_flag(module.name, problem_of(corpus.problem).refused(module.flags), where=path)
     return corpus
 
 
@@ -171,7 +162,7 @@ def read_commands(path: Path) -> list[dict[str, Any]]:
     :raises UsageError: ``input-invalid``
     """
     try:
-        entries = from_json(read_file(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
+        entries = from_json(read_document(path, limit=BUILD_LIMIT), tuple[_Command, ...], limit=BUILD_LIMIT)
         commands = [
             {"directory": entry.directory, "arguments": entry.arguments or shlex.split(entry.command)}
             for entry in entries

@@ -7,13 +7,17 @@ exactly; nothing in a document depends on when or how fast it was made, so that 
 from __future__ import annotations
 
 import json
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
 from mlir_release.errors import UsageError
-from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json, text
+from mlir_release.host.files import read_document
+from mlir_release.model.decode import Count, MalformedError, Sha256, builtins, from_json
 from mlir_release.model.digests import sha256_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: What a policy's scores are: a weighted sum of the features, or one hidden layer.
 Kind = Literal["linear", "mlp"]
@@ -23,9 +27,6 @@ ProblemName = Literal["regalloc", "inlining"]
 
 #: What a training begins as: the order of :func:`.train.plain_order`, or what imitates the default.
 Start = Literal["order", "heuristic"]
-
-#: Runs of programs that a bootstrap can say something of.
-FEWEST_RUNS = 5
 
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
 
@@ -41,25 +42,37 @@ class Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         """The file's content."""
         return json.dumps(builtins(self), indent=1) + "\n"
 
+    @classmethod
+    def from_text(cls, content: str | bytes, *, where: str) -> Self:
+        """Read :meth:`to_text`'s text.
 
-D = TypeVar("D", bound=Document)
+        :param where: the source, in errors
+        :raises UsageError: ``input-invalid``
+        """
+        try:
+            return from_json(content, cls)
+        except MalformedError as error:
+            raise UsageError(
+                "input-invalid",
+                f"{cls.FILE} can't be read: {error.path or 'it'} {error.problem}",
+                where=where,
+                remedy=error.hint or "create it again with `mlir-release mlgo`",
+            ) from None
 
+    @classmethod
+    def load(cls, path: Path, *, missing: str, remedy: str) -> Self:
+        """Read a file.
 
-def read_document(content: str | bytes, kind: type[D], *, where: str) -> D:
-    """Read :meth:`Document.to_text`'s text.
-
-    :param where: the source, in errors
-    :raises UsageError: ``input-invalid``
-    """
-    try:
-        return from_json(content, kind)
-    except MalformedError as error:
-        raise UsageError(
-            "input-invalid",
-            f"{kind.FILE} can't be read: {error.path or 'it'} {error.problem}",
-            where=where,
-            remedy=error.hint or "create it again with `mlir-release mlgo`",
-        ) from None
+        :param missing: the error's words if the file is not there, with what to do
+        :raises UsageError: ``input-missing``, ``input-invalid``
+        """
+        try:
+            content = read_document(path)
+        except OSError as error:
+            raise UsageError(
+                "input-missing", missing, where=str(path), why=str(error.strerror), remedy=remedy
+            ) from None
+        return cls.from_text(content, where=str(path))
 
 
 class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,50 +113,6 @@ class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     def digest(self) -> str:
         """SHA-256 of the document: of all modules' digests, how they are compiled, and of the split."""
         return sha256_of(self.to_text())
-
-
-class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One use of a program. ``{llvm}`` in its arguments is the prefix of the LLVM; paths are relative to the file."""
-
-    name: str
-    arguments: tuple[str, ...] = ()
-    input: str = ""  #: a file that it reads as its standard input
-
-
-class Program(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program whose instructions are counted."""
-
-    name: Annotated[str, text("[A-Za-z0-9._-]+", "a file's name")]
-    #: The command that links it. ``{modules}`` is an archive of the modules that are compared, ``{program}`` the file
-    #: to write, ``{llvm}`` the prefix of the LLVM.
-    link: Annotated[tuple[str, ...], Meta(min_length=1)]
-    #: What is run, with each run's arguments: the file itself, or what uses it, as an interpreter uses a library.
-    command: Annotated[tuple[str, ...], Meta(min_length=1)] = ("{program}",)
-    environment: dict[str, str] = {}  #: variables that it is run with beside this process's: ``PYTHONHASHSEED``
-    runs: Annotated[tuple[Run, ...], Meta(min_length=1)]
-
-    def __post_init__(self) -> None:
-        _check_different("runs", [run.name for run in self.runs])
-        if not any("{program}" in word for word in self.command):
-            raise MalformedError("command", "does not use what is linked", "write {program} where its path belongs")
-
-
-class Programs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of ``evaluate --programs``, as TOML: tables ``[[program]]``, each with ``[[program.runs]]``."""
-
-    program: Annotated[tuple[Program, ...], Meta(min_length=1)]
-
-    def __post_init__(self) -> None:
-        _check_different("program", [program.name for program in self.program])
-        count = sum(len(program.runs) for program in self.program)
-        if count < FEWEST_RUNS:
-            problem = f"has {count} runs in all, and a confidence interval needs {FEWEST_RUNS}"
-            raise MalformedError("program", problem, "give more runs, of different inputs")
-
-
-def _check_different(path: str, names: list[str]) -> None:
-    if len(set(names)) != len(names):
-        raise MalformedError(path, "has two of the same name", "name each once")
 
 
 def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:

@@ -8,8 +8,10 @@ with the model, and linked ahead of the archives, which then need not give their
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
 from mlir_release.extras.mlgo.ahead_of_time import compile_model
@@ -63,25 +65,15 @@ SYSTEM_LIBRARIES = ("-lz", "-lzstd", "-ldl", "-lm", "-lpthread")
 _SMALLEST = "define i64 @f(i64 %a, i64 %b) {\n  %c = mul i64 %a, %b\n  ret i64 %c\n}\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Embedded:
-    """What was written, by which policy.
-
-    :param files: SHA-256 of each file, by name
-    :param compared: modules that the llc was compared on
-    :param identical: those of them whose objects are equal
-    """
+class Embedded(Struct, frozen=True, kw_only=True):
+    """The files that were written, and their policy; ``embed --json`` prints it."""
 
     llvm: str
-    policy: str
-    corpus: str
-    files: dict[str, str]
-    compared: int = 0
-    identical: int = 0
-
-    def to_json(self) -> dict[str, object]:
-        """For ``--json``."""
-        return asdict(self)
+    policy: str  #: digest
+    corpus: str  #: digest
+    files: dict[str, str]  #: SHA-256 of each, by name
+    compared: int = 0  #: modules that the llc was compared on
+    identical: int = 0  #: those of them whose objects are equal
 
 
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:

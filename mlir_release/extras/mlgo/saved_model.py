@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.extras.mlgo.documents import Trained, read_document
-from mlir_release.host.files import read_document as read_file
+from mlir_release.extras.mlgo.documents import Trained
+from mlir_release.host.files import read_document
 from mlir_release.host.process import running
 from mlir_release.host.tempdirs import scratch_folder
 from mlir_release.model.decode import parse_json
@@ -168,7 +168,7 @@ def _trained(folder: Path) -> Trained:
             remedy="name a policy.json, or a folder such as RUN/behavioral-cloning/saved_policy",
         )
     try:
-        content = read_file(folder / Trained.FILE)
+        content = read_document(folder / Trained.FILE)
     except OSError:
         raise UsageError(
             "input-invalid",
@@ -177,7 +177,7 @@ def _trained(folder: Path) -> Trained:
             remedy="copy the file from the model that `mlgo train --trainer ml-compiler-opt` wrote, and that this one "
             "was trained on from",
         ) from None
-    return read_document(content, Trained, where=str(folder / Trained.FILE))
+    return Trained.from_text(content, where=str(folder / Trained.FILE))
 
 
 def _failed(where: str, why: str) -> MachineError:

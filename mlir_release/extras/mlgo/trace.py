@@ -14,10 +14,9 @@ import numpy as np
 
 from mlir_release.errors import UsageError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Default, Trace, read_document
+from mlir_release.extras.mlgo.documents import Default, Trace
 from mlir_release.extras.mlgo.features import Decision
 from mlir_release.extras.mlgo.problems import problem_of
-from mlir_release.host.files import read_document as read_file
 from mlir_release.host.files import replacing, write_atomically
 
 if TYPE_CHECKING:
@@ -137,15 +136,10 @@ def load_trace(folder: Path, corpus: Corpus) -> Trace:
 
     :raises UsageError: ``input-missing``, ``input-invalid``
     """
-    path = folder / Trace.FILE
-    if not path.is_file() or not (folder / _DECISIONS).is_file():
-        raise UsageError(
-            "input-missing",
-            "the corpus has not been traced",
-            where=str(path),
-            remedy="mlir-release mlgo trace FOLDER",
-        )
-    trace = read_document(read_file(path), Trace, where=str(path))
+    path, missing, remedy = folder / Trace.FILE, "the corpus has not been traced", "mlir-release mlgo trace FOLDER"
+    if not (folder / _DECISIONS).is_file():
+        raise UsageError("input-missing", missing, where=str(path), remedy=remedy)
+    trace = Trace.load(path, missing=missing, remedy=remedy)
     if trace.corpus != corpus.digest:
         raise UsageError(
             "input-invalid",

@@ -14,7 +14,7 @@ import numpy as np
 from mlir_release.console import console
 from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import in_parallel
-from mlir_release.extras.mlgo.documents import Policy, Trace, Training, read_document
+from mlir_release.extras.mlgo.documents import Policy, Trace, Training
 from mlir_release.extras.mlgo.evolve import advanced, batch, candidates
 from mlir_release.extras.mlgo.imitate import agreement, choices, examples, imitate
 from mlir_release.extras.mlgo.policies import Scorer
@@ -95,7 +95,7 @@ def resume(folder: Path, trace: Trace, settings: Settings) -> Training | None:
     content = read_if_there(path)
     if content is None:
         return None
-    training = read_document(content, Training, where=str(path))
+    training = Training.from_text(content, where=str(path))
     if training.settings != settings or (training.corpus, training.features) != (trace.corpus, trace.features):
         raise ConflictError(
             "checkout-dirty",

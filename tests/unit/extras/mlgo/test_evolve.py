@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlir_release.extras.mlgo.documents import Training, read_document
+from mlir_release.extras.mlgo.documents import Training
 from mlir_release.extras.mlgo.evolve import advanced, candidates
 from tests.unit.extras.mlgo.policy_factory import training
 
@@ -44,7 +44,7 @@ def test_generations_try_different_changes() -> None:
 
 def test_a_state_that_was_written_and_read_goes_on_as_if_it_had_not_been() -> None:
     state = evolved(training(), 3)
-    read = read_document(state.to_text(), Training, where="here")
+    read = Training.from_text(state.to_text(), where="here")
     assert read == state
     assert evolved(read, 4).to_text() == evolved(training(), 7).to_text()
 

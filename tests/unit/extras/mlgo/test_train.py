@@ -12,7 +12,7 @@ import pytest
 
 from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import Compiled
-from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training, read_document
+from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training
 from mlir_release.extras.mlgo.evolve import batch
 from mlir_release.extras.mlgo.policies import Heuristic, Observed, Scorer
 from mlir_release.extras.mlgo.trace import Recorder, load_decisions, save_decisions, scales
@@ -80,7 +80,7 @@ def test_a_training_that_was_killed_ends_as_one_that_was_not(trace: Trace, tmp_p
 def test_it_gets_better_and_the_policy_is_the_best(trace: Trace, tmp_path: Path) -> None:
     done = run(trace, tmp_path, tmp_path / "run", 12)
     assert max(done.rewards) > done.rewards[0]
-    policy = read_document((tmp_path / "run" / Policy.FILE).read_bytes(), Policy, where="")
+    policy = Policy.from_text((tmp_path / "run" / Policy.FILE).read_bytes(), where="")
     assert policy == done.policy()
     assert policy.weights == done.best
 
