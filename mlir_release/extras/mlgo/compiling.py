@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Maker
     from mlir_release.extras.mlgo.toolchain import Toolchain
-
-    Maker = Callable[[Layout], Chooser]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -86,23 +83,25 @@ class Compiler:
         :param keep: the object's path, if it is needed afterwards; with ``emit``
         :raises VerificationError: ``model-unsuitable``
         """
-        emit = emit or self._problem.emits
+        problem = self._problem
+        options = problem.measuring
+        if emit or options is None:
+            emit, options = True, problem.emitting
         with scratch_folder("mlgo") as folder:
             target = keep or folder / "module.o"
             command: list[str | Path] = [
-                self._program, *self._problem.command(module.flags, emit=emit), *self._options,
-                self._folder / module.bitcode, "-o", target,
+                self._program, *module.flags, *options, *self._options, self._folder / module.bitcode, "-o", target,
             ]  # fmt: skip
             if maker is None:
                 done = capture(command, timeout=SILENCE, encoding="utf-8")
                 ending = Ending(-1 if done.returncode is None else done.returncode, done.stderr or done.ending)
             else:
-                ending = converse(command, self._problem, maker)
+                ending = converse(command, problem, maker)
             if ending.code != 0:
-                raise _failure(module, self._problem.program, ending)
+                raise _failure(module, problem.program, ending)
             text = text_of(target) if emit else 0
             return Compiled(
-                cost=self._problem.cost(ending.errors, text),
+                cost=problem.cost(ending.errors, text),
                 decisions=ending.decisions,
                 text=text,
                 sha256=sha256_of(target) if emit else "",

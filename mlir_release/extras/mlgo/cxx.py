@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mlir_release.extras.mlgo.documents import Policy
-    from mlir_release.extras.mlgo.protocol import Header
+    from mlir_release.extras.mlgo.features import Header
 
 _TYPES = {"float": "float", "double": "double"}  # all others are of <cstdint>: "int64_t"
 

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.ahead_of_time import Runtime
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Decision
-    from mlir_release.extras.mlgo.policies import Answering
-    from mlir_release.extras.mlgo.protocol import Header
+    from mlir_release.extras.mlgo.features import Decision, Header
     from mlir_release.extras.mlgo.saved_model import SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
@@ -118,7 +116,7 @@ def embed_saved_model(model: SavedModel, python: str, toolchain: Toolchain, outp
     return Embedded(llvm=model.llvm, policy=model.digest, corpus=model.corpus, files=files)
 
 
-def _check(policy: Policy | Answering, toolchain: Toolchain) -> None:
+def _check(policy: Policy | SavedModel, toolchain: Toolchain) -> None:
     if policy.problem != EVICTION.name:
         raise UsageError(
             "input-invalid",
@@ -187,7 +185,7 @@ def archives(toolchain: Toolchain, *more: str) -> list[str]:
 
 
 def compare(
-    embedded: Embedded, policy: Policy | Answering, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
+    embedded: Embedded, policy: Policy | SavedModel, toolchain: Toolchain, corpus: Corpus, folder: Path, output: Path
 ) -> Embedded:
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.compiling import Compiler
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.instructions import Counter
-    from mlir_release.extras.mlgo.policies import Answering
     from mlir_release.extras.mlgo.problems import Problem
+    from mlir_release.extras.mlgo.saved_model import SavedModel
 
 #: The share of instructions that counts, with the whole interval: callgrind counts exactly, so any difference is beyond
 #: its noise, and one of a few instructions is not worth another allocator, nor a reason against another inliner.
@@ -154,7 +154,7 @@ def judge(problem: Problem, cost: Change, text: Change, instructions: Change | N
     return True, "better than the default beyond the noise"
 
 
-def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tuple[Module, ...]:
+def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | SavedModel) -> tuple[Module, ...]:
     """The modules of a corpus that a policy was not trained on: held out there, or of another code base.
 
     :param trained_on: the corpus that it was trained on
@@ -179,7 +179,7 @@ def unseen(corpus: Corpus, trained_on: Corpus, policy: Policy | Answering) -> tu
 
 
 def evaluate(
-    policy: Policy | Answering,
+    policy: Policy | SavedModel,
     modules: Sequence[Module],
     compiler: Compiler,
     corpus: Corpus,

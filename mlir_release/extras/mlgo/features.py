@@ -1,6 +1,11 @@
-"""From a decision's features, as the compiler sends them, to one row of numbers for each choice that it has.
+"""A compiler's decisions: how it sends them, and how they become one row of numbers for each choice.
 
-The compiler sends one tensor a feature. In eviction, a tensor has one element a position: a physical register, or, at
+The compiler writes the log format of LLVM's ``TrainingLogger``, without rewards: a header (one line of JSON: the
+features and the advice), then for each function a line ``{"context": name}``, and for each decision a line
+``{"observation": n}``, the features' values as raw memory in the header's order, and a newline. After each decision it
+waits for advice. Sources: llvm/lib/Analysis/TrainingLogger.cpp, InteractiveModelRunner.cpp.
+
+A decision has one tensor a feature. In eviction, a tensor has one element a position: a physical register, or, at
 the last position, the live range that asks, which stands for evicting nothing; ``mask`` says which positions may be
 chosen. In inlining, there is one call, which is kept or inlined. Sources: RA_EVICT_FEATURES_LIST in
 llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp, llvm/include/llvm/Analysis/InlineModelFeatureMaps.h.
@@ -8,19 +13,25 @@ llvm/lib/CodeGen/MLRegAllocEvictAdvisor.cpp, llvm/include/llvm/Analysis/InlineMo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mlir_release.errors import VerificationError
+from mlir_release.model.decode import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from mlir_release.extras.mlgo.protocol import Header
+    #: Answers a compiler: which of the decision's rows to take.
+    Chooser = Callable[["Decision"], int]
+
+    #: Makes a chooser, once the compiler has said which features it has.
+    Maker = Callable[["Layout"], Chooser]
 
 MASK = "mask"
 
@@ -37,7 +48,110 @@ KEEPS = "keeps_call"
 #: divides infinity by the largest, infinity. It is the largest, so it is 1, as the largest of any feature is.
 WEIGHT = "use_def_density"
 
-_FLOATS = {"float": "float32", "double": "float64"}
+#: NumPy's names of LLVM's types. Source: SUPPORTED_TENSOR_TYPES in TensorSpec.h.
+TYPES = {
+    "float": "float32", "double": "float64", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16",
+    "uint16_t": "uint16", "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64",
+}  # fmt: skip
+
+
+class Tensor(NamedTuple):
+    """A feature, or the advice."""
+
+    name: str
+    type: str  #: a key of :data:`TYPES`
+    elements: int
+
+
+class Header(NamedTuple):
+    """What the compiler will say of each decision, and what it wants to hear."""
+
+    features: tuple[Tensor, ...]
+    advice: Tensor
+
+    @property
+    def memory(self) -> np.dtype[np.void]:
+        """The layout of a decision. :raises ValueError: if there is none"""
+        return np.dtype([(tensor.name, TYPES[tensor.type], (tensor.elements,)) for tensor in self.features])
+
+
+class Stream:
+    """The compiler's side of a conversation, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self._buffer = bytearray()
+        self._size = 0  # of a decision
+        self._in_observation = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The features of each decision that is now complete.
+
+        :raises VerificationError: ``model-unsuitable``
+        """
+        self._buffer += data
+        found = []
+        while (piece := self._next()) is not None:
+            if piece:
+                found.append(piece)
+        return found
+
+    def _next(self) -> bytes | None:
+        """The features of a decision; empty after any other event; None if more data is needed."""
+        if self._in_observation:
+            size = self._size
+            if len(self._buffer) <= size:
+                return None
+            features, end = bytes(self._buffer[:size]), self._buffer[size : size + 1]
+            if end != b"\n":
+                raise _unknown(f"a decision ends with {bytes(end)!r}, not with a newline")
+            del self._buffer[: size + 1]
+            self._in_observation = False
+            return features
+        line, newline, _ = self._buffer.partition(b"\n")
+        if not newline:
+            return None
+        del self._buffer[: len(line) + 1]
+        self._read_event(bytes(line))
+        return b""
+
+    def _read_event(self, line: bytes) -> None:
+        try:
+            event = parse_json(line)
+        except ValueError:
+            raise _unknown(f"a line that is not JSON: {line[:80]!r}") from None
+        if self.header is None:
+            self.header, self._size = _read_header(event)
+        elif isinstance(event, dict) and "observation" in event:
+            self._in_observation = True
+        elif not (isinstance(event, dict) and "context" in event):
+            raise _unknown(f"an event of another kind: {line[:80]!r}")
+
+
+def _read_header(event: Any) -> tuple[Header, int]:
+    """The header, and the bytes of a decision."""
+    try:
+        header = Header(tuple(map(_read_tensor, event["features"])), _read_tensor(event["advice"]))
+        return header, header.memory.itemsize
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unknown(f"a header without what it must have: {error!r}") from None
+
+
+def _read_tensor(spec: Any) -> Tensor:
+    if spec["type"] not in TYPES:
+        raise _unknown(f"the type {spec['type']!r}")
+    return Tensor(name=str(spec["name"]), type=spec["type"], elements=math.prod(map(int, spec["shape"])))
+
+
+def _unknown(what: str) -> VerificationError:
+    return VerificationError(
+        "model-unsuitable",
+        f"the compiler's interactive channel says what this toolkit can't read: {what}",
+        remedy="use an LLVM whose InteractiveModelRunner writes the format that docs/mlgo.md names",
+    )
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 class Decision(NamedTuple):
@@ -68,7 +182,7 @@ class Layout(ABC):
         if not self._fits(sizes) or header.advice.type != "int64_t":
             raise _differ(names, why=f"it asks for no {self.ASKS}")
         self._count = sizes[self.APART]
-        self._tensors = np.dtype([(tensor.name, _type(tensor.type), (tensor.elements,)) for tensor in header.features])
+        self._tensors = header.memory
         self._inputs = [name for name in names if name != self.APART]
         self.features = (*self._inputs, self.OWN)  #: columns of :attr:`Decision.rows`
 
@@ -160,10 +274,6 @@ class InliningLayout(Layout):
         rows[0, -1] = 1
         rows[1, :-1] = [tensors[name][0] for name in self._inputs]
         return Decision(np.arange(2), rows, int(tensors[DEFAULT][0]))
-
-
-def _type(name: str) -> np.dtype[np.generic]:
-    return np.dtype(_FLOATS.get(name) or name.removesuffix("_t"))
 
 
 def _differ(names: Sequence[str], *, why: str) -> VerificationError:

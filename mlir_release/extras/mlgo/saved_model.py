@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mlir_release.extras.mlgo.documents import ProblemName
-    from mlir_release.extras.mlgo.features import Decision, Layout
-    from mlir_release.extras.mlgo.policies import Chooser
+    from mlir_release.extras.mlgo.features import Chooser, Decision, Layout
     from mlir_release.host.process import Running
 
 #: What every saved model has.
@@ -88,7 +87,7 @@ class SavedModel:
         return self
 
     def __call__(self, decision: Decision) -> int:
-        """See :class:`~mlir_release.extras.mlgo.policies.Chooser`.
+        """The row that is chosen.
 
         :raises VerificationError: ``model-unsuitable``
         :raises MachineError: ``no-python``

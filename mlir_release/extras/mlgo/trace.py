@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mlir_release.extras.mlgo.compiling import Compiled, Compiler
     from mlir_release.extras.mlgo.documents import Corpus, Module
-    from mlir_release.extras.mlgo.features import Layout
-    from mlir_release.extras.mlgo.policies import Chooser, Floats
+    from mlir_release.extras.mlgo.features import Chooser, Layout
+    from mlir_release.extras.mlgo.policies import Floats
 
 #: Decisions of a module that are kept, at most.
 KEPT = 300

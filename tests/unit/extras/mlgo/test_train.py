@@ -14,7 +14,7 @@ from mlir_release.errors import ConflictError
 from mlir_release.extras.mlgo.compiling import Compiled
 from mlir_release.extras.mlgo.documents import Corpus, Default, Module, Policy, Settings, Trace, Training
 from mlir_release.extras.mlgo.evolve import batch
-from mlir_release.extras.mlgo.policies import Heuristic, Observed, Scorer
+from mlir_release.extras.mlgo.policies import Heuristic, Scorer, observed
 from mlir_release.extras.mlgo.trace import Recorder, load_decisions, save_decisions, scales
 from mlir_release.extras.mlgo.train import begin, plain_order, reward, train
 from tests.unit.extras.mlgo.policy_factory import FEATURES, decision, policy
@@ -128,7 +128,7 @@ def test_the_plain_order_of_inlining_is_cheaper_than_the_threshold(trace: Trace)
 
 
 def test_the_observed_default_is_what_the_compiler_says() -> None:
-    assert [Observed()(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
+    assert [observed(decision([0], [1])._replace(default=told)) for told in (0, 1)] == [0, 1]
 
 
 @pytest.mark.parametrize(
