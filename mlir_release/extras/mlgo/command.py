@@ -353,10 +353,10 @@ def mlgo_embed(policy: Path, output: Path, python: str, llvm: Path, source: Path
     from mlir_release.extras.mlgo.toolchain import Toolchain, check_machine
 
     check_machine()
-    from mlir_release.extras.mlgo.ahead_of_time import provide_runtime
     from mlir_release.extras.mlgo.corpus import load_corpus
     from mlir_release.extras.mlgo.documents import Policy
     from mlir_release.extras.mlgo.embed import compare, embed, embed_saved_model, link_llc
+    from mlir_release.extras.mlgo.saved_model import provide_runtime
     from mlir_release.host.cache import cache_directory
     from mlir_release.sdk.upstream import read_source
 

@@ -1,5 +1,10 @@
 """Embed a policy in a compiler: its C++ class as an object, and an llc that is linked with it from stock archives.
 
+The class is the one that ``MLRegAllocEvictAdvisor.cpp`` expects of TensorFlow's ahead-of-time compiler. LLVM's
+``ReleaseModeModelRunner`` looks up a feature's memory by its name, writes to it, calls ``Run`` and reads the decision.
+The numbers are written in hexadecimal, exactly; the order of operations is that of
+:mod:`mlir_release.extras.mlgo.policies`.
+
 LLVM's own build takes the files as ``LLVM_OVERRIDE_MODEL_HEADER_REGALLOCEVICTMODEL`` and
 ``LLVM_OVERRIDE_MODEL_OBJECT_REGALLOCEVICTMODEL``. Without building LLVM, its advisor, one source, is compiled again
 with the model, and linked ahead of the archives, which then need not give theirs.
@@ -14,13 +19,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mlir_release.errors import MachineError, UsageError, VerificationError
-from mlir_release.extras.mlgo.ahead_of_time import compile_model
 from mlir_release.extras.mlgo.compiling import Compiler, in_parallel
 from mlir_release.extras.mlgo.conversation import converse
-from mlir_release.extras.mlgo.cxx import model_sources
 from mlir_release.extras.mlgo.documents import Policy
-from mlir_release.extras.mlgo.policies import maker
+from mlir_release.extras.mlgo.features import MASK, WEIGHT, EvictionLayout
+from mlir_release.extras.mlgo.policies import Scorer, maker
 from mlir_release.extras.mlgo.problems import EVICTION, check_problem
+from mlir_release.extras.mlgo.saved_model import compile_model
 from mlir_release.host.files import replacing, write_atomically
 from mlir_release.host.process import capture
 from mlir_release.host.tempdirs import scratch_folder
@@ -31,10 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mlir_release.extras.mlgo.ahead_of_time import Runtime
     from mlir_release.extras.mlgo.documents import Corpus, Module
     from mlir_release.extras.mlgo.features import Decision, Header
-    from mlir_release.extras.mlgo.saved_model import SavedModel
+    from mlir_release.extras.mlgo.saved_model import Runtime, SavedModel
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
 #: The program around the advisor, below llvm-project.
@@ -74,11 +78,49 @@ class Embedded(Struct, frozen=True, kw_only=True):
     identical: int = 0  #: those of them whose objects are equal
 
 
+# -- the class --------------------------------------------------------------------------------------------------------
+
+
+def model_sources(policy: Policy, header: Header) -> dict[str, str]:
+    """The class' header and source, by file name. Equal inputs give equal bytes, also in another version.
+
+    :param header: of the compiler that the policy is to be embedded in
+    :raises VerificationError: ``model-unsuitable``
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    layout = EvictionLayout(header)
+    layout.expect(policy.features)
+    Scorer(policy)  # its numbers are as many as they must be
+    values = {
+        tensor.name: f"Input{index}[{'P' if tensor.elements > 1 else '0'}]"
+        for index, tensor in enumerate(header.features)
+    }
+    templates = Environment(
+        loader=PackageLoader("mlir_release.extras.mlgo"),
+        autoescape=False,  # C++
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["exactly"] = lambda values: ", ".join(float(value).hex() for value in values)
+    given = {
+        "policy": policy,
+        "model": MODEL,
+        "advice": header.advice.name,
+        "inputs": header.features,  # LLVM's names of their types are those of C++
+        "mask": list(values).index(MASK),
+        "weight": policy.features.index(WEIGHT),
+        "row": [f"double({values[name]})" for name in policy.features[:-1]],
+    }
+    return {name: templates.get_template(f"{name}.j2").render(given) for name in SOURCES}
+
+
 def embed(policy: Policy, toolchain: Toolchain, output: Path) -> Embedded:
     """Write the policy's header, source and object, and their description. Equal inputs give equal bytes.
 
     :raises UsageError: ``input-invalid``
-    :raises VerificationError: ``model-unsuitable``, and as :func:`~mlir_release.extras.mlgo.cxx.model_sources`
+    :raises VerificationError: ``model-unsuitable``
     :raises MachineError: ``program-failed``
     """
     _check(policy, toolchain)

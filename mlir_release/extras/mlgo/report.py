@@ -21,7 +21,7 @@ R = TypeVar("R", bound="Evaluation | Embedded")
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 300, 70, 15, 15, 40
 
-_TEMPLATE = Path(__file__).with_name("report.html.j2")
+_TEMPLATE = Path(__file__).parent / "templates" / "report.html.j2"
 
 
 def report(

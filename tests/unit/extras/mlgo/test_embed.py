@@ -1,4 +1,4 @@
-"""A policy's C++, as text; tests/integration/mlgo compiles it."""
+"""A policy as C++ text; tests/integration/extras/mlgo compiles it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mlir_release.errors import VerificationError
-from mlir_release.extras.mlgo.cxx import model_sources
+from mlir_release.extras.mlgo.embed import model_sources
 from mlir_release.extras.mlgo.features import NOTHING, WEIGHT
 from tests.unit.extras.mlgo.policy_factory import FEATURES, HEADER, policy
 
