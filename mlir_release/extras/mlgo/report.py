@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mlir_release.errors import UsageError
@@ -12,6 +11,7 @@ from mlir_release.model.decode import MalformedError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from mlir_release.extras.mlgo.documents import Corpus, Trace, Training
     from mlir_release.extras.mlgo.embed import Embedded
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Evaluation | Embedded")
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 300, 70, 15, 15, 40
-
-_TEMPLATE = Path(__file__).parent / "templates" / "report.html.j2"
 
 
 def report(
@@ -32,25 +30,23 @@ def report(
     embedded: Embedded | None = None,
 ) -> str:
     """The page."""
-    from jinja2 import Environment
+    from jinja2 import Environment, PackageLoader
     from markupsafe import Markup
 
-    return (
-        Environment(autoescape=True, trim_blocks=True)
-        .from_string(_TEMPLATE.read_text(encoding="utf-8"))
-        .render(
-            corpus=corpus,
-            trace=trace,
-            training=training,
-            problem=problem_of(training.problem),
-            decisions=f"{trace.decisions:,}",
-            policy=training.policy().digest,
-            curve=Markup(curve(training.rewards)),
-            evaluation=evaluation,
-            intervals=Markup(intervals(evaluation, problem_of(training.problem).measures)) if evaluation else "",
-            colour="#2a2" if evaluation and evaluation.better else "#a22",
-            embedded=embedded,
-        )
+    problem = problem_of(training.problem)
+    templates = Environment(loader=PackageLoader("mlir_release.extras.mlgo"), autoescape=True, trim_blocks=True)
+    return templates.get_template("report.html.j2").render(
+        corpus=corpus,
+        trace=trace,
+        training=training,
+        problem=problem,
+        decisions=f"{trace.decisions:,}",
+        policy=training.policy().digest,
+        curve=Markup(curve(training.rewards)),
+        evaluation=evaluation,
+        intervals=Markup(intervals(evaluation, problem.measures)) if evaluation else "",
+        colour="#2a2" if evaluation and evaluation.better else "#a22",
+        embedded=embedded,
     )
 
 

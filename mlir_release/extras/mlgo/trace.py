@@ -7,7 +7,6 @@ are kept for a warm start, and the features' scales for standardizing them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,28 +72,19 @@ class Recorder:
         self._seen += 1
 
 
-@dataclass(frozen=True)
-class _Watched:
-    default: Compiled
-    imitated: Compiled
-    recorder: Recorder
-
-
 def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | None = None) -> Trace:
     """Compile the training modules twice, and write ``folder/trace.json`` and the decisions beside it.
 
     :raises UsageError: ``input-invalid``
     """
 
-    teacher = problem_of(corpus.problem).teacher
-
-    def watch(module: Module) -> _Watched:
-        recorder = Recorder(teacher)
+    def watch(module: Module) -> tuple[Compiled, Compiled, Recorder]:
+        recorder = Recorder(problem_of(corpus.problem).teacher)
         default = compiler.compile(module, emit=True)
-        return _Watched(default, compiler.compile(module, recorder.around, emit=True), recorder)
+        return default, compiler.compile(module, recorder.around, emit=True), recorder
 
     watched = in_parallel(watch, corpus.training, jobs)
-    recorders = [one.recorder for one in watched if one.recorder.rows]
+    recorders = [recorder for _, _, recorder in watched if recorder.rows]
     if not recorders:
         raise UsageError(
             "input-invalid",
@@ -110,11 +100,11 @@ def make_trace(compiler: Compiler, corpus: Corpus, folder: Path, *, jobs: int | 
         features=recorders[0].features,
         mean=tuple(mean.tolist()),
         deviation=tuple(deviation.tolist()),
-        decisions=sum(one.imitated.decisions for one in watched),
-        identical=sum(one.default.sha256 == one.imitated.sha256 for one in watched),
+        decisions=sum(imitated.decisions for _, imitated, _ in watched),
+        identical=sum(default.sha256 == imitated.sha256 for default, imitated, _ in watched),
         defaults=tuple(
-            Default(name=module.name, cost=one.default.cost, text=one.default.text)
-            for module, one in zip(corpus.training, watched, strict=True)
+            Default(name=module.name, cost=default.cost, text=default.text)
+            for module, (default, _, _) in zip(corpus.training, watched, strict=True)
         ),
     )
     save_decisions(folder, [pair for recorder in recorders for pair in recorder.sample])
