@@ -1,4 +1,4 @@
-"""Compile the modules of a corpus, by the default heuristic or by a policy, and measure what comes out."""
+"""Compile the modules of a corpus, by the default heuristic or by a policy, and measure the result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
 
 
 class Compiler:
-    """What compiles the modules of one corpus."""
+    """Compiles the modules of one corpus."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Compiler:
     ) -> Compiled:
         """Compile a module.
 
-        :param maker: of what answers the compiler; None: the default heuristic decides
-        :param emit: whether to write an object and look at it, if its cost does not need that anyway
+        :param maker: makes the chooser that answers the compiler; None: the default heuristic decides
+        :param emit: whether to write an object and measure it; it is written anyway if the problem's cost needs one
         :param keep: the object's path, if it is needed afterwards; with ``emit``
         :raises VerificationError: ``model-unsuitable``
         """

@@ -1,8 +1,9 @@
 """Compile one module while answering the compiler: LLVM's interactive mode, over two named pipes.
 
-Neither side may wait for a dead one. The compiler would: it waits for a pipe to be opened, and reads an ended one again
-and again; so it runs guarded, and is killed when this process ends, by whatever. This side never blocks in a pipe: both
-are open for reading and writing from the start, and besides the compiler's words it waits for the compiler's end.
+Neither side may wait for a dead one. The compiler would: it waits for a pipe to be opened, and reads an ended one
+again and again. So it runs guarded, and is killed when this process ends for whatever reason. This side never blocks in
+a pipe: it opens both for reading and writing from the start, and waits for the compiler's words and for its end at
+once.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Ending:
     """How a compiler ended.
 
     :param code: its exit code
-    :param decisions: that it asked for
-    :param header: what it said that it asks; None: it ended before
+    :param decisions: how many it asked for
+    :param header: None if it ended before it sent one
     """
 
     code: int
@@ -102,11 +103,11 @@ class _Talk:
 
     @property
     def header(self) -> Header | None:
-        """What the compiler asks, once it has said so."""
+        """None until the compiler has sent it."""
         return self._stream.header
 
     def answer(self) -> None:
-        """Take what the compiler has said, and answer what it asked."""
+        """Read the compiler's words, and answer its questions."""
         with suppress(BlockingIOError):
             for memory in self._stream.feed(os.read(self._heard, _PIECE)):
                 if self._layout is None or self._chooser is None:

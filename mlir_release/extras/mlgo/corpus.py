@@ -1,8 +1,8 @@
 """Make a corpus from a build tree whose objects have their bitcode inside (``-Xclang -fembed-bitcode=all``).
 
-Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode is what clang's front end
-made. For inlining, it is kept; for eviction, the command is run again on it, up to the code generator: its result is
-what register allocation meets, and does not depend on a policy. From there on llc is enough.
+Upstream's ``mlgo-utils`` takes bitcode and compile command out of each object. The bitcode comes from clang's front
+end. For inlining, it is kept. For eviction, the command is run again on it, up to the code generator: register
+allocation meets the result, which does not depend on a policy. From there on llc is enough.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def make_corpus(
     """Write ``output/corpus.json`` and the bitcode that it names.
 
     :param build: a build tree with ``compile_commands.json``, or, with ``thinlto``, of Ninja
-    :param problem: what policies are to decide
+    :param problem: the decision that policies are for
     :param pattern: modules are taken that an option of their command matches
     :param objects: modules are taken in whose object's path this regular expression is found: one library's
     :param share: of modules to hold out
     :param limit: of modules; which are taken depends on their names alone
     :param profiled: refuse modules that were compiled without a profile
-    :param thinlto: a target that is linked by ThinLTO, whose modules are taken: the link's, with what they imported
+    :param thinlto: a target that is linked by ThinLTO; the link's modules are taken, with their imports
     :raises UsageError: as :mod:`mlir_release.extras.mlgo.thinlto`; ``input-invalid``, ``option-invalid``
     :raises VerificationError: ``model-unsuitable``
     """

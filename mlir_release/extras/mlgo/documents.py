@@ -1,7 +1,7 @@
-"""The documents of MLGO: the corpus, what a trace of it saw, the state of a training, the policy.
+"""The documents of MLGO: the corpus, its trace, the state of a training, the policy.
 
-Each is one JSON file of a fixed name, which the next command reads. Numbers are written so that they are read back
-exactly; nothing in a document depends on when or how fast it was made, so that equal inputs give equal bytes.
+Each is one JSON file of a fixed name, which the next command reads. Numbers are read back exactly. Nothing in a
+document depends on the time or speed of the run that made it, so equal inputs give equal bytes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mlir_release.model.digests import sha256_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: What a policy's scores are: a weighted sum of the features, or one hidden layer.
+#: The form of a policy: it scores by a weighted sum of the features, or by one hidden layer.
 Kind = Literal["linear", "mlp"]
 
-#: What a policy decides. Source: :mod:`mlir_release.extras.mlgo.problems`.
+#: The decision of a policy. Source: :mod:`mlir_release.extras.mlgo.problems`.
 ProblemName = Literal["regalloc", "inlining"]
 
-#: What a training begins as: the order of :func:`.train.plain_order`, or what imitates the default.
+#: The start of a training: the order of :func:`.train.plain_order`, or an imitation of the default.
 Start = Literal["order", "heuristic"]
 
 _Share = Annotated[float, Meta(gt=0, lt=1, title="a share between 0 and 1")]
@@ -91,7 +91,7 @@ class Module(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Corpus(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """The modules that a policy is trained on, and those that it is evaluated on."""
+    """The modules: some to train policies on, the others to evaluate them."""
 
     FILE: ClassVar[str] = "corpus.json"
 
@@ -123,7 +123,7 @@ def _check_lengths(count: int, **vectors: tuple[float, ...]) -> None:
 
 
 class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the compiler's own heuristic makes of a module."""
+    """A module, compiled by the compiler's own heuristic."""
 
     name: str
     cost: Annotated[float, Meta(ge=0)]  #: as the problem counts it
@@ -131,7 +131,7 @@ class Default(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """What was seen in compiling the training modules: scales of the features, and what the default gives."""
+    """A record of compiling the training modules: the scales of the features, and the default's results."""
 
     FILE: ClassVar[str] = "trace.json"
 
@@ -140,7 +140,7 @@ class Trace(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
     features: tuple[str, ...]  #: inputs of a policy, in order
     mean: tuple[float, ...]  #: of each feature, over all choices
     deviation: tuple[float, ...]  #: standard deviation; 1 for a feature that never varies
-    decisions: Count  #: that the compiler asked for
+    decisions: Count  #: questions of the compiler
     identical: Count  #: modules whose object code equals the default's when its choices are given
     defaults: tuple[Default, ...]  #: of the training modules, by name
 
@@ -169,7 +169,7 @@ class Policy(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 
 class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
-    """What a saved model of TensorFlow's was trained on; it is a file of the model's folder."""
+    """The training corpus of a saved model of TensorFlow; it is a file of the model's folder."""
 
     FILE: ClassVar[str] = "trained.json"
 
@@ -178,7 +178,7 @@ class Trained(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a training is asked for; a resumed one must be asked for the same."""
+    """The settings of a training; to resume it, give the same."""
 
     seed: Count
     kind: Kind

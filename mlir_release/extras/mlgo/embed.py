@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: The program around the advisor, below llvm-project.
 _LLC = ("llvm/tools/llc/llc.cpp", "llvm/tools/llc/NewPMDriver.cpp")
 
-#: What llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
+#: The components that llc is linked with, for llvm-config. Source: llvm/tools/llc/CMakeLists.txt.
 _COMPONENTS = (
     "all-targets", "analysis", "asmprinter", "codegen", "codegentypes", "core", "irprinter", "irreader", "mc",
     "mirparser", "passes", "plugins", "remarks", "scalaropts", "selectiondag", "support", "target", "targetparser",
@@ -57,7 +57,7 @@ EMBEDDED = "-regalloc-enable-advisor=release"
 #: Makes :data:`ADVISOR` include the model. Source: tf_find_and_compile in llvm/cmake/modules/TensorFlowCompile.cmake.
 _HAVE_MODEL = f"-DLLVM_HAVE_TF_AOT_{MODEL.upper()}"
 
-#: With what the options of llvm-config leave open. Fused operations would round otherwise than the trained policy.
+#: Beside the options of llvm-config. Fused operations would round otherwise than the trained policy.
 _OPTIONS = ("-O2", "-fPIC", "-ffp-contract=off")
 
 #: Libraries of the system that LLVM's archives name, and llc's part of them needs: to compress debug sections.
@@ -82,7 +82,9 @@ class Embedded(Struct, frozen=True, kw_only=True):
 
 
 def model_sources(policy: Policy, header: Header) -> dict[str, str]:
-    """The class' header and source, by file name. Equal inputs give equal bytes, also in another version.
+    """The class' header and source, by file name.
+
+    Equal inputs give equal bytes, in every version of the toolkit: builds of wheels are known by them.
 
     :param header: of the compiler that the policy is to be embedded in
     :raises VerificationError: ``model-unsuitable``
@@ -231,8 +233,8 @@ def compare(
 ) -> Embedded:
     """Compile all modules of a corpus by ``output/llc``, and by the stock llc that asks the policy.
 
-    Of a saved model, objects may differ: TensorFlow adds in another order than what it compiles, and where two choices
-    are nearly equal, the last bit decides.
+    Objects of a saved model may differ: TensorFlow adds in another order than the code that it compiles, and where two
+    choices are nearly equal, the last bit decides.
 
     :param folder: of the corpus
     :raises UsageError: ``input-invalid``
@@ -259,7 +261,7 @@ def compare(
 
 
 def asked(toolchain: Toolchain) -> Header:
-    """What the compiler asks of a policy, as it says itself.
+    """The header that the compiler sends to a policy.
 
     :raises MachineError: ``program-failed``
     """

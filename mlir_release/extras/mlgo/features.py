@@ -38,7 +38,7 @@ MASK = "mask"
 #: Our own feature of eviction, the last one: 1 at the position that stands for evicting nothing.
 NOTHING = "evicts_nothing"
 
-#: What the default would do, 0 or 1: an input of no policy.
+#: The default's choice, 0 or 1: an input of no policy.
 DEFAULT = "inlining_default"
 
 #: Our own feature of inlining, the last one: 1 where the call is kept.
@@ -64,7 +64,7 @@ class Tensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the compiler will say of each decision, and what it wants to hear."""
+    """The tensors that the compiler sends for each decision, and the one that it expects."""
 
     features: tuple[Tensor, ...]
     advice: Tensor
@@ -155,12 +155,12 @@ def _unknown(what: str) -> VerificationError:
 
 
 class Decision(NamedTuple):
-    """What the compiler asks.
+    """A question of the compiler.
 
-    :param positions: what may be answered, ascending
+    :param positions: the possible answers, ascending
     :param rows: features of each: (positions, features)
     :param default: the default's choice, an index of a position, where the compiler tells it
-    :param tensors: what the compiler sent, by name; a recorded decision has none
+    :param tensors: the compiler's, by name; None for a recorded decision
     """
 
     positions: NDArray[np.int64]
@@ -172,7 +172,7 @@ class Decision(NamedTuple):
 class Layout(ABC):
     """How the memory of a compiler's decisions is read."""
 
-    ASKS: ClassVar[str]  #: what a decision is, in words
+    ASKS: ClassVar[str]  #: a decision, in words
     APART: ClassVar[str]  #: the tensor that is no feature of a policy
     OWN: ClassVar[str]  #: our feature, after the compiler's: 1 where nothing is changed
 
@@ -196,7 +196,7 @@ class Layout(ABC):
             raise _differ(self._inputs, why=f"only one of both has {', '.join(odd)}" if odd else "their order differs")
 
     def provide(self, inputs: Sequence[tuple[str, int]]) -> None:
-        """Refuse a compiler that does not send all that a model is given: names and elements of its tensors.
+        """Refuse a compiler that does not send all inputs of a model: names and elements of its tensors.
 
         :raises VerificationError: ``model-unsuitable``
         """

@@ -53,7 +53,7 @@ _FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cloned:
-    """What came of it.
+    """The result of :func:`clone`.
 
     :param model: TensorFlow's saved model
     :param agreement: the share of the decisions in which it chooses as the trace
@@ -68,10 +68,10 @@ class Cloned:
 
 
 class Signature(NamedTuple):
-    """What ml-compiler-opt's model is asked.
+    """The inputs and the output of ml-compiler-opt's model.
 
     :param features: type and shape of each: (positions), or () if it is the same for all
-    :param choice: what it calls the position that is chosen
+    :param choice: the name of the position that is chosen
     """
 
     features: Mapping[str, tuple[str, Sequence[int]]]
@@ -178,7 +178,7 @@ def _options(configuration: Path, data: Path, root: Path) -> tuple[str, ...]:
 
 
 def gin(name: str, bindings: Mapping[str, object]) -> str:
-    """A configuration: ml-compiler-opt's own of that name, and what differs. Paths are written as text."""
+    """A configuration: ml-compiler-opt's own of that name, with other bindings. Paths are written as text."""
     lines = [f"{key} = {value if isinstance(value, int) else str(value)!r}" for key, value in bindings.items()]
     return "\n".join([f"include '{_GIN}/{name}.gin'", *lines, ""])
 

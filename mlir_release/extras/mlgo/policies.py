@@ -1,12 +1,12 @@
-"""What a policy computes, from its weights: a score for each choice of a decision.
+"""Policies: each computes, from its weights, a score for each choice of a decision.
 
 Weights are one flat vector. Linear: one a feature. ``mlp``: of the hidden layer (features × hidden, row by row), its
 ``hidden`` biases, and the ``hidden`` weights of its units in the score. A bias of the score would change nothing.
 
 A policy that is embedded in a compiler must choose exactly as here. So scores are computed in double precision, by the
-four operations that IEEE 754 defines to the last bit, in an order that :mod:`.cxx` repeats: a hidden
-unit is x / (1 + |x|), because tanh differs from library to library, and sums go from the first term to the last, which
-those of BLAS do not.
+four operations that IEEE 754 defines to the last bit, in an order that the C++ of :mod:`.embed` repeats. A hidden unit
+is x / (1 + |x|), because tanh differs from library to library. Sums go from the first term to the last, which those of
+BLAS do not.
 """
 
 from __future__ import annotations

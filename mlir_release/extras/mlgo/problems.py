@@ -1,4 +1,4 @@
-"""The two problems that policies are trained for: what a compiler asks, how it is run, and what counts as cost.
+"""The two problems that policies are trained for: the compiler's question, its options, and the cost.
 
 Everything else, from the conversation to the report, is the same for both.
 """
@@ -85,9 +85,9 @@ EVICTION = Problem(
     layout=EvictionLayout,
     teacher=Heuristic,  # an imitation: the compiler does not tell what its default would choose
     default="the imitated heuristic",
-    # What is left of the heuristic's order without its rules about hints: a free register, else the lightest range,
-    # the asking one included, and that by preference: evictions that gain little cost more than they save. Cheaper
-    # than what imitates all of the order (docs/mlgo.md, "Measured").
+    # The heuristic's order without its rules about hints: a free register, else the lightest range. The asking one
+    # counts, too, and wins among equals: evictions that gain little cost more than they save. This order is cheaper
+    # than an imitation of all of the heuristic's (docs/mlgo.md, "Measured").
     order={"is_free": 2.0, WEIGHT: -1.0, NOTHING: 0.01},
     measures={"cost": "cost", "text": ".text"},
     cheaper="cheaper",
@@ -104,7 +104,7 @@ INLINING = Problem(
     refused=refused_by_clang,
     emitting=("-emit-obj", "-x", "ir"),
     measuring=None,
-    # With what the default would choose. Source: llvm/lib/Analysis/MLInlineAdvisor.cpp.
+    # The compiler tells the default's choice, too. Source: llvm/lib/Analysis/MLInlineAdvisor.cpp.
     interactive=(
         "-mllvm", "-enable-ml-inliner=release", "-mllvm", "-inliner-interactive-channel-base={channel}",
         "-mllvm", "-inliner-interactive-include-default",

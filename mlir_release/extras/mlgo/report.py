@@ -1,4 +1,4 @@
-"""A page of a training: its curve, the evaluation, what was embedded. It is one file, which loads nothing."""
+"""A page of a training: its curve, the evaluation, the embedded files. It is one file, which loads nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report(
 
 
 def load_result(path: Path | None, kind: type[R]) -> R | None:
-    """What a command printed with ``--json``. :raises UsageError: ``input-invalid``"""
+    """Read a result that a command printed with ``--json``. :raises UsageError: ``input-invalid``"""
     if path is None:
         return None
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlir_release.extras.mlgo.features import Chooser, Decision, Layout
     from mlir_release.extras.mlgo.toolchain import Toolchain
 
-#: What every saved model has.
+#: A file that every saved model has.
 CONTENT = "saved_model.pb"
 
 #: Inputs of TF-Agents' own, in which a policy sees nothing: zeros, as in a compiler.
@@ -82,7 +82,7 @@ class SavedModel:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the names and digests of its files, but for what the toolkit adds."""
+        """SHA-256 of the names and digests of its files, but for the toolkit's own."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != Trained.FILE)
         lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         return sha256_of("".join(lines))

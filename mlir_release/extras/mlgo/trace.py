@@ -1,8 +1,8 @@
 """Watch the compiler decide on the training modules, answered as its own heuristic would.
 
-In inlining, the compiler tells what its default would choose. In eviction it does not, so its documented order is
-imitated (:class:`.policies.Heuristic`). How many objects come out equal says how well. The decisions
-are kept for a warm start, and the features' scales for standardizing them.
+In inlining, the compiler tells its default's choice. In eviction it does not, so its documented order is imitated
+(:class:`.policies.Heuristic`); the number of equal objects says how well. The decisions are kept for a warm start, and
+the features' scales for standardizing them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Recorded = list[tuple[Decision, int]]
 
 
 class Recorder:
-    """A chooser that notes what another chooses: sums of all features, and an even sample of the decisions."""
+    """Notes the choices of a teacher: sums of all features, and an even sample of the decisions."""
 
     def __init__(self, teacher: Callable[[Sequence[str]], Chooser], kept: int = KEPT) -> None:
         self.features: tuple[str, ...] = ()
