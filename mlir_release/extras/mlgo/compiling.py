@@ -141,9 +141,4 @@ def text_of(path: Path) -> int:
 def in_parallel(work: Callable[[T], R], items: Iterable[T], jobs: int | None) -> list[R]:
     """The results in order. The first failure ends it; what has begun is finished."""
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        return list(pool.map(work, items))

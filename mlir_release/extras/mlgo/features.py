@@ -90,30 +90,24 @@ class Stream:
         :raises VerificationError: ``model-unsuitable``
         """
         self._buffer += data
-        found = []
-        while (piece := self._next()) is not None:
-            if piece:
-                found.append(piece)
-        return found
-
-    def _next(self) -> bytes | None:
-        """The features of a decision; empty after any other event; None if more data is needed."""
-        if self._in_observation:
-            size = self._size
-            if len(self._buffer) <= size:
-                return None
-            features, end = bytes(self._buffer[:size]), self._buffer[size : size + 1]
-            if end != b"\n":
-                raise _unknown(f"a decision ends with {bytes(end)!r}, not with a newline")
-            del self._buffer[: size + 1]
-            self._in_observation = False
-            return features
-        line, newline, _ = self._buffer.partition(b"\n")
-        if not newline:
-            return None
-        del self._buffer[: len(line) + 1]
-        self._read_event(bytes(line))
-        return b""
+        found: list[bytes] = []
+        while True:
+            if self._in_observation:
+                size = self._size
+                if len(self._buffer) <= size:
+                    return found
+                if self._buffer[size] != ord("\n"):
+                    end = bytes(self._buffer[size : size + 1])
+                    raise _unknown(f"a decision ends with {end!r}, not with a newline")
+                found.append(bytes(self._buffer[:size]))
+                del self._buffer[: size + 1]
+                self._in_observation = False
+            else:
+                line, newline, _ = self._buffer.partition(b"\n")
+                if not newline:
+                    return found
+                del self._buffer[: len(line) + 1]
+                self._read_event(bytes(line))
 
     def _read_event(self, line: bytes) -> None:
         try:
